@@ -1,0 +1,149 @@
+"""Every exception of SprocketMQ, as one tree.
+
+    RocketMQError
+    |-- ConfigurationError (ValueError)     the caller's mistake: a bad option, name, topic or message; nothing was sent
+    |-- ClosedError                         used before start() or after shutdown()
+    |-- RemoteError                         the broker or name server answered "no": .code, .remark, .address
+    |   |-- TopicNotExist                   code 17: no route, or the broker does not know the topic
+    |   |-- GroupNotExist                   code 26
+    |   |-- NoPermission                    code 16
+    |   `-- SystemBusy                      code 2: overloaded, try again later
+    |-- NetworkError (ConnectionError)      no answer could be had: .address
+    |   |-- ConnectFailed                   nobody listens there, unknown host, refused
+    |   `-- ConnectionLost                  the connection broke while a request was in flight
+    |-- RequestTimeout (TimeoutError)       no answer in time: .address, .timeout_ms; the request may have been carried out
+    |-- ProtocolError                       bytes that break the remoting protocol; costs the connection, never the process
+    |   `-- FrameTooLarge
+    `-- StoreError                          the broker's own files
+        |-- StoreLocked                     another process has the directory
+        |-- StoreCorrupt                    a file breaks the format where the format cannot be repaired
+        `-- StoreNotWritable                no permission, disk full, or shut down
+
+Any other exception that leaves this package is a bug. A message is one sentence: what was given, what is allowed, what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ClosedError",
+    "ConfigurationError",
+    "ConnectFailed",
+    "ConnectionLost",
+    "FrameTooLarge",
+    "GroupNotExist",
+    "NetworkError",
+    "NoPermission",
+    "ProtocolError",
+    "RemoteError",
+    "RequestTimeout",
+    "RocketMQError",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreLocked",
+    "StoreNotWritable",
+    "SystemBusy",
+    "TopicNotExist",
+]
+
+
+class RocketMQError(Exception):
+    """Root of everything that this package raises on purpose."""
+
+
+class ConfigurationError(RocketMQError, ValueError):
+    """The caller's mistake, found before anything was sent or written."""
+
+
+class ClosedError(RocketMQError):
+    """The object was used before start() or after shutdown()."""
+
+
+class RemoteError(RocketMQError):
+    """A broker or name server answered with a failure code.
+
+    Attributes: ``code`` (the response code of the remoting protocol), ``remark`` (the server's own words), ``address`` (who answered).
+    Use :func:`remote_error` to get the subclass that fits a code.
+    """
+
+    def __init__(self, code: int, remark: str | None, address: str = "") -> None:
+        self.code = code
+        self.remark = remark or ""
+        self.address = address
+        where = f" from {address}" if address else ""
+        super().__init__(f"code {code}{where}: {self.remark or 'no remark'}")
+
+    def __reduce__(self) -> tuple[type[RemoteError], tuple[int, str, str]]:
+        return type(self), (self.code, self.remark, self.address)
+
+
+class TopicNotExist(RemoteError):
+    """Code 17."""
+
+
+class GroupNotExist(RemoteError):
+    """Code 26."""
+
+
+class NoPermission(RemoteError):
+    """Code 16."""
+
+
+class SystemBusy(RemoteError):
+    """Code 2."""
+
+
+_BY_CODE: dict[int, type[RemoteError]] = {2: SystemBusy, 16: NoPermission, 17: TopicNotExist, 26: GroupNotExist}
+
+
+def remote_error(code: int, remark: str | None, address: str = "") -> RemoteError:
+    """The RemoteError, or its subclass, for a response code."""
+    return _BY_CODE.get(code, RemoteError)(code, remark, address)
+
+
+class NetworkError(RocketMQError, ConnectionError):
+    """No answer could be had from ``address``."""
+
+    def __init__(self, message: str, address: str = "") -> None:
+        self.address = address
+        super().__init__(message)
+
+
+class ConnectFailed(NetworkError):
+    """The connection could not be opened."""
+
+
+class ConnectionLost(NetworkError):
+    """The connection broke while a request was in flight; the request may have been carried out."""
+
+
+class RequestTimeout(RocketMQError, TimeoutError):
+    """No answer within ``timeout_ms``; the request may have been carried out."""
+
+    def __init__(self, message: str, address: str = "", timeout_ms: int = 0) -> None:
+        self.address = address
+        self.timeout_ms = timeout_ms
+        super().__init__(message)
+
+
+class ProtocolError(RocketMQError):
+    """Bytes that break the remoting protocol or the record format."""
+
+
+class FrameTooLarge(ProtocolError):
+    """A frame announces more bytes than the limit allows."""
+
+
+class StoreError(RocketMQError):
+    """The broker's own files cannot be used as they are."""
+
+
+class StoreLocked(StoreError):
+    """Another process holds the lock of the store directory."""
+
+
+class StoreCorrupt(StoreError):
+    """A store file breaks the format in a way that recovery must not repair by guessing."""
+
+
+class StoreNotWritable(StoreError):
+    """The store takes no messages now: no permission, no space, or shut down."""

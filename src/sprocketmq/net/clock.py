@@ -1,0 +1,137 @@
+"""Time as a part that can be replaced: SystemClock for production, ManualClock so that a 10 s retry takes no real time in a test.
+
+Policy (``core``) never asks for the time, drivers hand ``clock.now_ms()`` in. Drivers schedule through ``call_later`` and ``sleep`` only.
+Network timeouts are not policy: they guard a socket and always run on the event loop's own time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["Clock", "ManualClock", "SystemClock", "Timer"]
+
+
+class Timer(Protocol):
+    """A scheduled call; ``cancel`` twice is harmless."""
+
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """What drivers may ask of time. ``call_later`` and ``sleep`` belong to the running event loop."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970 (Java's System.currentTimeMillis)."""
+        ...
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer: ...
+
+    async def sleep(self, delay_ms: float) -> None: ...
+
+
+class SystemClock:
+    """The machine's clock and the running loop's timers."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
+
+    async def sleep(self, delay_ms: float) -> None:
+        await asyncio.sleep(delay_ms / 1000)
+
+
+class _ManualTimer:
+    __slots__ = ("callback", "cancelled", "due_ms", "loop", "number")
+
+    def __init__(self, due_ms: float, number: int, loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+        self.due_ms, self.number, self.loop, self.callback, self.cancelled = due_ms, number, loop, callback, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def __lt__(self, other: _ManualTimer) -> bool:
+        return (self.due_ms, self.number) < (other.due_ms, other.number)
+
+
+class ManualClock:
+    """A clock that moves only when told to.
+
+    ``advance(ms)`` is called from a thread that runs no event loop of the test's subjects (the test's own thread): it steps from timer to
+    timer in due order, runs each on the loop that owns it, waits until it ran, and lets each loop settle before the next, so a chain of
+    timers (a delay level that re-schedules itself each 100 ms) plays out exactly as it would in real time.
+    ``start_ms`` defaults to the real time, so that a peer with a system clock does not see the year 1970.
+    """
+
+    def __init__(self, start_ms: int | None = None) -> None:
+        self._now_ms: float = float(time.time_ns() // 1_000_000 if start_ms is None else start_ms)
+        self._timers: list[_ManualTimer] = []
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+
+    def now_ms(self) -> int:
+        return int(self._now_ms)
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            timer = _ManualTimer(self._now_ms + max(0.0, delay_ms), next(self._numbers), loop, callback)
+            heapq.heappush(self._timers, timer)
+        return timer
+
+    async def sleep(self, delay_ms: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self.call_later(delay_ms, lambda: future.done() or future.set_result(None))
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+    def advance(self, delay_ms: float) -> None:
+        """Move time forward by ``delay_ms``, running everything that falls due on the way. Blocks until it ran."""
+        target_ms = self._now_ms + delay_ms
+        while (timer := self._pop_due(target_ms)) is not None:
+            self._now_ms = max(self._now_ms, timer.due_ms)
+            self._run(timer)
+        self._now_ms = target_ms
+
+    def _pop_due(self, target_ms: float) -> _ManualTimer | None:
+        with self._lock:
+            while self._timers and self._timers[0].due_ms <= target_ms:
+                timer = heapq.heappop(self._timers)
+                if not timer.cancelled and not timer.loop.is_closed():
+                    return timer
+            return None
+
+    @staticmethod
+    def _run(timer: _ManualTimer) -> None:
+        done = threading.Event()
+
+        def settle(rounds: int) -> None:
+            # Callbacks scheduled by the callback (task steps) run in the loop's next rounds; three cover await chains of a tick.
+            if rounds:
+                timer.loop.call_soon(settle, rounds - 1)
+            else:
+                done.set()
+
+        def run() -> None:
+            try:
+                if not timer.cancelled:
+                    timer.callback()
+            finally:
+                settle(3)
+
+        try:
+            timer.loop.call_soon_threadsafe(run)
+        except RuntimeError:  # the loop closed between the check and the call: its timers died with it
+            return
+        while not done.wait(0.5):
+            if timer.loop.is_closed() or not timer.loop.is_running():
+                return

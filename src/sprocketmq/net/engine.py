@@ -1,0 +1,113 @@
+"""One event loop on one background thread: how blocking callers use the async code, without a second copy of any logic.
+
+``Engine.shared()`` serves all blocking clients of a process; a broker owns an engine of its own, so that a busy client cannot stall it.
+Fork: a child process has the parent's objects but not its thread, so the shared engine is keyed by process id and made anew there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar, TypeVar
+
+from sprocketmq.errors import ClosedError
+
+__all__ = ["Engine", "new_event_loop"]
+
+T = TypeVar("T")
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A uvloop loop where uvloop exists, else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:  # Windows, PyPy
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+class Engine:
+    """A running event loop on a daemon thread. Create, ``run``/``submit`` coroutines from any other thread, ``close`` at the end."""
+
+    _shared: ClassVar[dict[int, Engine]] = {}
+    _shared_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, name: str = "sprocketmq-engine") -> None:
+        self.loop = new_event_loop()
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def shared(cls) -> Engine:
+        """The process's engine for blocking clients; never closed, its thread is a daemon."""
+        with cls._shared_lock:
+            engine = cls._shared.get(os.getpid())
+            if engine is None or engine.loop.is_closed():
+                engine = cls._shared[os.getpid()] = cls()
+            return engine
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    @property
+    def on_engine_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start ``coroutine`` on the engine; its future may be waited for in any other thread."""
+        if self._pid != os.getpid() or self.loop.is_closed():
+            coroutine.close()
+            raise ClosedError("this engine was closed, or belongs to the parent of a fork; create the client in this process")
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Run ``coroutine`` on the engine and wait for its result; an interrupt (Ctrl-C) cancels it there.
+
+        Raises:
+            ClosedError: the engine is closed.
+            RuntimeError: called on the engine's own thread, where waiting would never end.
+        """
+        if self.on_engine_thread:
+            coroutine.close()
+            raise RuntimeError("a blocking call was made on the engine's own thread; use the async face there")
+        future = self.submit(coroutine)
+        try:
+            return future.result(timeout_s)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, callback: Callable[[], object]) -> None:
+        """Run ``callback()`` on the engine soon, without waiting."""
+        self.loop.call_soon_threadsafe(callback)
+
+    def close(self) -> None:
+        """Cancel what still runs, stop the loop, join the thread. Harmless when closed already."""
+        if self.loop.is_closed() or self._pid != os.getpid():
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result(5)
+        except (concurrent.futures.TimeoutError, RuntimeError):
+            print("sprocketmq: tasks were still running when the engine closed", file=sys.stderr)  # noqa: T201
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(5)
+
+
+async def _cancel_all() -> None:
+    current = asyncio.current_task()
+    tasks = [task for task in asyncio.all_tasks() if task is not current]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+    await asyncio.get_running_loop().shutdown_default_executor()

@@ -1,0 +1,132 @@
+"""Connections to many addresses, opened on demand, one per address (Java: NettyRemotingClient's channel table).
+
+Two callers that need the same address at once wait for one connect, not two. A connection that broke is forgotten at once; the next call
+opens a new one, so a broker that came back is used again without anybody being told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed
+from sprocketmq.net.connection import Connection, RequestHandler
+from sprocketmq.wire.command import Command
+
+__all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "split_address"]
+
+# NettyClientConfig.connectTimeoutMillis
+CONNECT_TIMEOUT_MS: Final = 3_000
+
+
+def split_address(address: str, what: str = "address") -> tuple[str, int]:
+    """``host:port`` as (host, port); IPv6 hosts in brackets.
+
+    Raises:
+        ConfigurationError: no port, or not 1..65535.
+    """
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigurationError(f"{what} is {address!r}, host:port with a port from 1 to 65535 is allowed, as in 127.0.0.1:9876")
+    return host.strip("[]"), int(port)
+
+
+class ConnectionPool:
+    """All outgoing connections of one client instance or broker. Belongs to the loop it is used on."""
+
+    def __init__(
+        self,
+        handler: RequestHandler | None = None,
+        *,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        ssl_context: ssl.SSLContext | None = None,
+        on_close: Callable[[str], None] | None = None,
+    ) -> None:
+        self._handler = handler
+        self._connect_timeout_ms = connect_timeout_ms
+        self._ssl_context = ssl_context
+        self._on_close = on_close
+        self._open: dict[str, Connection] = {}
+        self._opening: dict[str, asyncio.Task[Connection]] = {}
+        self._closed = False
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses with an open connection."""
+        return [address for address, connection in self._open.items() if not connection.is_closed]
+
+    async def connection(self, address: str) -> Connection:
+        """The open connection to ``address``, opening it if there is none.
+
+        Raises:
+            ConnectFailed: refused, unknown host, or not within the connect timeout.
+            ConfigurationError: the address is not host:port.
+        """
+        connection = self._open.get(address)
+        if connection is not None and not connection.is_closed:
+            return connection
+        if self._closed:
+            raise ClosedError("the client was shut down")
+        task = self._opening.get(address)
+        if task is None:
+            task = self._opening[address] = asyncio.ensure_future(self._connect(address))
+            task.add_done_callback(lambda done: self._opened(address, done))
+        return await asyncio.shield(task)
+
+    async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
+        """Ask ``address`` and wait; ``timeout_ms`` covers the answer, connecting has its own limit. Raises as Connection.invoke."""
+        return await (await self.connection(address)).invoke(command, timeout_ms)
+
+    async def invoke_oneway(self, address: str, command: Command) -> None:
+        await (await self.connection(address)).invoke_oneway(command)
+
+    def close_connection(self, address: str) -> None:
+        connection = self._open.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    async def aclose(self) -> None:
+        """Close all connections; later calls raise ClosedError."""
+        self._closed = True
+        for task in list(self._opening.values()):
+            task.cancel()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        for connection in list(self._open.values()):
+            connection.close()
+        self._open.clear()
+        await asyncio.sleep(0)
+
+    async def _connect(self, address: str) -> Connection:
+        host, port = split_address(address)
+        loop = asyncio.get_running_loop()
+        opening = loop.create_connection(
+            lambda: Connection(self._handler, on_close=lambda gone: self._forget(address, gone)), host, port, ssl=self._ssl_context
+        )
+        try:
+            _, connection = await asyncio.wait_for(opening, self._connect_timeout_ms / 1000)
+        except asyncio.TimeoutError as error:
+            raise ConnectFailed(f"no connection to {address} within {self._connect_timeout_ms} ms; is it up and reachable?", address) from error
+        except socket.gaierror as error:
+            raise ConnectFailed(f"host {host!r} of address {address} is unknown: {error.strerror}; check the spelling", address) from error
+        except OSError as error:
+            raise ConnectFailed(f"cannot connect to {address}: {error.strerror or error}; is a server listening there?", address) from error
+        return connection
+
+    def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
+        self._opening.pop(address, None)
+        if task.cancelled() or task.exception() is not None:
+            return
+        connection = task.result()
+        if self._closed:
+            connection.close()
+        elif not connection.is_closed:
+            self._open[address] = connection
+
+    def _forget(self, address: str, connection: Connection) -> None:
+        if self._open.get(address) is connection:
+            del self._open[address]
+            if self._on_close is not None:
+                self._on_close(address)

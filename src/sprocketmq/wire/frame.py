@@ -1,0 +1,71 @@
+"""Cutting a byte stream into frames (Java: NettyDecoder, a LengthFieldBasedFrameDecoder over the int32 length).
+
+Sans-I/O: feed what arrived, get whole commands back. A frame split over many reads is gathered once, so the cost of a byte does not
+depend on how it was cut. A length beyond the limit raises before anything of it is kept: the limit bounds the memory of a connection.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sprocketmq.errors import FrameTooLarge, ProtocolError
+from sprocketmq.wire.command import Command, decode_command
+
+__all__ = ["MAX_FRAME_BYTES", "FrameDecoder"]
+
+# com.rocketmq.remoting.frameMaxLength: 16 MiB, counted with the four length bytes.
+MAX_FRAME_BYTES: Final = 16_777_216
+
+
+class FrameDecoder:
+    """Incremental decoder of one connection. After it raised, the connection must be closed: the stream has lost its place."""
+
+    __slots__ = ("_max_frame_bytes", "_need", "_rest")
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._rest = bytearray()  # the beginning of a frame that is not here in full
+        self._need = 4  # bytes of _rest before a look at it is worth while
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes held back: 0 between frames."""
+        return len(self._rest)
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Command]:
+        """Take bytes that arrived, return the commands that are complete now (often none). Bodies are views of immutable bytes.
+
+        Raises:
+            ProtocolError: (FrameTooLarge) the stream is not the remoting protocol; close the connection.
+        """
+        rest = self._rest
+        if rest:
+            rest += data
+            if len(rest) < self._need:
+                return []
+            # One copy makes the bytes immutable, so that command bodies may outlive this buffer.
+            view = memoryview(bytes(rest))
+            self._rest = bytearray()
+        else:
+            view = memoryview(data if isinstance(data, bytes) else bytes(data))
+        return self._split(view)
+
+    def _split(self, view: memoryview) -> list[Command]:
+        commands: list[Command] = []
+        at, end = 0, len(view)
+        while end - at >= 4:
+            length = int.from_bytes(view[at : at + 4], "big", signed=True)
+            if length < 4:
+                raise ProtocolError(f"a frame announces {length} bytes, at least 4 are needed for its header length")
+            if length + 4 > self._max_frame_bytes:
+                raise FrameTooLarge(f"a frame announces {length} bytes, at most {self._max_frame_bytes - 4} are allowed")
+            if end - at - 4 < length:
+                self._need = 4 + length
+                break
+            commands.append(decode_command(view[at + 4 : at + 4 + length]))
+            at += 4 + length
+        else:
+            self._need = 4
+        if at < end:
+            self._rest = bytearray(view[at:])
+        return commands

@@ -1,0 +1,218 @@
+"""The nouns users hold: MessageQueue, Message (to be sent) and MessageExt (received). Java: MessageQueue, Message, MessageExt, MessageClientExt.
+
+As in Java, tags, keys and all system values live in ``properties`` under reserved names (MessageConst); the attributes here are views of them.
+Properties of a received message are parsed only when somebody looks, because most listeners look at the body alone.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire import properties as props
+
+__all__ = ["Message", "MessageExt", "MessageQueue", "format_host"]
+
+
+class MessageQueue(msgspec.Struct, frozen=True, order=True):
+    """One queue of a topic on one broker. Sorts by (topic, broker_name, queue_id), Java's order, which allocation depends on."""
+
+    topic: str
+    broker_name: str = msgspec.field(name="brokerName")
+    queue_id: int = msgspec.field(name="queueId")
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.broker_name}/{self.queue_id}"
+
+
+class Message:
+    """A message to be sent.
+
+    Args:
+        topic: 1 to 127 characters out of ``% | a-z A-Z 0-9 _ -``.
+        body: 1 byte to 4 MiB; text must be encoded by the caller.
+        tags: one tag, the thing subscriptions filter by.
+        keys: index keys, one or many, without blanks; the message can be looked up by each.
+        properties: text to text; reserved names (see ``wire.properties.RESERVED``) are refused.
+        flag: application flag, carried untouched.
+        delay_level: 1..18 (1s 5s 10s 30s 1m .. 2h by default); 0 means at once.
+        wait_store_msg_ok: False = the broker need not wait for flush and replication.
+
+    Raises:
+        ConfigurationError: a type or reserved name is wrong; the sentence says which.
+    """
+
+    __slots__ = ("_properties", "body", "flag", "topic", "transaction_id")
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        delay_level: int = 0,
+        wait_store_msg_ok: bool = True,
+    ) -> None:
+        if not isinstance(body, bytes | bytearray | memoryview):
+            raise ConfigurationError(f"body is {type(body).__name__}, bytes are allowed; encode text first, as in text.encode()")
+        self.topic = topic
+        self.body: bytes = bytes(body)
+        self.flag = flag
+        self.transaction_id: str | None = None
+        self._properties: dict[str, str] = props.user_properties(properties) if properties else {}
+        if tags is not None:
+            self._properties[props.TAGS] = props.checked_value("tags", tags)
+        if keys is not None:
+            self.keys = keys
+        if delay_level:
+            self._properties[props.DELAY] = str(delay_level)
+        if not wait_store_msg_ok:
+            self._properties[props.WAIT] = "false"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties, system ones included, by their wire names."""
+        return self._properties
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(props.TAGS)
+
+    @tags.setter
+    def tags(self, tags: str) -> None:
+        self.properties[props.TAGS] = props.checked_value("tags", tags)
+
+    @property
+    def keys(self) -> list[str]:
+        """The index keys; KEYS holds them separated by one blank."""
+        return self.properties.get(props.KEYS, "").split()
+
+    @keys.setter
+    def keys(self, keys: str | Iterable[str]) -> None:
+        self.properties[props.KEYS] = props.join_keys(keys)
+
+    @property
+    def delay_level(self) -> int:
+        return props.int_property(self.properties, props.DELAY, 0)
+
+    @property
+    def wait_store_msg_ok(self) -> bool:
+        return self.properties.get(props.WAIT, "true") != "false"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(topic={self.topic!r}, tags={self.tags!r}, keys={self.keys!r}, body={len(self.body)} bytes)"
+
+
+def format_host(address: bytes, port: int) -> str:
+    """Wire host (4 or 16 address bytes, port) as ``ip:port``, IPv6 in brackets."""
+    ip = ipaddress.ip_address(bytes(address))
+    return f"[{ip}]:{port}" if ip.version == 6 else f"{ip}:{port}"
+
+
+class MessageExt(Message):
+    """A stored message as a consumer sees it.
+
+    Attributes beyond Message's: ``broker_name, queue_id, queue_offset, commit_log_offset, sys_flag, born_timestamp_ms, store_timestamp_ms,
+    born_host, store_host`` (``ip:port``), ``reconsume_times`` (0 on first delivery), ``prepared_transaction_offset, store_size_bytes``;
+    ``message_id`` is the id given by the sender (UNIQ_KEY) and stays the same over retries, ``offset_message_id`` names the stored copy.
+    """
+
+    __slots__ = (
+        "_born_host",
+        "_raw_properties",
+        "_store_host",
+        "born_timestamp_ms",
+        "broker_name",
+        "commit_log_offset",
+        "prepared_transaction_offset",
+        "queue_id",
+        "queue_offset",
+        "reconsume_times",
+        "store_size_bytes",
+        "store_timestamp_ms",
+        "sys_flag",
+    )
+
+    def __init__(self, topic: str, body: bytes, **fields: Any) -> None:
+        """Tests and re-sends build one by hand; the decoder (``wire.record``) fills the slots itself."""
+        own = {name: fields.pop(name) for name in list(fields) if name in _EXT_DEFAULTS}
+        born_host, store_host = fields.pop("born_host", "127.0.0.1:0"), fields.pop("store_host", "127.0.0.1:0")
+        super().__init__(topic, body, **fields)
+        self._raw_properties: bytes | None = None
+        self._born_host, self._store_host = _parse_host(born_host), _parse_host(store_host)
+        for name, default in _EXT_DEFAULTS.items():
+            setattr(self, name, own.get(name, default))
+
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    sys_flag: int
+    born_timestamp_ms: int
+    store_timestamp_ms: int
+    reconsume_times: int
+    prepared_transaction_offset: int
+    store_size_bytes: int
+
+    @property
+    def properties(self) -> dict[str, str]:
+        raw = self._raw_properties
+        if raw is not None:
+            self._properties = props.decode_properties(raw)
+            self._raw_properties = None
+        return self._properties
+
+    @property
+    def born_host(self) -> str:
+        return format_host(*self._born_host)
+
+    @property
+    def store_host(self) -> str:
+        return format_host(*self._store_host)
+
+    @property
+    def offset_message_id(self) -> str:
+        """Hex of (store host, commit log offset): finds this stored copy on its broker (VIEW_MESSAGE_BY_ID)."""
+        address, port = self._store_host
+        return (address + port.to_bytes(4, "big") + self.commit_log_offset.to_bytes(8, "big", signed=True)).hex().upper()
+
+    @property
+    def message_id(self) -> str:
+        return self.properties.get(props.UNIQ_KEY) or self.offset_message_id
+
+    @property
+    def message_queue(self) -> MessageQueue:
+        """The queue it was read from (of the retry topic, when this is a retry)."""
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)
+
+    def __repr__(self) -> str:
+        return (
+            f"MessageExt(topic={self.topic!r}, tags={self.tags!r}, message_id={self.message_id!r}, queue_id={self.queue_id}, "
+            f"queue_offset={self.queue_offset}, reconsume_times={self.reconsume_times}, body={len(self.body)} bytes)"
+        )
+
+
+_EXT_DEFAULTS: dict[str, Any] = {
+    "broker_name": "",
+    "queue_id": 0,
+    "queue_offset": 0,
+    "commit_log_offset": 0,
+    "sys_flag": 0,
+    "born_timestamp_ms": 0,
+    "store_timestamp_ms": 0,
+    "reconsume_times": 0,
+    "prepared_transaction_offset": 0,
+    "store_size_bytes": 0,
+}
+
+
+def _parse_host(host: str) -> tuple[bytes, int]:
+    ip, _, port = host.rpartition(":")
+    return ipaddress.ip_address(ip.strip("[]")).packed, int(port)
