@@ -51,7 +51,9 @@ class SystemClock:
 class _ManualTimer:
     __slots__ = ("callback", "cancelled", "due_ms", "loop", "number")
 
-    def __init__(self, due_ms: float, number: int, loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    def __init__(
+        self, due_ms: float, number: int, loop: asyncio.AbstractEventLoop, callback: Callable[[], object]
+    ) -> None:
         self.due_ms, self.number, self.loop, self.callback, self.cancelled = due_ms, number, loop, callback, False
 
     def cancel(self) -> None:

@@ -103,7 +103,11 @@ class Connection(asyncio.Protocol):
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
-                future.set_exception(ConnectionLost(f"the connection to {self.remote_address} broke: {exc or 'closed'}", self.remote_address))
+                future.set_exception(
+                    ConnectionLost(
+                        f"the connection to {self.remote_address} broke: {exc or 'closed'}", self.remote_address
+                    )
+                )
         if self._drained is not None:
             self._drained.set()
         if self._on_close is not None:
@@ -154,11 +158,15 @@ class Connection(asyncio.Protocol):
         future = self.start_invoke(command)
         opaque = command.opaque
         try:
-            async with asyncio.timeout(timeout_ms / 1000) if hasattr(asyncio, "timeout") else _Timeout(timeout_ms / 1000):
+            async with (
+                asyncio.timeout(timeout_ms / 1000) if hasattr(asyncio, "timeout") else _Timeout(timeout_ms / 1000)
+            ):
                 return await future
         except TimeoutError as error:
             raise RequestTimeout(
-                f"{self.remote_address} did not answer request code {command.code} within {timeout_ms} ms", self.remote_address, timeout_ms
+                f"{self.remote_address} did not answer request code {command.code} within {timeout_ms} ms",
+                self.remote_address,
+                timeout_ms,
             ) from error
         finally:
             self._waiting.pop(opaque, None)
@@ -219,7 +227,9 @@ class Connection(asyncio.Protocol):
 
     def _handle(self, command: Command) -> None:
         if self._handler is None:
-            answer: Command | None = response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {command.code} is not served here")
+            answer: Command | None = response(
+                command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {command.code} is not served here"
+            )
         else:
             try:
                 answer = self._handler(self, command)

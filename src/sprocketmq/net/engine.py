@@ -67,7 +67,9 @@ class Engine:
         """Start ``coroutine`` on the engine; its future may be waited for in any other thread."""
         if self._pid != os.getpid() or self.loop.is_closed():
             coroutine.close()
-            raise ClosedError("this engine was closed, or belongs to the parent of a fork; create the client in this process")
+            raise ClosedError(
+                "this engine was closed, or belongs to the parent of a fork; create the client in this process"
+            )
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:

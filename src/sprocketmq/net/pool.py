@@ -30,7 +30,9 @@ def split_address(address: str, what: str = "address") -> tuple[str, int]:
     """
     host, colon, port = address.strip().rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigurationError(f"{what} is {address!r}, host:port with a port from 1 to 65535 is allowed, as in 127.0.0.1:9876")
+        raise ConfigurationError(
+            f"{what} is {address!r}, host:port with a port from 1 to 65535 is allowed, as in 127.0.0.1:9876"
+        )
     return host.strip("[]"), int(port)
 
 
@@ -103,16 +105,25 @@ class ConnectionPool:
         host, port = split_address(address)
         loop = asyncio.get_running_loop()
         opening = loop.create_connection(
-            lambda: Connection(self._handler, on_close=lambda gone: self._forget(address, gone)), host, port, ssl=self._ssl_context
+            lambda: Connection(self._handler, on_close=lambda gone: self._forget(address, gone)),
+            host,
+            port,
+            ssl=self._ssl_context,
         )
         try:
             _, connection = await asyncio.wait_for(opening, self._connect_timeout_ms / 1000)
         except asyncio.TimeoutError as error:
-            raise ConnectFailed(f"no connection to {address} within {self._connect_timeout_ms} ms; is it up and reachable?", address) from error
+            raise ConnectFailed(
+                f"no connection to {address} within {self._connect_timeout_ms} ms; is it up and reachable?", address
+            ) from error
         except socket.gaierror as error:
-            raise ConnectFailed(f"host {host!r} of address {address} is unknown: {error.strerror}; check the spelling", address) from error
+            raise ConnectFailed(
+                f"host {host!r} of address {address} is unknown: {error.strerror}; check the spelling", address
+            ) from error
         except OSError as error:
-            raise ConnectFailed(f"cannot connect to {address}: {error.strerror or error}; is a server listening there?", address) from error
+            raise ConnectFailed(
+                f"cannot connect to {address}: {error.strerror or error}; is a server listening there?", address
+            ) from error
         return connection
 
     def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:

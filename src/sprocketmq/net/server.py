@@ -52,10 +52,16 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._new_connection, host, port, backlog=_BACKLOG, ssl=self._ssl_context)
+            self._server = await loop.create_server(
+                self._new_connection, host, port, backlog=_BACKLOG, ssl=self._ssl_context
+            )
         except OSError as error:
-            why = {errno.EADDRINUSE: "another process listens there", errno.EACCES: "not permitted"}.get(error.errno or 0, error.strerror or str(error))
-            raise ConfigurationError(f"cannot listen on {host}:{port}: {why}; choose another port, or 0 for any free one") from error
+            why = {errno.EADDRINUSE: "another process listens there", errno.EACCES: "not permitted"}.get(
+                error.errno or 0, error.strerror or str(error)
+            )
+            raise ConfigurationError(
+                f"cannot listen on {host}:{port}: {why}; choose another port, or 0 for any free one"
+            ) from error
         self.host, self.port = host, self._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
         self._idle_sweep = loop.call_later(_MAX_IDLE_S / 4, self._sweep)
         return self.port

@@ -24,7 +24,17 @@ import msgspec
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, LANGUAGE_CODES, LANGUAGE_NAMES
 
-__all__ = ["FLAG_ONEWAY", "FLAG_RESPONSE", "Command", "Header", "SerializeType", "decode_command", "encode_command", "request", "response"]
+__all__ = [
+    "FLAG_ONEWAY",
+    "FLAG_RESPONSE",
+    "Command",
+    "Header",
+    "SerializeType",
+    "decode_command",
+    "encode_command",
+    "request",
+    "response",
+]
 
 FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2
@@ -92,7 +102,10 @@ class Command(msgspec.Struct):
 def request(code: int, header: Header | None = None, body: Buffer = b"", *, oneway: bool = False) -> Command:
     """A new request; the connection that sends it gives it its opaque."""
     return Command(
-        code=int(code), flag=FLAG_ONEWAY if oneway else 0, ext_fields=header.to_ext() if header is not None else {}, body=body
+        code=int(code),
+        flag=FLAG_ONEWAY if oneway else 0,
+        ext_fields=header.to_ext() if header is not None else {},
+        body=body,
     )
 
 
@@ -162,7 +175,9 @@ def _encode_text(command: Command) -> bytes:
 
 def _encode_binary(command: Command) -> bytes:
     if not -0x8000 <= command.code <= 0x7FFF:
-        raise ProtocolError(f"code {command.code} does not fit the 16 bits of a ROCKETMQ header; send it with a JSON header")
+        raise ProtocolError(
+            f"code {command.code} does not fit the 16 bits of a ROCKETMQ header; send it with a JSON header"
+        )
     ext = bytearray()
     for key, value in command.ext_fields.items():
         key_bytes, value_bytes = key.encode(), value.encode()

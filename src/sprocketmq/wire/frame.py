@@ -58,7 +58,9 @@ class FrameDecoder:
             if length < 4:
                 raise ProtocolError(f"a frame announces {length} bytes, at least 4 are needed for its header length")
             if length + 4 > self._max_frame_bytes:
-                raise FrameTooLarge(f"a frame announces {length} bytes, at most {self._max_frame_bytes - 4} are allowed")
+                raise FrameTooLarge(
+                    f"a frame announces {length} bytes, at most {self._max_frame_bytes - 4} are allowed"
+                )
             if end - at - 4 < length:
                 self._need = 4 + length
                 break

@@ -61,7 +61,9 @@ class Message:
         wait_store_msg_ok: bool = True,
     ) -> None:
         if not isinstance(body, bytes | bytearray | memoryview):
-            raise ConfigurationError(f"body is {type(body).__name__}, bytes are allowed; encode text first, as in text.encode()")
+            raise ConfigurationError(
+                f"body is {type(body).__name__}, bytes are allowed; encode text first, as in text.encode()"
+            )
         self.topic = topic
         self.body: bytes = bytes(body)
         self.flag = flag
@@ -181,7 +183,9 @@ class MessageExt(Message):
     def offset_message_id(self) -> str:
         """Hex of (store host, commit log offset): finds this stored copy on its broker (VIEW_MESSAGE_BY_ID)."""
         address, port = self._store_host
-        return (address + port.to_bytes(4, "big") + self.commit_log_offset.to_bytes(8, "big", signed=True)).hex().upper()
+        return (
+            (address + port.to_bytes(4, "big") + self.commit_log_offset.to_bytes(8, "big", signed=True)).hex().upper()
+        )
 
     @property
     def message_id(self) -> str:

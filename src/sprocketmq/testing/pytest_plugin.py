@@ -1,0 +1,1 @@
+"""The pytest plugin of SprocketMQ: the fixture ``rocketmq`` (see sprocketmq.testing)."""
