@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
                 answer = self._handler(self, command)
             except RocketMQError as error:
                 answer = response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error))
-            except Exception as error:  # noqa: BLE001 - law 3's twin: a bug in one handler costs one answer, never the server
+            except Exception as error:  # law 3's twin: a bug in one handler costs one answer, never the server
                 log.exception("request code %d from %s failed", command.code, self.remote_address)
                 answer = response(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
         if answer is not None and not command.is_oneway:

@@ -9,7 +9,7 @@ Frame on the wire, all integers big-endian::
     hl        3 bytes, headerLen
 
 The ROCKETMQ header is ``code i16, language i8, version i16, opaque i32, flag i32, remark(i32 len), ext(i32 len)`` and ext is a run of
-``key(i16 len) value(i32 len)``; its 16-bit ``code`` cannot carry the POP codes, so it is never offered, only understood and mirrored by choice.
+``key(i16 len) value(i32 len)``; its 16-bit ``code`` cannot carry the POP codes, so it is never offered, only understood and mirrored.
 A peer answers in its own configured encoding, not in that of the request, so both are decoded on every connection at any time.
 """
 

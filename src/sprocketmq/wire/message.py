@@ -1,7 +1,7 @@
-"""The nouns users hold: MessageQueue, Message (to be sent) and MessageExt (received). Java: MessageQueue, Message, MessageExt, MessageClientExt.
+"""The nouns users hold: MessageQueue, Message (to be sent), MessageExt (received). Java: the same names, and MessageClientExt.
 
-As in Java, tags, keys and all system values live in ``properties`` under reserved names (MessageConst); the attributes here are views of them.
-Properties of a received message are parsed only when somebody looks, because most listeners look at the body alone.
+As in Java, tags, keys and all system values live in ``properties`` under reserved names (MessageConst); the attributes here are views
+of them. Properties of a received message are parsed only when somebody looks, because most listeners look at the body alone.
 """
 
 from __future__ import annotations
