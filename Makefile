@@ -1,0 +1,54 @@
+# One command per intent. `make demo` shows the product at work, `make test` runs the tests; both set everything up first.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ROWS ?=
+
+.PHONY: help setup demo test lint format bench docs lock mutants clean
+
+help: ## list the commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
+
+setup: $(VENV)/.ready $(VENV)/.java ## .venv with pinned dependencies and bin/sprocketmq; Java 17 if it can be installed
+
+$(VENV)/.ready: requirements.lock pyproject.toml scripts/setup-python
+	@PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup-python
+	@touch $@
+
+$(VENV)/.java: scripts/setup-java | $(VENV)/.ready
+	@scripts/setup-java && touch $@ || true
+
+demo: setup ## a year of flights through broker, consumers and Spark (ROWS=5000 makes it short)
+	@$(BIN)/sprocketmq demo $(if $(ROWS),--rows $(ROWS))
+
+test: setup ## all tests: unit, inproc, system, interop
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.ready ## ruff, mypy --strict, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.ready ## let ruff put the code in shape
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup ## our broker and Apache RocketMQ 5.4.0 side by side, as ratios
+	@$(BIN)/python bench/broker_bench.py $(BENCH_ARGS)
+
+docs: $(VENV)/.ready ## guides and the reference generated from docstrings, into docs/_build/html
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+mutants: $(VENV)/.ready ## break each mechanism on purpose and see its test fail
+	@$(BIN)/python tests/mutants/check.py $(MUTANTS)
+
+lock: $(VENV)/.ready ## pin the dependencies anew
+	@$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --universal --python-version 3.10 --upgrade \
+		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --generate-hashes -q -o requirements.lock
+
+clean: ## remove what the commands above made
+	rm -rf $(VENV) dist build docs/_build demo-out .pytest_cache .mypy_cache .ruff_cache
