@@ -1,0 +1,181 @@
+"""Faults on demand: what a network or a sick broker does to a request, asked for by request code and counted.
+
+The injector sits in front of the request handlers of the embedded broker and name server (their codes do not overlap, so one injector
+serves both). A request is checked against the faults in the order they were asked for; the first that matches and has times left is
+applied, exactly one fault per request; without a match the request is handled as ever.
+
+    with EmbeddedRocketMQ() as rocketmq:
+        fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=2)
+        ...
+        assert fault.hits == 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Final
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.clock import Clock
+from sprocketmq.net.connection import Connection, RequestHandler
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command, response
+
+__all__ = ["HEARTBEATS", "PULLS", "SENDS", "Fault", "FaultInjector"]
+
+# A client may use any of these codes for the same verb; a fault on the verb names them all.
+SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+PULLS: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+HEARTBEATS: Final = (RequestCode.HEART_BEAT,)
+
+Action = Callable[[Connection, Command, RequestHandler], "Command | None"]
+Match = Callable[[Command], bool]
+
+
+class Fault:
+    """One fault that was asked for. ``hits`` counts the requests it struck; ``remove`` (or leaving its ``with``) ends it early."""
+
+    def __init__(
+        self,
+        injector: FaultInjector,
+        name: str,
+        codes: frozenset[int],
+        action: Action,
+        times: int | None,
+        when: Match | None,
+    ) -> None:
+        self._injector, self._name, self._codes, self._action, self._when = injector, name, codes, action, when
+        self.times_left = times
+        self.hits = 0
+
+    def matches(self, command: Command) -> bool:
+        if self.times_left == 0 or command.code not in self._codes:
+            return False
+        return self._when is None or self._when(command)
+
+    def apply(self, connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
+        self.hits += 1
+        if self.times_left is not None:
+            self.times_left -= 1
+        return self._action(connection, command, handler)
+
+    def remove(self) -> None:
+        """End this fault; harmless when it ended already."""
+        self._injector._remove(self)
+
+    def __enter__(self) -> Fault:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        left = "any number of" if self.times_left is None else self.times_left
+        return f"Fault({self._name}, codes={sorted(self._codes)}, hits={self.hits}, {left} times left)"
+
+
+class FaultInjector:
+    """The faults of one embedded RocketMQ, at ``rocketmq.faults``.
+
+    Every verb takes ``code``: a :class:`RequestCode`, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``);
+    ``times``: how many requests it strikes, None for all until removed; ``when``: a function of the request that narrows it further, as
+    in ``when=lambda command: command.ext_fields.get("topic") == "flights"``. Each returns its :class:`Fault`.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # Replaced, never changed in place: tests add faults on their thread while the broker's loop walks the tuple.
+        self._faults: tuple[Fault, ...] = ()
+
+    def drop(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
+        """The request is lost: nothing is done and nobody answers, so the caller runs into its timeout."""
+        return self._add("drop", code, lambda connection, command, handler: None, times, when)
+
+    def drop_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
+        """The request is carried out but its answer is lost: the case in which a caller's retry makes a duplicate.
+
+        Pull answers are written by their handler itself and are not covered; ``drop`` looks the same to a puller.
+        """
+
+        def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
+            handler(connection, command)
+            return None
+
+        return self._add("drop_answer", code, act, times, when)
+
+    def delay(
+        self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
+    ) -> Fault:
+        """The request reaches its handler ``delay_ms`` later, in the time of the embedded broker's clock."""
+        if delay_ms < 0:
+            raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
+
+        def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
+            def late() -> None:
+                if connection.is_closed:
+                    return
+                answer = handler(connection, command)
+                if answer is not None and not command.is_oneway:
+                    connection.send(answer)
+
+            self._clock.call_later(delay_ms, late)
+            return None
+
+        return self._add("delay", code, act, times, when)
+
+    def fail(
+        self,
+        code: int | Iterable[int],
+        response_code: int,
+        remark: str = "a fault asked for by the test",
+        times: int | None = 1,
+        *,
+        when: Match | None = None,
+    ) -> Fault:
+        """The request is refused with ``response_code`` and ``remark``; nothing is done."""
+
+        def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
+            return response(command, response_code, remark)
+
+        return self._add("fail", code, act, times, when)
+
+    def close_connection(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
+        """The connection is cut as the request arrives; nothing is done."""
+
+        def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
+            connection.abort()
+            return None
+
+        return self._add("close_connection", code, act, times, when)
+
+    def clear(self) -> None:
+        """End all faults."""
+        self._faults = ()
+
+    @property
+    def active(self) -> list[Fault]:
+        """Faults that can still strike."""
+        return [fault for fault in self._faults if fault.times_left != 0]
+
+    def intercept(self, connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
+        """What broker and name server call in place of ``handler``; runs on their loop."""
+        for fault in self._faults:
+            if fault.matches(command):
+                return fault.apply(connection, command, handler)
+        return handler(connection, command)
+
+    def _add(
+        self, name: str, code: int | Iterable[int], action: Action, times: int | None, when: Match | None
+    ) -> Fault:
+        codes = frozenset([int(code)] if isinstance(code, int) else (int(one) for one in code))
+        if not codes:
+            raise ConfigurationError("code is empty, a request code or several are allowed, as in faults.drop(SENDS)")
+        if times is not None and times < 1:
+            raise ConfigurationError(f"times is {times}, 1 or more, or None for every request, is allowed")
+        fault = Fault(self, name, codes, action, times, when)
+        self._faults = (*self._faults, fault)
+        return fault
+
+    def _remove(self, fault: Fault) -> None:
+        self._faults = tuple(one for one in self._faults if one is not fault)

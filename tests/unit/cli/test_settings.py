@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocketmq.cli.settings import parse_properties, settings_of
+from sprocketmq.errors import ConfigurationError
+
+BROKER_CONF = """\
+# Licensed to nobody
+! another comment
+brokerClusterName = DefaultCluster
+brokerName=broker-a
+  brokerId: 0
+deleteWhen 04
+messageDelayLevel=1s 5s \\
+    10s 30s
+empty=
+path=C\\:\\\\data
+snow=\\u2603
+"""
+
+
+def test_every_form_of_a_java_properties_line_is_read() -> None:
+    assert parse_properties(BROKER_CONF) == {
+        "brokerClusterName": "DefaultCluster",
+        "brokerName": "broker-a",
+        "brokerId": "0",
+        "deleteWhen": "04",
+        "messageDelayLevel": "1s 5s 10s 30s",
+        "empty": "",
+        "path": "C:\\data",
+        "snow": "\u2603",
+    }
+
+
+def test_the_last_value_of_a_key_counts() -> None:
+    assert parse_properties("a=1\na=2") == {"a": "2"}
+
+
+@given(st.text())
+def test_any_text_is_a_properties_file(text: str) -> None:
+    parse_properties(text)
+
+
+@given(st.dictionaries(st.from_regex(r"[A-Za-z0-9.]+", fullmatch=True), st.from_regex(r"[!-\[\]-~]*", fullmatch=True)))
+def test_plain_settings_come_back(settings: dict[str, str]) -> None:
+    # A value that begins with a separator would be read as a longer separator, as in Java.
+    settings = {key: value for key, value in settings.items() if not value.startswith(("=", ":"))}
+    assert parse_properties("".join(f"{key}={value}\n" for key, value in settings.items())) == settings
+
+
+def test_set_wins_over_the_file(tmp_path: Path) -> None:
+    config = tmp_path / "broker.conf"
+    config.write_text("brokerName=a\nflushDiskType=ASYNC_FLUSH\n")
+    assert settings_of(config, ["flushDiskType=SYNC_FLUSH", "x = y=z"]) == {
+        "brokerName": "a",
+        "flushDiskType": "SYNC_FLUSH",
+        "x": "y=z",
+    }
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nowhere\.conf cannot be read: No such file"):
+        settings_of(tmp_path / "nowhere.conf", [])
+
+
+def test_a_binary_file_is_refused_with_its_byte(tmp_path: Path) -> None:
+    config = tmp_path / "broker.conf"
+    config.write_bytes(b"brokerName=\xff")
+    with pytest.raises(ConfigurationError, match=r"not text in UTF-8 \(byte 11\)"):
+        settings_of(config, [])
+
+
+@pytest.mark.parametrize("assignment", ["flushDiskType", "=SYNC_FLUSH", ""])
+def test_an_assignment_without_key_or_equals_says_what_is_allowed(assignment: str) -> None:
+    with pytest.raises(ConfigurationError, match="key=value is allowed"):
+        settings_of(None, [assignment])
