@@ -1,0 +1,258 @@
+"""Message properties: reserved names, and the text form they travel and are stored in (Java: MessageConst, MessageDecoder).
+
+    name \\x01 value \\x02 name \\x01 value \\x02 ...
+
+No escaping exists, so neither name nor value may hold the two separators. Readers forgive a missing last \\x02 and drop a pair whose name
+or value is empty; a name that occurs twice has its last value. The whole text is at most 32,767 bytes because its length is an int16.
+
+``get_property``, ``set_property`` and ``remove_property`` work on the raw bytes: the broker looks at two or three properties of a message
+and must not pay for a dict of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sprocketmq.errors import ConfigurationError
+
+# What a user sets through attributes of a message.
+KEYS: Final = "KEYS"
+TAGS: Final = "TAGS"
+WAIT: Final = "WAIT"
+DELAY: Final = "DELAY"
+SHARDING_KEY: Final = "__SHARDINGKEY"
+INSTANCE_ID: Final = "INSTANCE_ID"
+
+# Identity, and what the broker notes down about a message.
+UNIQ_KEY: Final = "UNIQ_KEY"
+EXTEND_UNIQ_INFO: Final = "EXTEND_UNIQ_INFO"
+CLUSTER: Final = "CLUSTER"
+MSG_REGION: Final = "MSG_REGION"
+TRACE_ON: Final = "TRACE_ON"
+BORN_HOST: Final = "__BORNHOST"
+BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
+TRACE_CONTEXT: Final = "TRACE_CONTEXT"
+CRC32: Final = "__CRC32#"
+
+# Retry, delay and dead letter.
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QID: Final = "REAL_QID"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME: Final = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
+DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
+DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
+TIMER_DELAY_SEC: Final = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
+TIMER_OUT_MS: Final = "TIMER_OUT_MS"
+TIMER_ENQUEUE_MS: Final = "TIMER_ENQUEUE_MS"
+TIMER_DEQUEUE_MS: Final = "TIMER_DEQUEUE_MS"
+TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
+TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
+TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"
+
+# Filled in by the client that pulled the message; never stored.
+MIN_OFFSET: Final = "MIN_OFFSET"
+MAX_OFFSET: Final = "MAX_OFFSET"
+CONSUME_START_TIME: Final = "CONSUME_START_TIME"
+TRANSIENT_TOPIC_SYS_FLAG: Final = "__RMQ.TRANSIENT.TOPIC_SYS_FLAG"
+TRANSIENT_GROUP_SYS_FLAG: Final = "__RMQ.TRANSIENT.GROUP_SYS_FLAG"
+
+# Transactions.
+TRAN_MSG: Final = "TRAN_MSG"
+PGROUP: Final = "PGROUP"
+TRANSACTION_ID: Final = "__transactionId__"
+TRANSACTION_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+TRAN_PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+CHECK_IMMUNITY_TIME_IN_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+
+# Request and reply.
+CORRELATION_ID: Final = "CORRELATION_ID"
+REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
+TTL: Final = "TTL"
+MSG_TYPE: Final = "MSG_TYPE"
+ARRIVE_TIME: Final = "ARRIVE_TIME"
+PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
+
+# Understood, never set by us: POP, inner batches, light queues, escape bridge, and what older systems left behind.
+POP_CK: Final = "POP_CK"
+POP_CK_OFFSET: Final = "POP_CK_OFFSET"
+FIRST_POP_TIME: Final = "1ST_POP_TIME"
+INNER_NUM: Final = "INNER_NUM"
+INNER_BASE: Final = "INNER_BASE"
+INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
+INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+FORWARD_QUEUE_ID: Final = "PROPERTY_FORWARD_QUEUE_ID"
+REDIRECT: Final = "REDIRECT"
+DUP_INFO: Final = "DUP_INFO"
+BUYER_ID: Final = "BUYER_ID"
+TRANSFER_FLAG: Final = "TRANSFER_FLAG"
+CORRECTION_FLAG: Final = "CORRECTION_FLAG"
+MQ2_FLAG: Final = "MQ2_FLAG"
+
+# MessageConst.STRING_HASH_SET: names that the user-property API refuses. SHARDING_KEY and TRANSACTION_ID are not among them in Java.
+RESERVED: Final = frozenset(
+    (
+        *(
+            TRACE_ON,
+            MSG_REGION,
+            KEYS,
+            TAGS,
+            WAIT,
+            DELAY,
+            RETRY_TOPIC,
+            REAL_TOPIC,
+            REAL_QID,
+            TRAN_MSG,
+            PGROUP,
+            MIN_OFFSET,
+        ),
+        *(MAX_OFFSET, BUYER_ID, ORIGIN_MESSAGE_ID, TRANSFER_FLAG, CORRECTION_FLAG, MQ2_FLAG, RECONSUME_TIME, UNIQ_KEY),
+        *(MAX_RECONSUME_TIMES, CONSUME_START_TIME, POP_CK, POP_CK_OFFSET, FIRST_POP_TIME, TRAN_PREPARED_QUEUE_OFFSET),
+        *(DUP_INFO, EXTEND_UNIQ_INFO, INSTANCE_ID, CORRELATION_ID, REPLY_TO_CLIENT, TTL, ARRIVE_TIME, PUSH_REPLY_TIME),
+        *(CLUSTER, MSG_TYPE, INNER_MULTI_QUEUE_OFFSET, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS, BORN_HOST),
+        *(TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES, TIMER_OUT_MS, TIMER_DEL_UNIQKEY, TIMER_DELAY_LEVEL),
+        *(BORN_TIMESTAMP, DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID, CRC32),
+    )
+)
+
+NAME_VALUE_SEPARATOR: Final = "\x01"
+PROPERTY_SEPARATOR: Final = "\x02"
+KEY_SEPARATOR: Final = " "
+MAX_PROPERTIES_BYTES: Final = 32_767
+
+
+def encode_properties(properties: Mapping[str, str]) -> bytes:
+    """The text form, in the mapping's own order. A pair with an empty value is left out, as every reader would drop it.
+
+    Raises:
+        ConfigurationError: the text is longer than 32,767 bytes.
+    """
+    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items() if value])
+    # Lone surrogates cannot be encoded; Java writes "?" for them.
+    raw = text.encode("utf-8", "replace")
+    if len(raw) > MAX_PROPERTIES_BYTES:
+        raise ConfigurationError(
+            f"the properties take {len(raw)} bytes, at most {MAX_PROPERTIES_BYTES} are allowed; put large values into the body"
+        )
+    return raw
+
+
+def decode_properties(raw: bytes) -> dict[str, str]:
+    """The pairs of a text form. Malformed pairs are dropped and malformed UTF-8 becomes U+FFFD, as Java does: never raises."""
+    properties: dict[str, str] = {}
+    for pair in raw.decode("utf-8", "replace").split("\x02"):
+        name, _, value = pair.partition("\x01")
+        if name and value:
+            properties[name] = value
+    return properties
+
+
+def get_property(raw: bytes, name: str) -> str | None:
+    """The value of ``name`` in a raw text form, None when absent: what ``decode_properties(raw).get(name)`` says, but much cheaper."""
+    needle = name.encode() + b"\x01"
+    end = len(raw)
+    while True:
+        # The last occurrence counts; one with an empty value does not.
+        found = raw.rfind(b"\x02" + needle, 0, end)
+        if found < 0:
+            if not raw.startswith(needle):
+                return None
+            start = len(needle)
+        else:
+            start = found + 1 + len(needle)
+        stop = raw.find(b"\x02", start)
+        value = raw[start:] if stop < 0 else raw[start:stop]
+        if value:
+            return value.decode("utf-8", "replace")
+        if found < 0:
+            return None
+        end = found + 1
+
+
+def remove_property(raw: bytes, name: str) -> bytes:
+    """``raw`` without ``name``; the same object when it was not there."""
+    needle = name.encode() + b"\x01"
+    if not raw.startswith(needle) and b"\x02" + needle not in raw:
+        return raw
+    return b"".join([pair + b"\x02" for pair in raw.split(b"\x02") if pair and not pair.startswith(needle)])
+
+
+def set_property(raw: bytes, name: str, value: str) -> bytes:
+    """``raw`` with ``name`` set to ``value``, written last; other pairs keep their bytes and order."""
+    rest = remove_property(raw, name)
+    if rest and not rest.endswith(b"\x02"):
+        rest += b"\x02"
+    return rest + f"{name}\x01{value}\x02".encode("utf-8", "replace")
+
+
+def user_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """A checked copy of properties that a user wants to set.
+
+    Raises:
+        ConfigurationError: not text to text, a reserved name, an empty name or value, or a separator (``\\x01``, ``\\x02``) inside.
+    """
+    checked: dict[str, str] = {}
+    for name, value in properties.items():
+        if not isinstance(name, str):
+            raise ConfigurationError(f"the property name {name!r} is {type(name).__name__}, text (str) is allowed")
+        if name in RESERVED:
+            raise ConfigurationError(
+                f"the property name {name!r} is reserved by RocketMQ; choose another name, or use the message's own attribute for it"
+            )
+        if not name or "\x01" in name or "\x02" in name:
+            raise ConfigurationError(
+                f"the property name {name!r} is empty or holds \\x01 or \\x02, which separate properties"
+            )
+        checked[name] = checked_value(f"property {name!r}", value)
+    return checked
+
+
+def checked_value(name: str, value: Any) -> str:
+    """``value`` if it may be the value of a property; ``name`` says in the error what it was meant for.
+
+    Raises:
+        ConfigurationError: not text, blank, or with a separator inside.
+    """
+    if not isinstance(value, str):
+        raise ConfigurationError(
+            f"{name} is {value!r} ({type(value).__name__}), text (str) is allowed; convert it, as in str(value)"
+        )
+    if not value or value.isspace():
+        raise ConfigurationError(f"{name} is blank, which no reader would see; leave it out instead")
+    if "\x01" in value or "\x02" in value:
+        raise ConfigurationError(
+            f"{name} is {value!r}; the characters \\x01 and \\x02 separate properties, remove them"
+        )
+    return value
+
+
+def join_keys(keys: str | Iterable[str]) -> str:
+    """Index keys as the KEYS property holds them: separated by one blank. One text may already hold several, as in Java's setKeys.
+
+    Raises:
+        ConfigurationError: a key is not text, is blank, or (given in a list) holds white space.
+    """
+    if isinstance(keys, str):
+        return KEY_SEPARATOR.join(checked_value("keys", keys).split())
+    words: list[str] = []
+    for key in keys:
+        word = checked_value("a key", key)
+        if len(word.split()) != 1 or word != word.strip():
+            raise ConfigurationError(f"the key {word!r} holds white space, which separates keys; remove or replace it")
+        words.append(word)
+    return KEY_SEPARATOR.join(words)
+
+
+def int_property(properties: Mapping[str, str], name: str, default: int) -> int:
+    """The whole number in property ``name``; ``default`` when it is absent or no number (Java: NumberUtils.toInt)."""
+    value = properties.get(name)
+    if value is None:
+        return default
+    try:
+        return int(value)
+    except ValueError:
+        return default

@@ -1,0 +1,57 @@
+"""Bits of the two sysFlag numbers: of a message (Java: MessageSysFlag, CompressionType) and of a pull request (Java: PullSysFlag)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- a message's sysFlag -------------------------------------------------------------------------------------------------------------
+COMPRESSED: Final = 0x1
+MULTI_TAGS: Final = 0x2
+
+TRANSACTION_MASK: Final = 0xC
+TRANSACTION_NOT_TYPE: Final = 0x0
+TRANSACTION_PREPARED_TYPE: Final = 0x4
+TRANSACTION_COMMIT_TYPE: Final = 0x8
+TRANSACTION_ROLLBACK_TYPE: Final = 0xC
+
+BORNHOST_V6: Final = 0x10
+STOREHOSTADDRESS_V6: Final = 0x20
+NEED_UNWRAP: Final = 0x40
+INNER_BATCH: Final = 0x80
+
+# The type stays after decompression; only COMPRESSED says whether the body is compressed now. 0 is ZLIB of clients before 5.
+COMPRESSION_TYPE_MASK: Final = 0x700
+COMPRESSION_LZ4_TYPE: Final = 0x100
+COMPRESSION_ZSTD_TYPE: Final = 0x200
+COMPRESSION_ZLIB_TYPE: Final = 0x300
+
+
+def transaction_type(sys_flag: int) -> int:
+    """One of the four TRANSACTION_*_TYPE values."""
+    return sys_flag & TRANSACTION_MASK
+
+
+def with_transaction_type(sys_flag: int, transaction: int) -> int:
+    """``sys_flag`` with its transaction bits replaced."""
+    return (sys_flag & ~TRANSACTION_MASK) | transaction
+
+
+# --- a pull request's sysFlag --------------------------------------------------------------------------------------------------------
+PULL_COMMIT_OFFSET: Final = 0x1  # commitOffset of the request is meant
+PULL_SUSPEND: Final = 0x2  # the broker may hold the request until messages arrive
+PULL_SUBSCRIPTION: Final = 0x4  # subscription and expressionType of the request are to be used
+PULL_CLASS_FILTER: Final = 0x8
+PULL_LITE_PULL: Final = 0x10
+
+
+def pull_sys_flag(
+    *, commit_offset: bool, suspend: bool, subscription: bool, class_filter: bool = False, lite_pull: bool = False
+) -> int:
+    """The sysFlag of a pull request."""
+    return (
+        (PULL_COMMIT_OFFSET if commit_offset else 0)
+        | (PULL_SUSPEND if suspend else 0)
+        | (PULL_SUBSCRIPTION if subscription else 0)
+        | (PULL_CLASS_FILTER if class_filter else 0)
+        | (PULL_LITE_PULL if lite_pull else 0)
+    )

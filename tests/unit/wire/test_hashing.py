@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocketmq.wire.hashing import index_hash, java_hash, tags_code
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", 0),
+        ("TagA", 2598919),
+        ("TagB", 2598920),
+        ("标签", 857175),
+        ("T#key1", -1854506879),
+        ("polygenelubricants", -(2**31)),
+    ],
+)
+def test_hash_codes_are_those_of_a_jdk(text: str, value: int) -> None:
+    assert java_hash(text) == value
+
+
+def test_index_hash_is_never_negative() -> None:
+    assert index_hash("T#key1") == 1854506879
+    assert index_hash("polygenelubricants") == 0
+
+
+def test_no_tags_have_code_zero() -> None:
+    assert tags_code(None) == tags_code("") == 0
+    assert tags_code("TagA") == 2598919
+
+
+@given(st.text(max_size=300))
+def test_hash_is_the_definition_step_by_step(text: str) -> None:
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2], "big")) % 2**32
+    assert java_hash(text) == (value - 2**32 if value >= 2**31 else value)

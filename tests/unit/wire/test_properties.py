@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire import properties as props
+
+_words = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=12)
+_maps = st.dictionaries(_words, _words, max_size=8)
+
+
+@given(_maps)
+def test_properties_come_back(properties: dict[str, str]) -> None:
+    assert props.decode_properties(props.encode_properties(properties)) == properties
+
+
+def test_encoding_is_javas() -> None:
+    assert props.encode_properties({"TAGS": "TagA", "WAIT": "true"}) == b"TAGS\x01TagA\x02WAIT\x01true\x02"
+
+
+def test_last_separator_may_be_missing_and_empty_pairs_are_dropped() -> None:
+    raw = b"\x02A\x01\x02\x01v\x02nothing\x02B\x01x\x01y\x02C\x01z"
+    assert props.decode_properties(raw) == {"B": "x\x01y", "C": "z"}
+
+
+def test_malformed_utf8_does_not_make_a_message_unreadable() -> None:
+    assert props.decode_properties(b"A\x01\xff\x02B\x01b\x02") == {"A": "\ufffd", "B": "b"}
+
+
+_raw_parts = st.lists(st.sampled_from([b"A", b"AB", b"B", b"\x01", b"\x02", b"x", "é".encode(), b"\xff"]), max_size=25)
+
+
+@given(_raw_parts, st.sampled_from(["A", "AB", "B"]))
+def test_scan_agrees_with_the_dict_on_any_bytes(parts: list[bytes], name: str) -> None:
+    raw = b"".join(parts)
+    assert props.get_property(raw, name) == props.decode_properties(raw).get(name)
+
+
+@given(_raw_parts, st.sampled_from(["A", "AB", "B"]), _words)
+def test_set_and_remove_touch_nothing_else(parts: list[bytes], name: str, value: str) -> None:
+    raw = b"".join(parts)
+    expected = props.decode_properties(raw)
+    expected.pop(name, None)
+    assert props.decode_properties(props.remove_property(raw, name)) == expected
+    assert props.decode_properties(props.set_property(raw, name, value)) == {**expected, name: value}
+
+
+def test_remove_of_an_absent_name_copies_nothing() -> None:
+    raw = b"A\x01b\x02"
+    assert props.remove_property(raw, "B") is raw
+
+
+def test_too_many_properties_are_refused_with_the_limit() -> None:
+    assert len(props.encode_properties({"a": "x" * 32_764})) == 32_767
+    with pytest.raises(ConfigurationError, match="at most 32767"):
+        props.encode_properties({"a": "x" * 32_765})
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"TAGS": "a"}, "'TAGS' is reserved"),
+        ({"": "a"}, "is empty"),
+        ({"a\x01": "a"}, "separate properties"),
+        ({"a": "b\x02"}, "separate properties"),
+        ({"a": " "}, "is blank"),
+        ({"a": 5}, r"property 'a' is 5 \(int\)"),
+        ({5: "a"}, "property name 5 is int"),
+    ],
+)
+def test_a_users_mistake_is_named(properties: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        props.user_properties(properties)
+
+
+def test_user_properties_are_copied() -> None:
+    given_properties = {"year": "2013", "__SHARDINGKEY": "N1"}
+    copy = props.user_properties(given_properties)
+    assert copy == given_properties
+    assert copy is not given_properties
+
+
+def test_keys_are_joined_by_one_blank() -> None:
+    assert props.join_keys("one") == "one"
+    assert props.join_keys(" one  two ") == "one two"
+    assert props.join_keys(["one", "two"]) == "one two"
+    assert props.join_keys([]) == ""
+    with pytest.raises(ConfigurationError, match="white space"):
+        props.join_keys(["one two"])
+    with pytest.raises(ConfigurationError, match=r"a key is 5 \(int\)"):
+        props.join_keys([5])  # type: ignore[list-item]
+
+
+def test_int_property_falls_back() -> None:
+    assert props.int_property({"DELAY": "3"}, "DELAY", 0) == 3
+    assert props.int_property({"DELAY": "x"}, "DELAY", 0) == 0
+    assert props.int_property({}, "DELAY", 7) == 7
