@@ -21,4 +21,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if counts:
         terminalreporter.section("tests by folder")
         for folder, outcomes in sorted(counts.items()):
-            terminalreporter.line(f"{folder:10} " + ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items()))
+            terminalreporter.line(
+                f"{folder:10} " + ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
+            )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sprocketmq.errors import ConnectionLost, ProtocolError, RequestTimeout, RocketMQError
 from sprocketmq.wire.codes import ResponseCode
@@ -64,8 +64,7 @@ class Connection(asyncio.Protocol):
     # -- asyncio.Protocol ------------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's transport is one by behaviour, not by class
         self._loop = asyncio.get_running_loop()
         self.last_read_s = self._loop.time()
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)

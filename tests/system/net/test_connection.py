@@ -1,0 +1,214 @@
+"""Connections over real loopback sockets: both directions, garbage, limits, loss."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sprocketmq.errors import ConfigurationError, ConnectFailed, ConnectionLost, RequestTimeout
+from sprocketmq.net.connection import Connection
+from sprocketmq.net.engine import Engine
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.server import Server
+from sprocketmq.wire.command import Command, encode_command, request, response
+
+ECHO, PARK, BUG, ASK_BACK = 900, 901, 902, 903
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    engine = Engine("test-engine")
+    yield engine
+    engine.close()
+
+
+def serve(connection: Connection, command: Command) -> Command | None:
+    """A server with one behaviour per request code."""
+    if command.code == PARK:
+        connection.state.setdefault("parked", []).append(command)
+        return None
+    if command.code == BUG:
+        raise ValueError("a bug in a handler")
+    return response(command, 0, "echo", body=bytes(command.body))
+
+
+def with_server(engine: Engine, scenario: Callable[[Server, str], Awaitable[Any]], **options: Any) -> Any:
+    async def run() -> Any:
+        server = Server(serve, **options)
+        port = await server.start("127.0.0.1", 0)
+        try:
+            return await scenario(server, f"127.0.0.1:{port}")
+        finally:
+            await server.stop()
+
+    return engine.run(run(), timeout_s=30)
+
+
+def test_an_answer_finds_its_request_however_many_are_in_flight(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> list[bytes]:
+        pool = ConnectionPool()
+        answers = await asyncio.gather(*(pool.invoke(address, request(ECHO, body=b"%d" % n), 5000) for n in range(500)))
+        assert len(server.connections) == 1, "one address, one connection, however many wait for it"
+        await pool.aclose()
+        return [bytes(answer.body) for answer in answers]
+
+    assert with_server(engine, scenario) == [b"%d" % n for n in range(500)]
+
+
+def test_the_server_can_ask_the_client_on_the_same_connection_with_the_same_opaque(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> bytes:
+        pool = ConnectionPool(lambda connection, command: response(command, 0, body=b"from the client"))
+        parked = asyncio.ensure_future(pool.invoke(address, request(PARK), 5000))
+        while not any(connection.state.get("parked") for connection in server.connections):
+            await asyncio.sleep(0.005)
+        (connection,) = server.connections
+        answer = await connection.invoke(request(ASK_BACK), 5000)
+        connection.send(response(connection.state["parked"][0], 0, body=b"late"))
+        assert bytes((await parked).body) == b"late"
+        await pool.aclose()
+        return bytes(answer.body)
+
+    assert with_server(engine, scenario) == b"from the client"
+
+
+def test_a_bug_in_a_handler_costs_one_answer_not_the_connection(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> tuple[int, str | None, int]:
+        pool = ConnectionPool()
+        failed = await pool.invoke(address, request(BUG), 5000)
+        fine = await pool.invoke(address, request(ECHO), 5000)
+        await pool.aclose()
+        return failed.code, failed.remark, fine.code
+
+    assert with_server(engine, scenario) == (1, "ValueError: a bug in a handler", 0)
+
+
+def test_no_answer_in_time_raises_and_forgets_the_request(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> int:
+        pool = ConnectionPool()
+        with pytest.raises(RequestTimeout, match="did not answer request code 901 within 50 ms"):
+            await pool.invoke(address, request(PARK), 50)
+        in_flight = (await pool.connection(address)).in_flight
+        await pool.aclose()
+        return in_flight
+
+    assert with_server(engine, scenario) == 0
+
+
+def test_requests_in_flight_fail_when_the_peer_goes_away(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        pool = ConnectionPool()
+        parked = asyncio.ensure_future(pool.invoke(address, request(PARK), 5000))
+        while not any(connection.state.get("parked") for connection in server.connections):
+            await asyncio.sleep(0.005)
+        for connection in server.connections:
+            connection.abort()
+        with pytest.raises(ConnectionLost):
+            await parked
+        assert (await pool.invoke(address, request(ECHO), 5000)).code == 0, "the next call opens a new connection"
+        await pool.aclose()
+
+    with_server(engine, scenario)
+
+
+@pytest.mark.parametrize(
+    ("what", "sent"),
+    [
+        ("garbage", b"GET / HTTP/1.1\r\n\r\n"),
+        ("a huge length", (0x7FFFFFF0).to_bytes(4, "big")),
+        ("a negative length", b"\xff\xff\xff\xff"),
+        ("a header longer than its frame", (8).to_bytes(4, "big") + (100).to_bytes(4, "big") + b"abcd"),
+        ("an unknown header encoding", (8).to_bytes(4, "big") + (0x07000004).to_bytes(4, "big") + b'{"a"}'[:4]),
+        ("a header that is not JSON", (8).to_bytes(4, "big") + (4).to_bytes(4, "big") + b"{{{{"),
+    ],
+)
+def test_bytes_that_break_the_protocol_close_that_connection_only(engine: Engine, what: str, sent: bytes) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        pool = ConnectionPool()
+        assert (await pool.invoke(address, request(ECHO), 5000)).code == 0
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent)
+        assert await asyncio.wait_for(reader.read(), 5) == b"", f"{what} must be answered by closing"
+        writer.close()
+        assert (await pool.invoke(address, request(ECHO), 5000)).code == 0, "everybody else is served on"
+        await pool.aclose()
+
+    with_server(engine, scenario)
+
+
+def test_half_a_frame_waits_and_holds_nobody_up(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        frame = encode_command(request(ECHO, body=b"in two halves"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(frame[:9])
+        pool = ConnectionPool()
+        assert (await pool.invoke(address, request(ECHO), 5000)).code == 0
+        writer.write(frame[9:])
+        assert await asyncio.wait_for(reader.readexactly(4), 5)
+        writer.close()
+        await pool.aclose()
+
+    with_server(engine, scenario)
+
+
+def test_a_oneway_request_gets_no_answer_not_even_an_error(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        pool = ConnectionPool()
+        await pool.invoke_oneway(address, request(BUG))
+        connection = await pool.connection(address)
+        assert (await connection.invoke(request(ECHO), 5000)).remark == "echo"
+        await pool.aclose()
+
+    with_server(engine, scenario)
+
+
+@pytest.mark.parametrize("address", ["localhost", "127.0.0.1:0", "127.0.0.1:99999", ":9876", "127.0.0.1:port"])
+def test_a_wrong_address_is_named_with_what_is_allowed(engine: Engine, address: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"host:port with a port from 1 to 65535 is allowed"):
+        engine.run(ConnectionPool().invoke(address, request(ECHO), 1000))
+
+
+def test_a_closed_port_and_an_unknown_host_are_told_apart(engine: Engine) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(ConnectFailed, match=f"cannot connect to 127.0.0.1:{port}"):
+        engine.run(ConnectionPool().invoke(f"127.0.0.1:{port}", request(ECHO), 1000))
+    with pytest.raises(
+        ConnectFailed, match="host 'no-such-host.invalid' of address no-such-host.invalid:9876 is unknown"
+    ):
+        engine.run(ConnectionPool().invoke("no-such-host.invalid:9876", request(ECHO), 1000))
+
+
+def test_a_taken_port_is_refused_in_one_sentence(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        with pytest.raises(
+            ConfigurationError, match=f"cannot listen on 127.0.0.1:{server.port}: another process listens there"
+        ):
+            await Server(serve).start("127.0.0.1", server.port)
+
+    with_server(engine, scenario)
+
+
+def test_a_peer_that_does_not_read_stops_being_read_from(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> int:
+        frame = encode_command(request(ECHO, body=b"x" * 1_000_000))
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(40):
+            writer.write(frame)
+        (connection,) = server.connections
+        while connection._drained is None:
+            await asyncio.sleep(0.005)
+        transport = connection._transport
+        assert transport is not None
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+        buffered = transport.get_write_buffer_size()
+        writer.transport.abort()  # type: ignore[attr-defined]
+        return buffered
+
+    assert with_server(engine, scenario) < 12_000_000, "answers to 40 MB of requests must not pile up in memory"

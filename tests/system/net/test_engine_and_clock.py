@@ -1,0 +1,112 @@
+"""The engine's thread, its end, its fork guard; the manual clock's order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from sprocketmq.errors import ClosedError
+from sprocketmq.net.clock import ManualClock, SystemClock
+from sprocketmq.net.engine import Engine
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    engine = Engine("test-engine")
+    yield engine
+    engine.close()
+
+
+def test_a_coroutine_runs_on_the_engine_thread_and_its_result_comes_back(engine: Engine) -> None:
+    async def where() -> str:
+        return threading.current_thread().name
+
+    assert engine.run(where()) == "test-engine"
+
+
+def test_a_blocking_call_on_the_engine_thread_is_refused_instead_of_hanging(engine: Engine) -> None:
+    async def deadlock() -> None:
+        with pytest.raises(RuntimeError, match="use the async face there"):
+            engine.run(asyncio.sleep(0))
+
+    engine.run(deadlock())
+
+
+def test_close_cancels_what_runs_and_ends_the_thread() -> None:
+    engine = Engine("test-closing")
+    cancelled = threading.Event()
+
+    async def forever() -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    engine.submit(forever())
+    engine.run(asyncio.sleep(0))
+    engine.close()
+    assert cancelled.is_set()
+    assert "test-closing" not in {thread.name for thread in threading.enumerate()}
+    with pytest.raises(ClosedError):
+        engine.run(asyncio.sleep(0))
+
+
+def test_a_forked_child_gets_an_engine_of_its_own() -> None:
+    parent = Engine.shared()
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:  # the child must leave by _exit: pytest's state is the parent's
+        try:
+            fresh = Engine.shared()
+            verdict = b"own" if fresh is not parent and fresh.run(asyncio.sleep(0, "ok")) == "ok" else b"same"
+        except BaseException as error:  # noqa: BLE001 - reported through the pipe
+            verdict = repr(error).encode()
+        os.write(write_end, verdict)
+        os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        assert pipe.read() == b"own"
+    os.waitpid(pid, 0)
+
+
+def test_the_manual_clock_runs_timers_in_due_order_and_chains_of_them(engine: Engine) -> None:
+    clock = ManualClock(start_ms=1_000)
+    fired: list[tuple[str, int]] = []
+
+    async def schedule() -> None:
+        clock.call_later(300, lambda: fired.append(("late", clock.now_ms())))
+
+        def again() -> None:
+            fired.append(("tick", clock.now_ms()))
+            clock.call_later(100, again)
+
+        clock.call_later(100, again)
+        clock.call_later(150, lambda: fired.append(("cancelled", 0))).cancel()
+
+    engine.run(schedule())
+    clock.advance(350)
+    assert fired == [("tick", 1100), ("tick", 1200), ("late", 1300), ("tick", 1300)]
+    assert clock.now_ms() == 1350
+
+
+def test_sleeping_on_the_manual_clock_takes_no_real_time(engine: Engine) -> None:
+    clock = ManualClock()
+    before = clock.now_ms()
+
+    async def nap() -> int:
+        await clock.sleep(3_600_000)
+        return clock.now_ms() - before
+
+    future = engine.submit(nap())
+    engine.run(asyncio.sleep(0))
+    clock.advance(3_600_000)
+    assert future.result(5) == 3_600_000
+
+
+def test_the_system_clock_tells_milliseconds_since_1970() -> None:
+    assert 1_600_000_000_000 < SystemClock().now_ms() < 4_000_000_000_000
