@@ -1,0 +1,281 @@
+"""Who reads which queue: the six strategies of Apache RocketMQ, number for number. Java: AllocateMessageQueueStrategy and its classes.
+
+There is no coordinator. Every member of a group sorts the same queues and the same client ids, runs the same function, and keeps the
+part that comes out for its own id. The parts fit together only because nobody deviates:
+
+    queues sorted by (topic, broker_name, queue_id)  -+
+    client ids sorted by UTF-16 code units            +-> strategy -> my queues
+    my own client id                                 -+
+
+Laws (for every strategy, over all members of one group)
+    1. The parts are disjoint.
+    2. Together they hold every queue the strategy serves (all queues; for MACHINE_ROOM those in the named rooms).
+    3. The result is a function of the arguments alone; the order of the arguments decides, so callers go through :func:`allocate`.
+    4. A client that is not in the list gets nothing.
+
+Any difference from Java double-assigns queues in a group of Java and Python members, hence no improvements here.
+CONFIG is outside of laws 1 and 2: the user said who reads what.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import md5
+from typing import Protocol
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = [
+    "AVG",
+    "STRATEGIES",
+    "AllocateAveragely",
+    "AllocateAveragelyByCircle",
+    "AllocateByConfig",
+    "AllocateByConsistentHash",
+    "AllocateByMachineRoom",
+    "AllocateMachineRoomNearby",
+    "AllocationStrategy",
+    "allocate",
+    "java_order",
+    "queue_order",
+    "strategy_by_name",
+]
+
+
+class AllocationStrategy(Protocol):
+    """A callable ``(group, client_id, queues, client_ids) -> queues`` with Java's ``name``; both lists come sorted."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]: ...
+
+
+def java_order(text: str) -> bytes:
+    """Sort key of Java's String.compareTo: UTF-16 code units, which differs from code points above U+FFFF."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:
+    """Sort key of Java's MessageQueue.compareTo."""
+    return java_order(queue.topic), java_order(queue.broker_name), queue.queue_id
+
+
+def allocate(
+    strategy: AllocationStrategy, group: str, client_id: str, queues: Iterable[MessageQueue], client_ids: Iterable[str]
+) -> list[MessageQueue]:
+    """The queues of ``client_id``: sorts both lists as Java does, then asks the strategy.
+
+    Args:
+        strategy: one of the classes of this module, or the user's own.
+        group: consumer group, for strategies that care.
+        client_id: our own id, as sent in heartbeats.
+        queues: all subscribe queues of one topic, in any order.
+        client_ids: all members of the group as the broker lists them, in any order.
+
+    Returns:
+        Our queues; empty when there is nothing to share, or the broker does not list us yet.
+    """
+    all_queues = sorted(set(queues), key=queue_order)
+    all_ids = sorted(set(client_ids), key=java_order)
+    if not all_queues or client_id not in all_ids:
+        return []
+    return strategy(group, client_id, all_queues, all_ids)
+
+
+def _index(client_id: str, client_ids: Sequence[str]) -> int:
+    return client_ids.index(client_id) if client_id in client_ids else -1
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateAveragely:
+    """AVG, the default: contiguous runs, the first ``Q mod C`` clients get one more. Java: AllocateMessageQueueAveragely."""
+
+    name: str = field(default="AVG", init=False)
+
+    def __call__(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        index = _index(client_id, client_ids)
+        if index < 0:
+            return []
+        size, remainder = divmod(len(queues), len(client_ids))
+        start = index * size + min(index, remainder)
+        return list(queues[start : start + size + (index < remainder)])
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateAveragelyByCircle:
+    """AVG_BY_CIRCLE: queue i goes to client ``i mod C``. Java: AllocateMessageQueueAveragelyByCircle."""
+
+    name: str = field(default="AVG_BY_CIRCLE", init=False)
+
+    def __call__(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        index = _index(client_id, client_ids)
+        return [] if index < 0 else list(queues[index :: len(client_ids)])
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateByConfig:
+    """CONFIG: always the given queues, whoever else is there. Java: AllocateMessageQueueByConfig."""
+
+    queues: tuple[MessageQueue, ...]
+    name: str = field(default="CONFIG", init=False)
+
+    def __call__(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        return list(self.queues)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateByMachineRoom:
+    """MACHINE_ROOM: shares only queues whose broker is called ``room@name`` with a room in ``rooms``.
+
+    Java: AllocateMessageQueueByMachineRoom. Other queues are read by nobody of this group.
+    """
+
+    rooms: frozenset[str]
+    name: str = field(default="MACHINE_ROOM", init=False)
+
+    def __call__(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        index = _index(client_id, client_ids)
+        if index < 0:
+            return []
+        ours = [queue for queue in queues if _room(queue.broker_name) in self.rooms]
+        size, remainder = divmod(len(ours), len(client_ids))
+        result = ours[index * size : index * size + size]
+        if index < remainder:
+            result.append(ours[size * len(client_ids) + index])
+        return result
+
+
+def _room(broker_name: str) -> str | None:
+    room, at, name = broker_name.partition("@")
+    # Java splits by "@" and wants exactly two parts; an empty second part is dropped by String.split.
+    return room if at and name and "@" not in name else None
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateMachineRoomNearby:
+    """MACHINE_ROOM_NEARBY-x: strategy x within each room; rooms without a consumer are shared by everybody with x.
+
+    Args:
+        strategy: x.
+        broker_room: the room a queue's broker stands in.
+        consumer_room: the room a client id stands in.
+
+    Java: AllocateMachineRoomNearby with its MachineRoomResolver.
+    """
+
+    strategy: AllocationStrategy
+    broker_room: Callable[[MessageQueue], str]
+    consumer_room: Callable[[str], str]
+
+    @property
+    def name(self) -> str:
+        return f"MACHINE_ROOM_NEARBY-{self.strategy.name}"
+
+    def __call__(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        if client_id not in client_ids:
+            return []
+        queues_by_room: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            queues_by_room.setdefault(_known_room(self.broker_room(queue), f"queue {queue}"), []).append(queue)
+        ids_by_room: dict[str, list[str]] = {}
+        for other in client_ids:
+            ids_by_room.setdefault(_known_room(self.consumer_room(other), f"client id {other}"), []).append(other)
+
+        own_room = self.consumer_room(client_id)
+        result: list[MessageQueue] = []
+        if own := queues_by_room.pop(own_room, None):
+            result += self.strategy(group, client_id, own, ids_by_room[own_room])
+        for room in sorted(queues_by_room, key=java_order):
+            if room not in ids_by_room:
+                result += self.strategy(group, client_id, queues_by_room[room], client_ids)
+        return result
+
+
+def _known_room(room: str, what: str) -> str:
+    if not room:
+        raise ConfigurationError(f"the machine room of {what} is {room!r}; the resolver must name a room for each")
+    return room
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateByConsistentHash:
+    """CONSISTENT_HASH: a ring of virtual nodes, so that a joining client takes queues from few others.
+
+    Args:
+        virtual_node_count: points on the ring per client, 10 by default; the same in the whole group.
+
+    Java: AllocateMessageQueueConsistentHash, ConsistentHashRouter. Ring positions are the first 4 bytes of an MD5, big-endian.
+    """
+
+    virtual_node_count: int = 10
+    name: str = field(default="CONSISTENT_HASH", init=False)
+
+    def __post_init__(self) -> None:
+        if self.virtual_node_count < 0:
+            raise ConfigurationError(f"virtual_node_count is {self.virtual_node_count}, 0 or more is allowed")
+
+    def __call__(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        ring: dict[int, str] = {}
+        for other in client_ids:
+            for number in range(self.virtual_node_count):
+                ring[_ring_hash(f"{other}-{number}")] = other  # on a collision the later client wins, as in Java's TreeMap
+        if client_id not in client_ids or not ring:
+            return []
+        points = sorted(ring)
+
+        def owner(queue: MessageQueue) -> str:
+            at = bisect_left(points, _ring_hash(_java_text(queue)))
+            return ring[points[at % len(points)]]
+
+        return [queue for queue in queues if owner(queue) == client_id]
+
+
+def _java_text(queue: MessageQueue) -> str:
+    """MessageQueue.toString(), the key a queue has on the ring."""
+    return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
+
+
+def _ring_hash(key: str) -> int:
+    return int.from_bytes(md5(key.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:4], "big")
+
+
+AVG = AllocateAveragely()
+
+STRATEGIES: Mapping[str, AllocationStrategy] = {
+    strategy.name: strategy for strategy in (AVG, AllocateAveragelyByCircle(), AllocateByConsistentHash())
+}
+"""The strategies that need no arguments, by Java's name. CONFIG, MACHINE_ROOM and MACHINE_ROOM_NEARBY are built by the user."""
+
+
+def strategy_by_name(name: str) -> AllocationStrategy:
+    """The ready-made strategy of that name.
+
+    Raises:
+        ConfigurationError: no such name, or one that needs arguments.
+    """
+    try:
+        return STRATEGIES[name]
+    except KeyError:
+        raise ConfigurationError(
+            f"the allocation strategy is {name!r}, allowed by name are {', '.join(STRATEGIES)}; "
+            "for CONFIG, MACHINE_ROOM and MACHINE_ROOM_NEARBY pass AllocateByConfig(...), AllocateByMachineRoom(...) or "
+            "AllocateMachineRoomNearby(...)"
+        ) from None

@@ -1,0 +1,185 @@
+"""When and where a failed message comes back. Java: ScheduleMessageService, SendMessageProcessor.consumerSendMsgBack, MixAll.
+
+    listener fails, n-th time
+        |
+        v
+    send back (group, commit log offset, delay level asked for)
+        |
+        +-- n >= max, or level < 0 --> %DLQ%group          (dead letter: no delay, nobody subscribes by itself)
+        |
+        `-- else --> SCHEDULE_TOPIC_XXXX, queue level-1 --(delay of that level)--> %RETRY%group --> the same group again
+                     level asked for, or 3 + n when 0
+
+    default levels   1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h        (level 1 is the first)
+    so retries after       10s 30s 1m 2m ...                                            (3 + 0 is the third)
+
+Laws
+    1. A level above the highest is the highest; level 0 never delays.
+    2. reconsume_times grows by one with each copy, so a message is delivered at most max + 1 times and dead-lettered once.
+    3. The message id (UNIQ_KEY) is a property and moves along; only the stored copy's own id is new.
+    4. A delayed message is never due later than now + delay of its level (a clock that jumped back must not park it for hours).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sprocketmq.errors import ConfigurationError
+
+__all__ = [
+    "DEFAULT_DELAY_LEVELS",
+    "DEFAULT_MAX_RECONSUME_TIMES",
+    "DLQ_PREFIX",
+    "FIRST_RETRY_LEVEL",
+    "ORDERLY_MAX_RECONSUME_TIMES",
+    "RETRY_PREFIX",
+    "SCHEDULE_TOPIC",
+    "DeadLetter",
+    "DelayLevels",
+    "Retry",
+    "decide_send_back",
+    "delay_level_of_queue",
+    "dlq_topic",
+    "group_of_retry_topic",
+    "is_dlq_topic",
+    "is_retry_topic",
+    "max_reconsume_times",
+    "queue_of_delay_level",
+    "retry_level",
+    "retry_topic",
+]
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+DEFAULT_MAX_RECONSUME_TIMES = 16
+FIRST_RETRY_LEVEL = 3
+ORDERLY_MAX_RECONSUME_TIMES = 0x7FFFFFFF  # Integer.MAX_VALUE: an ordered queue waits rather than lets a message go
+
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LEVEL = re.compile(r"([0-9]{1,9})([smhd])")
+
+
+@dataclass(frozen=True, slots=True)
+class DelayLevels:
+    """The parsed ``messageDelayLevel``; level n (from 1) waits ``delays_ms[n - 1]``."""
+
+    delays_ms: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str = DEFAULT_DELAY_LEVELS) -> DelayLevels:
+        """Reads ``"1s 5s 10s"`` with units s, m, h, d.
+
+        Raises:
+            ConfigurationError: a part is not a number with a unit, or there is none.
+        """
+        delays = []
+        for part in text.split():
+            match = _LEVEL.fullmatch(part)
+            if match is None:
+                raise ConfigurationError(
+                    f"messageDelayLevel holds {part!r}; each level is a number and one of s m h d, as in '1s 5s 10m 2h'"
+                )
+            delays.append(int(match[1]) * _UNIT_MS[match[2]])
+        if not delays:
+            raise ConfigurationError("messageDelayLevel is empty; give at least one level, as in '1s 5s 10s'")
+        return cls(tuple(delays))
+
+    @property
+    def max_level(self) -> int:
+        return len(self.delays_ms)
+
+    def clamp(self, level: int) -> int:
+        """Law 1. A level of 0 or below means: no delay."""
+        return min(max(level, 0), len(self.delays_ms))
+
+    def delay_ms(self, level: int) -> int:
+        """How long a level waits; 0 for level 0."""
+        level = self.clamp(level)
+        return self.delays_ms[level - 1] if level else 0
+
+    def due_ms(self, level: int, store_timestamp_ms: int) -> int:
+        """When a message stored now is due; kept as tagsCode in the schedule topic's consume queue."""
+        return store_timestamp_ms + self.delay_ms(level)
+
+    def corrected_due_ms(self, level: int, due_ms: int, now_ms: int) -> int:
+        """Law 4, applied by the deliverer to the due time it reads. Java: ScheduleMessageService.correctDeliverTimestamp."""
+        return now_ms if due_ms > now_ms + self.delay_ms(level) else due_ms
+
+
+def queue_of_delay_level(level: int) -> int:
+    """Queue id of SCHEDULE_TOPIC_XXXX that holds a level."""
+    return level - 1
+
+
+def delay_level_of_queue(queue_id: int) -> int:
+    """The level that a queue of SCHEDULE_TOPIC_XXXX holds."""
+    return queue_id + 1
+
+
+def retry_topic(group: str) -> str:
+    """``%RETRY%group``."""
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """``%DLQ%group``."""
+    return DLQ_PREFIX + group
+
+
+def is_retry_topic(topic: str) -> bool:
+    return topic.startswith(RETRY_PREFIX)
+
+
+def is_dlq_topic(topic: str) -> bool:
+    return topic.startswith(DLQ_PREFIX)
+
+
+def group_of_retry_topic(topic: str) -> str:
+    """The group of a ``%RETRY%`` or ``%DLQ%`` topic; other topics are a caller's bug (ValueError)."""
+    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+        if topic.startswith(prefix):
+            return topic[len(prefix) :]
+    raise ValueError(f"{topic!r} is neither a retry nor a dead letter topic")
+
+
+def retry_level(reconsume_times: int, asked_level: int = 0) -> int:
+    """The delay level of the next delivery: what the listener asked for (> 0), else 3 + reconsume_times."""
+    return asked_level if asked_level > 0 else FIRST_RETRY_LEVEL + reconsume_times
+
+
+def max_reconsume_times(configured: int, *, orderly: bool = False) -> int:
+    """A consumer's effective limit: -1 means 16 for concurrent consumption and no limit for orderly consumption."""
+    if configured >= 0:
+        return configured
+    return ORDERLY_MAX_RECONSUME_TIMES if orderly else DEFAULT_MAX_RECONSUME_TIMES
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Store a copy for ``%RETRY%group`` with this delay level and this count."""
+
+    delay_level: int
+    reconsume_times: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Store a copy in ``%DLQ%group``, without delay."""
+
+    reconsume_times: int
+
+
+def decide_send_back(reconsume_times: int, max_times: int, asked_level: int = 0) -> Retry | DeadLetter:
+    """The broker's decision on CONSUMER_SEND_MSG_BACK.
+
+    Args:
+        reconsume_times: of the message that failed, before this failure (0 on its first delivery).
+        max_times: the group's retryMaxTimes, or maxReconsumeTimes of the request.
+        asked_level: delayLevel of the request; -1 dead-letters at once, 0 lets the schedule choose.
+    """
+    if reconsume_times >= max_times or asked_level < 0:
+        return DeadLetter(reconsume_times + 1)
+    return Retry(retry_level(reconsume_times, asked_level), reconsume_times + 1)

@@ -1,0 +1,145 @@
+"""What a group wants out of a topic: tag expressions, and the carrier of SQL92 expressions. Java: FilterAPI, SubscriptionData.
+
+Filtering by tag happens twice, because the consume queue holds a hash and not the tag:
+
+    broker    code of the tag (int32 Java hash) in code_set      cheap, may let a stranger with the same hash pass
+    client    tag itself in tags_set                             exact, on what came through
+
+Laws
+    1. A null, empty or "*" expression matches everything, messages without a tag included.
+    2. Whatever ``matches_tags`` accepts, ``matches_tags_code`` accepts (the broker never withholds a wanted message).
+    3. A message without a tag has code 0 and matches only law 1.
+    4. ``sub_version`` is the creation time; the broker refuses pulls that are newer than the subscription it knows (code 25).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.bodies import SubscriptionData
+from sprocketmq.wire.hashing import tags_code
+
+__all__ = [
+    "SQL92",
+    "SUB_ALL",
+    "TAG",
+    "FilterExpression",
+    "build_subscription",
+    "matches_tags",
+    "matches_tags_code",
+    "parse_tag_expression",
+    "same_subscription",
+    "sql92",
+    "tags_code_matcher",
+]
+
+SUB_ALL = "*"
+TAG = "TAG"
+SQL92 = "SQL92"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterExpression:
+    """A filter with its kind: ``type`` is ``TAG`` ("A || B", "*") or ``SQL92``. Java: MessageSelector."""
+
+    expression: str = SUB_ALL
+    type: str = TAG
+
+
+def sql92(expression: str) -> FilterExpression:
+    """A SQL92 filter over message properties, evaluated by the broker (which must have ``enablePropertyFilter=true``).
+
+    Args:
+        expression: for example ``"distance > 1000 AND carrier = 'UA'"``. It is carried as it is; the broker judges its grammar.
+
+    Raises:
+        ConfigurationError: the expression is blank.
+    """
+    if not expression.strip():
+        raise ConfigurationError("the SQL92 expression is blank; write a condition such as \"a > 5\", or subscribe with '*'")
+    return FilterExpression(expression, SQL92)
+
+
+def parse_tag_expression(topic: str, expression: str | None, now_ms: int) -> SubscriptionData:
+    """The subscription for ``"*"`` or ``"TagA || TagB"``.
+
+    Args:
+        topic: what is subscribed.
+        expression: tags separated by ``||``; blanks around tags are dropped; None, "" and "*" mean all.
+        now_ms: becomes ``sub_version``.
+
+    Raises:
+        ConfigurationError: the expression names no tag at all (``"||"``).
+    """
+    if expression is None or expression == "" or expression == SUB_ALL:
+        return SubscriptionData(topic=topic, sub_string=SUB_ALL, sub_version=now_ms, expression_type=TAG)
+    # Java keeps a LinkedHashSet-like order nowhere; dict.fromkeys drops repeats and keeps the written order for readers.
+    tags = list(dict.fromkeys(tag for part in expression.split("||") if (tag := part.strip())))
+    if not tags:
+        raise ConfigurationError(
+            f"the tag expression {expression!r} names no tag; write tags as in 'TagA || TagB', or '*' for all"
+        )
+    return SubscriptionData(
+        topic=topic,
+        sub_string=expression,
+        tags_set=tags,
+        code_set=list(dict.fromkeys(tags_code(tag) for tag in tags)),
+        sub_version=now_ms,
+        expression_type=TAG,
+    )
+
+
+def build_subscription(topic: str, expression: FilterExpression | str | None, now_ms: int) -> SubscriptionData:
+    """The subscription for whatever a user may hand to ``subscribe``: a tag expression, None, or a FilterExpression.
+
+    Raises:
+        ConfigurationError: the expression or its type is not known.
+    """
+    if expression is None or isinstance(expression, str):
+        return parse_tag_expression(topic, expression, now_ms)
+    if expression.type == TAG:
+        return parse_tag_expression(topic, expression.expression, now_ms)
+    if expression.type == SQL92:
+        return SubscriptionData(
+            topic=topic, sub_string=expression.expression, sub_version=now_ms, expression_type=SQL92
+        )
+    raise ConfigurationError(f"the expression type is {expression.type!r}, TAG and SQL92 are allowed; use sql92(...)")
+
+
+def matches_tags_code(subscription: SubscriptionData, code: int) -> bool:
+    """The broker's test, on the low 32 bits of the consume queue's tagsCode. Not for SQL92 (see the module comment)."""
+    if subscription.sub_string == SUB_ALL or subscription.expression_type not in (None, TAG):
+        return True
+    return _int32(code) in subscription.code_set
+
+
+def tags_code_matcher(subscription: SubscriptionData) -> Callable[[int], bool] | None:
+    """``matches_tags_code`` bound to one subscription for a hot loop; None means that everything matches."""
+    if subscription.sub_string == SUB_ALL or subscription.expression_type not in (None, TAG):
+        return None
+    codes = frozenset(subscription.code_set)
+    return lambda code: (code if -0x80000000 <= code <= 0x7FFFFFFF else _int32(code)) in codes
+
+
+def matches_tags(subscription: SubscriptionData, tags: str | None) -> bool:
+    """The client's exact test on the TAGS property. Java: PullAPIWrapper re-checks only when the tag set is not empty."""
+    if not subscription.tags_set:
+        return True
+    return tags is not None and tags in subscription.tags_set
+
+
+def same_subscription(one: SubscriptionData, other: SubscriptionData) -> bool:
+    """Equal apart from the version: what decides whether a heartbeat changed the group's subscription."""
+    return (
+        one.topic == other.topic
+        and one.sub_string == other.sub_string
+        and (one.expression_type or TAG) == (other.expression_type or TAG)
+        and set(one.tags_set) == set(other.tags_set)
+    )
+
+
+def _int32(value: int) -> int:
+    # The consume queue stores the hash sign-extended to 64 bits; Java casts back with (int).
+    return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
