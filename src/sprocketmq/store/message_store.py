@@ -1,0 +1,277 @@
+"""What a broker asks of its store: append, read by queue, read by physical offset, search by time, flush. Java: MessageStore.
+
+Two stores fulfil the protocol: ``MemoryMessageStore`` (tests, throw-away brokers) and ``DiskMessageStore`` (the directory format of
+Apache RocketMQ). Both run the same code over the same record bytes; only where the bytes live differs, so the same tests run on both.
+
+A store belongs to one thread, the broker's owner loop: no method takes a lock, every method returns at once, and a message can be read
+as soon as ``append`` has returned. Durability is the one thing that takes time, so it is a future: ``when_durable``.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from sprocketmq.errors import ConfigurationError
+
+__all__ = [
+    "AppendResult",
+    "FlushDiskType",
+    "MessageStore",
+    "ReadResult",
+    "ReadStatus",
+    "StoreConfig",
+    "StoredMessage",
+    "Unit",
+]
+
+UNIT_SIZE_BYTES = 20  # one consume queue unit: physical offset int64, size int32, tags code int64
+
+
+class FlushDiskType(enum.Enum):
+    """When an append counts as durable. Java: config.FlushDiskType."""
+
+    ASYNC_FLUSH = "ASYNC_FLUSH"  # at once: survives kill -9, the disk follows within flush_interval_commit_log_ms
+    SYNC_FLUSH = "SYNC_FLUSH"  # after fdatasync: survives power loss; many waiters share one fdatasync
+
+
+class ReadStatus(enum.Enum):
+    """Outcome of a read. Java: GetMessageStatus, the same names; the broker maps them to response codes."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = (
+        "NO_MATCHED_MESSAGE"  # all filtered away, or the scan limit was reached: read on at next_offset
+    )
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"  # expired while the consumer was away: read on at next_offset
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"  # beyond the end: next_offset = max_offset
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"  # exactly at the end: nothing new yet, the pull may be parked
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"  # before the first kept message: next_offset = min_offset
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"  # nothing was ever written to that queue
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreConfig:
+    """Sizes, intervals and limits of a store; names are Apache's MessageStoreConfig keys in snake_case, defaults are Apache's.
+
+    Attributes:
+        mapped_file_size_commit_log: bytes of one commit log file (1 GiB). A directory keeps the size it was made with.
+        mapped_file_size_consume_queue: bytes of one consume queue file, a multiple of 20 (6,000,000).
+        store_path_commit_log: folder of the commit log; None = ``commitlog`` inside the store directory.
+        max_message_size: largest body in bytes (4 MiB).
+        flush_disk_type: ASYNC_FLUSH or SYNC_FLUSH.
+        flush_interval_commit_log_ms, flush_interval_consume_queue_ms: background flush (500 ms, 1,000 ms).
+        max_filter_units: how many queue entries one filtered read looks at before it returns NO_MATCHED_MESSAGE (800).
+        check_crc_on_recover: verify body checksums while recovering (True).
+        message_delay_level: the broker's delay levels; recovery needs them to rebuild entries of SCHEDULE_TOPIC_XXXX.
+        file_reserved_time: hours a full commit log file is kept (72); ``delete_when``: hours of the day for deleting, ";" separated.
+        disk_max_used_space_ratio: from this use of the disk in percent, expired files go at any hour (75).
+        disk_space_clean_forcibly_ratio: from this use unexpired files go, oldest first (85).
+        disk_space_warning_level_ratio: from this use the store refuses appends (90).
+        delete_file_batch_max: commit log files deleted in one retention round (10).
+        max_mapped_queue_files: consume queue files kept mapped; None = from the process's limit on open files.
+    """
+
+    mapped_file_size_commit_log: int = 1 << 30
+    mapped_file_size_consume_queue: int = 300_000 * UNIT_SIZE_BYTES
+    store_path_commit_log: str | None = None
+    max_message_size: int = 4 << 20
+    flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH
+    flush_interval_commit_log_ms: int = 500
+    flush_interval_consume_queue_ms: int = 1_000
+    max_filter_units: int = 800
+    check_crc_on_recover: bool = True
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    file_reserved_time: int = 72
+    delete_when: str = "04"
+    disk_max_used_space_ratio: int = 75
+    disk_space_clean_forcibly_ratio: int = 85
+    disk_space_warning_level_ratio: int = 90
+    delete_file_batch_max: int = 10
+    max_mapped_queue_files: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.mapped_file_size_consume_queue <= 0 or self.mapped_file_size_consume_queue % UNIT_SIZE_BYTES:
+            raise ConfigurationError(
+                f"mappedFileSizeConsumeQueue is {self.mapped_file_size_consume_queue}, a positive multiple of "
+                f"{UNIT_SIZE_BYTES} is allowed; Apache's default is 6000000"
+            )
+        if not 128 <= self.mapped_file_size_commit_log <= 0x7FFFFFFF:
+            raise ConfigurationError(
+                f"mappedFileSizeCommitLog is {self.mapped_file_size_commit_log}, 128 to 2147483647 bytes are allowed; "
+                "Apache's default is 1073741824"
+            )
+
+
+class StoredMessage(msgspec.Struct, gc=False):
+    """A message as the broker hands it to ``append``; everything that makes the record but its place and its store time.
+
+    ``properties`` are the raw wire bytes, ``born_host`` and ``store_host`` are (4 or 16 address bytes, port); the sys_flag bits that
+    tell IPv6 hosts apart are set by the store. ``tags_code`` goes into the queue entry: ``tags_code(TAGS)``, or the delivery time for
+    a delayed message. Delay, retry and transaction topics are the broker's business: the store writes what it is given.
+    """
+
+    topic: str
+    queue_id: int
+    body: bytes
+    properties: bytes = b""
+    flag: int = 0
+    sys_flag: int = 0
+    born_timestamp_ms: int = 0
+    born_host: tuple[bytes, int] = (b"\x7f\x00\x00\x01", 0)
+    store_host: tuple[bytes, int] = (b"\x7f\x00\x00\x01", 10911)
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    tags_code: int = 0
+
+
+class AppendResult(msgspec.Struct, frozen=True, gc=False):
+    """Where a message went. ``physical_offset + size`` is what ``when_durable`` takes; ``size`` is in bytes."""
+
+    physical_offset: int
+    queue_offset: int
+    store_timestamp: int
+    size: int
+
+
+class ReadResult(msgspec.Struct):
+    """Outcome of ``read``.
+
+    ``chunks`` are views of whole records, in order, ready for a socket; they stay valid after the file is gone, but hold its memory:
+    do not keep them. ``next_offset`` is where to read on. ``bytes`` and ``count`` are the sums over the chunks.
+    """
+
+    status: ReadStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    chunks: list[memoryview] = []
+    bytes: int = 0
+    count: int = 0
+
+
+class Unit(msgspec.Struct, frozen=True, gc=False):
+    """One consume queue entry: the record's place, and its tags code (delivery time in SCHEDULE_TOPIC_XXXX)."""
+
+    queue_offset: int
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+class MessageStore(Protocol):
+    """See the module's head. Every offset named ``offset`` counts messages of one queue; ``physical`` offsets count bytes of the log."""
+
+    config: StoreConfig
+
+    def load(self) -> None:
+        """Open (and, after a crash, repair) the store. Call once, before anything else.
+
+        Raises:
+            StoreLocked: another broker has the directory open.
+            StoreNotWritable: the directory cannot be written.
+            StoreCorrupt: a file has a length or a name that the format does not allow.
+        """
+        ...
+
+    def append(self, message: StoredMessage, now_ms: int) -> AppendResult:
+        """Write one record and its queue entry; the message is readable when this returns.
+
+        Raises:
+            ConfigurationError: body, topic or properties are over the limit; nothing was written.
+            StoreNotWritable: no space, shut down, or an earlier flush failed; nothing was written.
+        """
+        ...
+
+    def append_batch(self, messages: Sequence[StoredMessage], now_ms: int) -> list[AppendResult]:
+        """Like ``append`` for many messages of one topic and queue: consecutive offsets, all or nothing, also after a crash."""
+        ...
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int = 32,
+        max_bytes: int = 256 * 1024,
+        match: Callable[[int], bool] | None = None,
+        match_record: Callable[[memoryview], bool] | None = None,
+    ) -> ReadResult:
+        """Records from ``offset`` on, whole and in order, up to both limits; the first one always goes, whatever its size.
+
+        ``match`` sees the tags code of an entry, ``match_record`` then the record (SQL92). A filtered read looks at no more than
+        ``config.max_filter_units`` entries and says NO_MATCHED_MESSAGE with an advanced ``next_offset``.
+        """
+        ...
+
+    def units(self, topic: str, queue_id: int, offset: int, max_units: int = 32) -> list[Unit]:
+        """Queue entries from ``offset`` on (none beyond the end): how the schedule service looks at delivery times."""
+        ...
+
+    def record_at(self, physical_offset: int) -> memoryview | None:
+        """The record that begins at ``physical_offset``, None where no record begins (a client may have made that offset up)."""
+        ...
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First kept offset; 0 for an unknown queue."""
+        ...
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """One past the last offset, the offset the next append gets; 0 for an unknown queue."""
+        ...
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, *, upper: bool = False) -> int:
+        """First offset stored at or after ``timestamp_ms`` (max_offset if none); ``upper``: last offset stored at or before it."""
+        ...
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store timestamp (ms) of one message, -1 if it does not exist."""
+        ...
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """Store timestamp (ms) of the first kept message, -1 if there is none."""
+        ...
+
+    def queues(self) -> list[tuple[str, int]]:
+        """(topic, queue_id) of every queue that was ever written, sorted."""
+        ...
+
+    def delete_topic(self, topic: str) -> int:
+        """Drop the queues of ``topic`` and their files; how many. The records stay in the log until their file expires."""
+        ...
+
+    def clean(self, now_ms: int) -> int:
+        """One retention round: delete expired commit log files and what pointed into them; how many log files went."""
+        ...
+
+    @property
+    def min_physical_offset(self) -> int: ...
+
+    @property
+    def max_physical_offset(self) -> int: ...
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset up to which a power loss loses nothing."""
+        ...
+
+    def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
+        """A future that is done once everything before ``physical_offset`` is on the disk, whatever ``flush_disk_type`` says.
+
+        It fails with StoreNotWritable when the disk reported an error. It completes on the flush thread.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Bring everything to the disk now; blocks."""
+        ...
+
+    def close(self) -> None:
+        """Flush and release. Harmless when closed already; views handed out stay readable."""
+        ...
