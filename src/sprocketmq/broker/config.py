@@ -1,0 +1,220 @@
+"""Settings of broker and name server, under Apache's own key names (Java: BrokerConfig, MessageStoreConfig, NamesrvConfig).
+
+Attributes are snake_case, files and ``from_properties`` use Apache's camelCase (``flushDiskType``), so that an existing ``broker.conf``
+works as it is. A key that we do not know is named in one warning and otherwise ignored, as Apache ignores it; a value that is not
+allowed is a ConfigurationError that names key, value and what would be right.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["BrokerConfig", "NameServerConfig"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_MIB: Final = 1024 * 1024
+_GIB: Final = 1024 * _MIB
+
+# Keys whose Apache spelling is not plain camelCase of ours.
+_WIRE_NAMES: Final = {
+    "namesrv_addr": "namesrvAddr",
+    "broker_ip": "brokerIP1",
+    "destroy_mapped_file_interval_forcibly_ms": "destroyMapedFileIntervalForcibly",
+    "fast_failure_wait_ms": "waitTimeMillsInSendQueue",
+    "short_polling_time_ms": "shortPollingTimeMills",
+    "register_namesrv_period_ms": "registerNameServerPeriod",
+    "flush_consumer_offset_interval_ms": "flushConsumerOffsetInterval",
+    "flush_delay_offset_interval_ms": "flushDelayOffsetInterval",
+    "channel_expired_timeout_ms": "channelExpiredTimeout",
+    "heartbeat_timeout_ms": "brokerHeartbeatTimeout",
+    "flush_interval_commit_log_ms": "flushIntervalCommitLog",
+    "flush_interval_consume_queue_ms": "flushIntervalConsumeQueue",
+    "sync_flush_timeout_ms": "syncFlushTimeout",
+    "file_reserved_time_hours": "fileReservedTime",
+    "scan_not_active_broker_interval_ms": "scanNotActiveBrokerInterval",
+    "max_message_bytes": "maxMessageSize",
+    "mapped_file_commit_log_bytes": "mappedFileSizeCommitLog",
+    "mapped_file_consume_queue_bytes": "mappedFileSizeConsumeQueue",
+    "max_transfer_bytes_in_memory": "maxTransferBytesOnMessageInMemory",
+    "max_transfer_count_in_memory": "maxTransferCountOnMessageInMemory",
+    "max_filter_message_bytes": "maxFilterMessageSize",
+}
+
+# Keys of a working broker.conf / namesrv.conf that steer what a single embedded process does not have (threads, replication, page cache
+# tricks): accepted in silence, because warning about them would teach people to ignore warnings.
+_WITHOUT_EFFECT: Final = re.compile(
+    r"rocketmqHome|.*ThreadPoolNums|.*ThreadPoolQueueCapacity|.*ThreadPoolQueueNums|warmMapedFileEnable|transientStorePool.*"
+    r"|useReentrantLockWhenPutMessage|haListenPort|brokerRole|brokerId|server[A-Z].*|client[A-Z].*|useEpollNativeSelector"
+    r"|storePathCommitLog|storePathConsumeQueue|storePathIndex|storeCheckpoint|abortFile|kvConfigPath|configStorePath|productEnvName"
+)
+
+C = TypeVar("C", bound="_Config")
+
+
+def _wire_name(field: str) -> str:
+    head, *rest = field.split("_")
+    return _WIRE_NAMES.get(field, head + "".join(part.capitalize() for part in rest))
+
+
+class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
+    """What both configurations share: reading Apache's properties, and one sentence for a value that is not allowed."""
+
+    @classmethod
+    def from_properties(cls: type[C], properties: Mapping[str, str], **overrides: Any) -> C:
+        """Settings from Apache's keys, all values as text.
+
+        Args:
+            properties: as read from a ``broker.conf`` or ``namesrv.conf``.
+            overrides: fields by our own names that win over ``properties``.
+
+        Raises:
+            ConfigurationError: a value is not of the key's type, or out of its range.
+        """
+        known = {field.encode_name for field in msgspec.structs.fields(cls)}
+        unknown = sorted(key for key in properties if key not in known and not _WITHOUT_EFFECT.fullmatch(key))
+        if unknown:
+            log.warning("unknown keys are ignored: %s; check their spelling", ", ".join(unknown))
+        values: dict[str, Any] = {}
+        for field in msgspec.structs.fields(cls):
+            text = properties.get(field.encode_name)
+            if text is None:
+                continue
+            try:
+                values[field.name] = msgspec.convert(text.strip(), field.type, strict=False)
+            except msgspec.ValidationError as error:
+                raise ConfigurationError(
+                    f"{field.encode_name} is {text!r}, {_allowed(field.type)} is allowed"
+                ) from error
+        return cls(**{**values, **overrides})
+
+    def to_properties(self) -> dict[str, str]:
+        """All settings by Apache's keys, as text (what GET_BROKER_CONFIG shows)."""
+        texts: dict[str, str] = {}
+        for field in msgspec.structs.fields(self):
+            value = getattr(self, field.name)
+            texts[field.encode_name] = str(value).lower() if isinstance(value, bool) else str(value)
+        return texts
+
+    def _check(self, field: str, fine: Callable[[Any], bool], allowed: str) -> None:
+        value = getattr(self, field)
+        if not fine(value):
+            raise ConfigurationError(f"{_wire_name(field)} is {value!r}, {allowed} is allowed")
+
+
+def _allowed(kind: Any) -> str:
+    choices = getattr(kind, "__args__", None)
+    if choices and all(isinstance(choice, str) for choice in choices):
+        return " or ".join(choices)
+    return {bool: "true or false", int: "a whole number", float: "a number"}.get(kind, "text")
+
+
+class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
+    """Settings of a :class:`~sprocketmq.broker.Broker`; defaults are Apache's where a default exists there.
+
+    Attributes (the ones people set; the rest are in the source with their Apache names):
+        auto_create_topic_enable: a send to an unknown topic creates it with up to ``default_topic_queue_nums`` queues.
+        auto_create_subscription_group: a pull or heartbeat of an unknown group creates it.
+        message_delay_level: the delay levels, also the retry schedule: texts of number and unit s, m, h or d.
+        flush_disk_type: ASYNC_FLUSH answers when the page cache has the message (survives kill -9); SYNC_FLUSH when the disk has it.
+        max_message_bytes: largest body, 4 MiB.
+        broker_ip: address announced to clients; the bound address by default.
+        long_polling_enable: hold a pull that finds nothing until a message comes or its time is over.
+        enable_property_filter: allow SQL92 subscriptions.
+
+    Raises:
+        ConfigurationError: a value is out of its range.
+    """
+
+    # identity and network
+    broker_name: str = "broker-a"
+    broker_cluster_name: str = "DefaultCluster"
+    broker_ip: str = ""
+    bind_address: str = ""
+    listen_port: int = 10911
+    namesrv_addr: str = ""
+    broker_permission: int = 6
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+    register_namesrv_period_ms: int = 30_000
+    channel_expired_timeout_ms: int = 120_000
+    # topics and groups
+    auto_create_topic_enable: bool = True
+    auto_create_subscription_group: bool = True
+    default_topic_queue_nums: int = 8
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    notify_consumer_ids_changed_enable: bool = True
+    # pull
+    long_polling_enable: bool = True
+    short_polling_time_ms: int = 1_000
+    lite_pull_message_enable: bool = True
+    enable_property_filter: bool = False
+    filter_support_retry: bool = False
+    max_transfer_bytes_in_memory: int = 256 * 1024
+    max_transfer_count_in_memory: int = 32
+    max_filter_message_bytes: int = 16_000
+    # retry and delay
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    flush_consumer_offset_interval_ms: int = 5_000
+    flush_delay_offset_interval_ms: int = 10_000
+    reject_transaction_message: bool = False
+    # store
+    store_path_root_dir: str = ""
+    flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = "ASYNC_FLUSH"
+    sync_flush_timeout_ms: int = 5_000
+    flush_interval_commit_log_ms: int = 500
+    flush_interval_consume_queue_ms: int = 1_000
+    max_message_bytes: int = 4 * _MIB
+    mapped_file_commit_log_bytes: int = _GIB
+    mapped_file_consume_queue_bytes: int = 300_000 * 20
+    file_reserved_time_hours: int = 72
+    delete_when: str = "04"
+
+    def __post_init__(self) -> None:
+        self._check("listen_port", lambda port: 0 <= port < 65536, "a port from 0 (any free one) to 65535")
+        self._check("broker_permission", lambda perm: perm in (2, 4, 6), "2 (write), 4 (read) or 6 (both)")
+        self._check("default_topic_queue_nums", lambda number: 0 < number <= 1024, "a number from 1 to 1024")
+        self._check("max_message_bytes", lambda size: 0 < size <= 15 * _MIB, "a size from 1 to 15728640 bytes (15 MiB)")
+        self._check("max_transfer_count_in_memory", lambda number: number > 0, "1 or more")
+        self._check("max_transfer_bytes_in_memory", lambda size: size > 0, "1 or more")
+        self._check("register_namesrv_period_ms", lambda ms: 10_000 <= ms <= 60_000, "10000 to 60000 milliseconds")
+        for field in ("flush_consumer_offset_interval_ms", "flush_delay_offset_interval_ms", "short_polling_time_ms",
+                      "channel_expired_timeout_ms", "flush_interval_commit_log_ms", "flush_interval_consume_queue_ms",
+                      "sync_flush_timeout_ms"):  # fmt: skip
+            self._check(field, lambda ms: ms > 0, "1 or more milliseconds")
+        self._check("broker_name", _is_name, "1 to 127 characters of % | a-z A-Z 0-9 _ -")
+        self._check("broker_cluster_name", _is_name, "1 to 127 characters of % | a-z A-Z 0-9 _ -")
+
+
+class NameServerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
+    """Settings of a :class:`~sprocketmq.broker.NameServer`.
+
+    Attributes:
+        listen_port: 9876; 0 for any free one.
+        bind_address: address to listen on.
+        scan_not_active_broker_interval_ms: how often brokers without a sign of life are looked for, 5,000.
+        enable_all_topic_list: answer GET_ALL_TOPIC_LIST_FROM_NAMESERVER.
+    """
+
+    listen_port: int = 9876
+    bind_address: str = ""
+    scan_not_active_broker_interval_ms: int = 5_000
+    enable_all_topic_list: bool = True
+
+    def __post_init__(self) -> None:
+        self._check("listen_port", lambda port: 0 <= port < 65536, "a port from 0 (any free one) to 65535")
+        self._check("scan_not_active_broker_interval_ms", lambda ms: ms > 0, "1 or more milliseconds")
+
+
+def _is_name(text: str) -> bool:
+    return re.fullmatch(r"[%|a-zA-Z0-9_-]{1,127}", text) is not None

@@ -1,0 +1,135 @@
+"""What broker and name server share: started inside a running loop (``astart``) or from blocking code on an engine of their own (``start``)."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from sprocketmq.errors import ClosedError
+from sprocketmq.net.clock import Clock, Timer
+from sprocketmq.net.connection import Connection, RequestHandler
+from sprocketmq.net.engine import Engine
+from sprocketmq.wire.command import Command
+
+__all__ = ["Interceptor", "Periodic", "Service"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+S = TypeVar("S", bound="Service")
+
+# Stands in front of the handler of every request: answers itself, calls the handler, or does nothing (fault injection in tests).
+Interceptor = Callable[[Connection, Command, RequestHandler], "Command | None"]
+
+
+class Periodic:
+    """Calls ``callback`` each ``interval_ms`` of ``clock``, first after ``first_ms`` (default: the interval), until cancelled."""
+
+    def __init__(
+        self, clock: Clock, interval_ms: float, callback: Callable[[], object], first_ms: float | None = None
+    ) -> None:
+        self._clock, self._interval_ms, self._callback = clock, interval_ms, callback
+        self._timer: Timer | None = clock.call_later(interval_ms if first_ms is None else first_ms, self._tick)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        try:
+            self._callback()
+        except Exception:  # one failed round (a full disk while persisting) must not end all later ones
+            log.exception("a periodic task failed, it is tried again in %s ms", self._interval_ms)
+        if self._timer is not None:
+            self._timer = self._clock.call_later(self._interval_ms, self._tick)
+
+
+class Service(ABC):
+    """Start and stop in both worlds. A service starts once; make a new one to start again."""
+
+    def __init__(self, name: str, engine: Engine | None) -> None:
+        self._name = name
+        self._given_engine = engine
+        self._engine: Engine | None = None
+        self._state = "new"
+
+    @property
+    def is_running(self) -> bool:
+        return self._state == "running"
+
+    def start(self: S) -> S:
+        """Start on the given engine, or on a thread of its own; returns when requests are served.
+
+        Raises:
+            ConfigurationError: the port is taken, or a setting is wrong.
+            StoreError: the store directory cannot be used.
+            ClosedError: it was started before.
+        """
+        engine = self._given_engine or Engine(self._name)
+        try:
+            engine.run(self.astart())
+        except BaseException:
+            if engine is not self._given_engine:
+                engine.close()
+            raise
+        self._engine = engine
+        return self
+
+    def stop(self) -> None:
+        """Stop and return when everything is on disk and closed. Harmless when stopped already."""
+        engine, self._engine = self._engine, None
+        if engine is None:
+            return
+        try:
+            engine.run(self.astop())
+        finally:
+            if engine is not self._given_engine:
+                engine.close()
+
+    async def astart(self: S) -> S:
+        """Start on the running loop, which owns it from now on. Raises as :meth:`start`."""
+        if self._state != "new":
+            raise ClosedError(f"this {type(self).__name__} was started before; make a new one")
+        self._state = "starting"
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            self._state = "stopped"
+            raise
+        self._state = "running"
+        return self
+
+    async def astop(self) -> None:
+        """Stop; the twin of :meth:`astart`. Harmless when stopped already."""
+        if self._state != "running":
+            return
+        self._state = "stopping"
+        try:
+            await self._stop()
+        finally:
+            self._state = "stopped"
+
+    @abstractmethod
+    async def _start(self) -> None: ...
+
+    @abstractmethod
+    async def _stop(self) -> None:
+        """Undo what ``_start`` did, also when it did only a part."""
+
+    def __enter__(self: S) -> S:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    async def __aenter__(self: S) -> S:
+        return await self.astart()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.astop()
