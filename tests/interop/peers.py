@@ -1,0 +1,25 @@
+"""The real peers, in one place to import from: clusters, Java programs, mqadmin, and our own server beside them."""
+
+from __future__ import annotations
+
+from interop.apache_cluster import ApacheCluster, free_ports, mqadmin
+from interop.child import Child, JsonChild, poll_until
+from interop.java_peers import APACHE_4, APACHE_5, VERSIONS, JavaPeers, PeersUnavailable
+from interop.java_program import JavaProgram
+from interop.sprocket_server import SprocketServer
+
+__all__ = [
+    "APACHE_4",
+    "APACHE_5",
+    "VERSIONS",
+    "ApacheCluster",
+    "Child",
+    "JavaPeers",
+    "JavaProgram",
+    "JsonChild",
+    "PeersUnavailable",
+    "SprocketServer",
+    "free_ports",
+    "mqadmin",
+    "poll_until",
+]

@@ -1,0 +1,95 @@
+"""Our own name server and broker as a user starts them: the `sprocketmq serve` command in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from interop.child import Child, poll_until
+from interop.remoting import create_topic, has_route
+
+__all__ = ["SprocketServer"]
+
+_READY: Final = re.compile(r"ready namesrv=(\S+) broker=(\S+) pid=(\d+)")
+
+
+class SprocketServer:
+    """`sprocketmq serve` on free ports.
+
+    Args:
+        store_dir: default a folder that `stop` removes.
+        settings: broker.conf keys for `--set`.
+    """
+
+    def __init__(self, store_dir: Path | None = None, **settings: str | int | bool) -> None:
+        self._scratch = Path(tempfile.mkdtemp(prefix="sprocket-"))
+        self.store_dir = store_dir or self._scratch / "store"
+        self.namesrv_addr = ""
+        self.broker_addr = ""
+        self.broker_pid = 0
+        self._settings = settings
+        self._child: Child | None = None
+
+    @staticmethod
+    def command() -> str | None:
+        """Path of the installed command, None when there is none beside this Python."""
+        return shutil.which("sprocketmq", path=os.path.dirname(sys.executable)) or shutil.which("sprocketmq")
+
+    def start(self, timeout_s: float = 30.0) -> SprocketServer:
+        """Return when it said that it is ready.
+
+        Raises:
+            TimeoutError, EOFError: it did not; its last words are in the message.
+        """
+        command = self.command()
+        assert command is not None, "the sprocketmq command is not installed beside this Python"
+        args = [command, "serve", "--store", str(self.store_dir), "--namesrv-port", "0", "--broker-port", "0"]
+        for key, value in self._settings.items():
+            args += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
+        self._child = Child(args, self._scratch / "err.log")
+        try:
+            while not (ready := _READY.search(self._child.read_line(timeout_s))):
+                pass
+        except BaseException:
+            self.stop()
+            raise
+        self.namesrv_addr, self.broker_addr, self.broker_pid = ready[1], ready[2], int(ready[3])
+        return self
+
+    def create_topic(self, topic: str, queues: int = 8, **header: str) -> None:
+        """Create a topic and wait until the name server knows it; `header` overrides fields of the request."""
+        create_topic(self.broker_addr, topic, queues, header)
+        poll_until(lambda: has_route(self.namesrv_addr, topic), f"topic {topic} reaches the name server")
+
+    def kill(self) -> None:
+        """Kill it as a crash would; `start` starts anew on the same store."""
+        assert self._child is not None, "the server is not started"
+        self._child.kill()
+        self._child = None
+
+    def stop_process(self) -> int:
+        """End it cleanly and return its exit code; the store stays."""
+        assert self._child is not None, "the server is not started"
+        code = self._child.stop()
+        self._child = None
+        return code
+
+    def stop(self) -> None:
+        """End it, and remove everything but a store folder that the caller gave."""
+        if self._child is not None:
+            self.stop_process()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def __enter__(self) -> SprocketServer:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
