@@ -236,7 +236,9 @@ class AllocateByConsistentHash:
         ring: dict[int, str] = {}
         for other in client_ids:
             for number in range(self.virtual_node_count):
-                ring[_ring_hash(f"{other}-{number}")] = other  # on a collision the later client wins, as in Java's TreeMap
+                ring[_ring_hash(f"{other}-{number}")] = (
+                    other  # on a collision the later client wins, as in Java's TreeMap
+                )
         if client_id not in client_ids or not ring:
             return []
         points = sorted(ring)

@@ -58,7 +58,9 @@ def sql92(expression: str) -> FilterExpression:
         ConfigurationError: the expression is blank.
     """
     if not expression.strip():
-        raise ConfigurationError("the SQL92 expression is blank; write a condition such as \"a > 5\", or subscribe with '*'")
+        raise ConfigurationError(
+            "the SQL92 expression is blank; write a condition such as \"a > 5\", or subscribe with '*'"
+        )
     return FilterExpression(expression, SQL92)
 
 

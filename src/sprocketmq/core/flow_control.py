@@ -1,0 +1,102 @@
+"""When a queue has enough cached to stop pulling for a moment. Java: the three checks in DefaultMQPushConsumerImpl.pullMessage.
+
+    before each pull        count > 1000 messages   -+
+                            size  > 100 MiB          +-> do not pull, look again in 50 ms, and say why
+                            span  > 2000 offsets    -+    (span: concurrent consumption only)
+
+Laws
+    1. A limit is a "more than": the pull that reaches it is allowed, the next one is not.
+    2. A limit per topic is shared out evenly over all process queues of the consumer, at least 1 each, at each rebalance.
+    3. The span limit bounds how much a crash repeats while one message is stuck; it never applies to orderly consumption, where the
+       head is the message being consumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["FLOW_CONTROL_PAUSE_MS", "MIB", "FlowControlCause", "FlowLimits", "Paused", "check", "per_queue_limits"]
+
+FLOW_CONTROL_PAUSE_MS = 50
+MIB = 1024 * 1024
+
+
+class FlowControlCause(Enum):
+    COUNT = "count"
+    SIZE = "size"
+    SPAN = "span"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLimits:
+    """Limits per queue, and optional ones per topic (-1 = none).
+
+    Java names: pullThresholdForQueue, pullThresholdSizeForQueue, consumeConcurrentlyMaxSpan, pullThresholdForTopic,
+    pullThresholdSizeForTopic. Sizes are bytes here; Java compares whole MiB.
+    """
+
+    max_count: int = 1000
+    max_size_bytes: int = 100 * MIB
+    max_span: int = 2000
+    topic_max_count: int = -1
+    topic_max_size_bytes: int = -1
+
+    def __post_init__(self) -> None:
+        _check_range("pull_threshold_for_queue", self.max_count, 1, 65_535)
+        _check_range("pull_threshold_size_for_queue in bytes", self.max_size_bytes, 1, 1024 * MIB)
+        _check_range("consume_concurrently_max_span", self.max_span, 1, 65_535)
+        if self.topic_max_count != -1:
+            _check_range("pull_threshold_for_topic", self.topic_max_count, 1, 6_553_500)
+        if self.topic_max_size_bytes != -1:
+            _check_range("pull_threshold_size_for_topic in bytes", self.topic_max_size_bytes, 1, 102_400 * MIB)
+
+
+def _check_range(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ConfigurationError(f"{name} is {value}, {low} to {high} is allowed")
+
+
+def per_queue_limits(limits: FlowLimits, process_queue_count: int) -> FlowLimits:
+    """The limits in force while the consumer has ``process_queue_count`` queues (law 2). Java: RebalancePushImpl.messageQueueChanged."""
+    if process_queue_count <= 0:
+        return limits
+    count, size = limits.max_count, limits.max_size_bytes
+    if limits.topic_max_count != -1:
+        count = min(65_535, max(1, limits.topic_max_count // process_queue_count))
+    if limits.topic_max_size_bytes != -1:
+        size = min(1024 * MIB, max(1, limits.topic_max_size_bytes // process_queue_count))
+    return replace(limits, max_count=count, max_size_bytes=size)
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Do not pull now; look again after ``delay_ms``. ``reason`` is a sentence for the log."""
+
+    cause: FlowControlCause
+    reason: str
+    delay_ms: int = FLOW_CONTROL_PAUSE_MS
+
+
+def check(process_queue: ProcessQueue, limits: FlowLimits, *, orderly: bool = False) -> Paused | None:
+    """None when the queue may be pulled, else why not."""
+    if process_queue.count > limits.max_count:
+        return Paused(
+            FlowControlCause.COUNT,
+            f"{process_queue.queue} has {process_queue.count} messages cached, more than {limits.max_count}",
+        )
+    if process_queue.size_bytes > limits.max_size_bytes:
+        return Paused(
+            FlowControlCause.SIZE,
+            f"{process_queue.queue} has {process_queue.size_bytes} bytes cached, more than {limits.max_size_bytes}",
+        )
+    if not orderly and process_queue.span > limits.max_span:
+        return Paused(
+            FlowControlCause.SPAN,
+            f"{process_queue.queue} spans {process_queue.span} offsets from its oldest unfinished message "
+            f"{process_queue.min_offset}, more than {limits.max_span}",
+        )
+    return None

@@ -1,0 +1,170 @@
+"""Who may consume a queue in order: the broker's lock table and the client's view of one lock. Java: RebalanceLockManager, ProcessQueue.
+
+    client A --LOCK_BATCH_MQ(group, queues)--> broker      60 s from the last renewal, per (group, queue), owned by a client id
+       | granted, valid here for 30 s                 |
+       |---renew every 20 s------------------------->|
+       `---UNLOCK_BATCH_MQ after the last turn------>'
+
+The client trusts a grant for half as long as the broker keeps it, so that its clock and the broker's may run apart and a renewal may
+fail once, and still no two clients consume at a time. Each group has its own locks: groups do not disturb each other.
+
+Laws of the table
+    1. One (group, queue) has at most one owner whose lock has not expired.
+    2. Only an expired lock changes its owner without an unlock; asking again by the owner renews it.
+    3. Only the owner unlocks.
+Laws of the pair
+    4. A client whose local lock is valid is the owner at the broker (30 s < 60 s, counted from before the request was sent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = [
+    "BROKER_LOCK_MAX_LIVE_MS",
+    "LOCAL_LOCK_MAX_LIVE_MS",
+    "LOCK_RENEW_INTERVAL_MS",
+    "UNLOCK_DELAY_MS",
+    "LocalQueueLock",
+    "QueueLockTable",
+    "unlock_delay_ms",
+]
+
+BROKER_LOCK_MAX_LIVE_MS = 60_000
+"""``rocketmq.broker.rebalance.lockMaxLiveTime``."""
+LOCAL_LOCK_MAX_LIVE_MS = 30_000
+"""``rocketmq.client.rebalance.lockMaxLiveTime``."""
+LOCK_RENEW_INTERVAL_MS = 20_000
+"""``rocketmq.client.rebalance.lockInterval``."""
+UNLOCK_DELAY_MS = 20_000
+"""``rocketmq.client.unlockDelayTimeMills``."""
+
+
+@dataclass(slots=True)
+class _Lock:
+    client_id: str
+    last_update_ms: int
+
+
+class QueueLockTable:
+    """The broker's locks, held by client ids, per group and queue.
+
+    Args:
+        max_live_ms: a lock is free again when it was not renewed for longer than this.
+    """
+
+    def __init__(self, max_live_ms: int = BROKER_LOCK_MAX_LIVE_MS) -> None:
+        self.max_live_ms = max_live_ms
+        self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+
+    def try_lock(self, group: str, queue: MessageQueue, client_id: str, now_ms: int) -> bool:
+        """Takes or renews one lock; False when somebody else holds it."""
+        locks = self._groups.setdefault(group, {})
+        lock = locks.get(queue)
+        if lock is None or (lock.client_id != client_id and self._is_expired(lock, now_ms)):
+            locks[queue] = _Lock(client_id, now_ms)
+            return True
+        if lock.client_id != client_id:
+            return False
+        lock.last_update_ms = now_ms
+        return True
+
+    def try_lock_batch(
+        self, group: str, queues: Iterable[MessageQueue], client_id: str, now_ms: int
+    ) -> list[MessageQueue]:
+        """Takes or renews what it can. LOCK_BATCH_MQ answers with the returned queues, which are those now owned."""
+        return [queue for queue in queues if self.try_lock(group, queue, client_id, now_ms)]
+
+    def unlock(self, group: str, queue: MessageQueue, client_id: str) -> bool:
+        """Gives one lock back; False when it was not the caller's (law 3)."""
+        locks = self._groups.get(group, {})
+        lock = locks.get(queue)
+        if lock is None or lock.client_id != client_id:
+            return False
+        del locks[queue]
+        if not locks:
+            del self._groups[group]
+        return True
+
+    def unlock_batch(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
+        """Gives back those of ``queues`` that the caller owns, and names them."""
+        return [queue for queue in queues if self.unlock(group, queue, client_id)]
+
+    def is_locked(self, group: str, queue: MessageQueue, client_id: str, now_ms: int) -> bool:
+        """Whether ``client_id`` holds an unexpired lock. Does not renew (Java's isLocked does; here only try_lock does)."""
+        lock = self._groups.get(group, {}).get(queue)
+        return lock is not None and lock.client_id == client_id and not self._is_expired(lock, now_ms)
+
+    def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
+        """Client id of the unexpired owner."""
+        lock = self._groups.get(group, {}).get(queue)
+        return None if lock is None or self._is_expired(lock, now_ms) else lock.client_id
+
+    def holds_any(self, group: str, now_ms: int) -> bool:
+        """Whether any queue of the group is locked now, that is, whether the group consumes in order.
+
+        A send to ``%RETRY%group`` goes to the dead letter topic then (Java: isLockAllExpired in handleRetryAndDLQ).
+        """
+        return any(not self._is_expired(lock, now_ms) for lock in self._groups.get(group, {}).values())
+
+    def sweep(self, now_ms: int) -> int:
+        """Forgets expired locks, so that groups that left take no room; returns how many."""
+        removed = 0
+        for group in list(self._groups):
+            locks = self._groups[group]
+            for queue in [queue for queue, lock in locks.items() if self._is_expired(lock, now_ms)]:
+                del locks[queue]
+                removed += 1
+            if not locks:
+                del self._groups[group]
+        return removed
+
+    def _is_expired(self, lock: _Lock, now_ms: int) -> bool:
+        return now_ms - lock.last_update_ms > self.max_live_ms
+
+    def check_invariants(self) -> None:
+        for group, locks in self._groups.items():
+            assert locks or group, "an empty group stays only between try_lock and its insert"
+            for lock in locks.values():
+                assert lock.client_id, "a lock without an owner"
+
+
+class LocalQueueLock:
+    """What a client knows about its lock on one queue. Java: ProcessQueue.locked and lastLockTimestamp."""
+
+    __slots__ = ("last_lock_ms", "locked")
+
+    def __init__(self) -> None:
+        self.locked = False
+        self.last_lock_ms = 0
+
+    def granted(self, asked_ms: int) -> None:
+        """The broker granted or renewed; ``asked_ms`` is when the request was SENT, or law 4 would lean on a fast network."""
+        self.locked = True
+        self.last_lock_ms = asked_ms
+
+    def lost(self) -> None:
+        """The broker refused, or we gave it back."""
+        self.locked = False
+
+    def is_expired(self, now_ms: int) -> bool:
+        return now_ms - self.last_lock_ms > LOCAL_LOCK_MAX_LIVE_MS
+
+    def is_valid(self, now_ms: int) -> bool:
+        """May we consume now?"""
+        return self.locked and not self.is_expired(now_ms)
+
+    def __repr__(self) -> str:
+        return f"LocalQueueLock(locked={self.locked}, last_lock_ms={self.last_lock_ms})"
+
+
+def unlock_delay_ms(*, has_cached_messages: bool) -> int:
+    """How long to wait before giving a lock back when a queue is dropped.
+
+    A queue with messages still cached may have a listener running; the next owner must not start before it could have ended.
+    Java: RebalancePushImpl.unlockDelay.
+    """
+    return UNLOCK_DELAY_MS if has_cached_messages else 0
