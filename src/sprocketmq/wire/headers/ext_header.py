@@ -1,0 +1,35 @@
+"""What all typed headers share: a struct whose fields travel as text under Java's field names (Java: CommandCustomHeader).
+
+A header is read with ``command.header(Type)``: unknown ext fields are ignored, a missing required or an unreadable one is a ProtocolError.
+Numbers are checked against the Java type (Integer, Long), so that what was read always fits the record and the store.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+__all__ = ["ExtHeader", "Int32", "Int64"]
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class ExtHeader(msgspec.Struct, rename="camel"):
+    """Base of the typed headers. Hot headers override :meth:`to_ext` with the dict written out."""
+
+    def to_ext(self) -> dict[str, str]:
+        """The ext fields: None is left out, booleans are ``true`` and ``false``."""
+        ext: dict[str, str] = {}
+        for field, name in zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True):
+            value = getattr(self, field)
+            if value is None:
+                continue
+            if value is True:
+                ext[name] = "true"
+            elif value is False:
+                ext[name] = "false"
+            else:
+                ext[name] = str(value)
+        return ext

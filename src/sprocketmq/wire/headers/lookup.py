@@ -1,0 +1,41 @@
+"""Headers of looking up stored messages: codes 12 and 33."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
+
+__all__ = [
+    "UNIQUE_KEY_QUERY",
+    "QueryMessageRequestHeader",
+    "QueryMessageResponseHeader",
+    "ViewMessageRequestHeader",
+]
+
+# An ext field beside the header of code 12: the key is a UNIQ_KEY (MixAll.UNIQUE_MSG_QUERY_FLAG).
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+
+
+class QueryMessageRequestHeader(ExtHeader):
+    """Code 12: messages of ``topic`` by index key, stored between the two times (ms)."""
+
+    topic: str
+    key: str
+    max_num: Int32
+    begin_timestamp: Int64
+    end_timestamp: Int64
+
+
+class QueryMessageResponseHeader(ExtHeader):
+    """Answer to code 12; the body is records back to back."""
+
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64
+
+
+class ViewMessageRequestHeader(ExtHeader):
+    """Code 33: the record at commit log ``offset``."""
+
+    offset: Int64
+    topic: str | None = None

@@ -1,0 +1,70 @@
+"""Headers about topics and groups on a broker: codes 17, 21, 201, 202 and 215."""
+
+from __future__ import annotations
+
+from sprocketmq.wire.headers.ext_header import ExtHeader, Int32
+
+__all__ = [
+    "CreateTopicRequestHeader",
+    "DeleteTopicRequestHeader",
+    "GetAllSubscriptionGroupRequestHeader",
+    "GetAllSubscriptionGroupResponseHeader",
+    "GetAllTopicConfigRequestHeader",
+    "GetAllTopicConfigResponseHeader",
+    "GetTopicStatsInfoRequestHeader",
+]
+
+
+class CreateTopicRequestHeader(ExtHeader):
+    """Code 17. ``attributes`` is a change list such as ``+message.type=FIFO`` (5.x)."""
+
+    topic: str
+    default_topic: str
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: Int32 | None = None
+    order: bool = False
+    attributes: str | None = None
+    force: bool | None = None
+
+
+class DeleteTopicRequestHeader(ExtHeader):
+    """Code 215."""
+
+    topic: str
+
+
+class GetTopicStatsInfoRequestHeader(ExtHeader):
+    """Code 202."""
+
+    topic: str
+
+
+class GetAllTopicConfigRequestHeader(ExtHeader):
+    """Code 21. A 5.x caller may ask for pages: ``topic_seq`` the first topic, ``max_topic_num`` the page size."""
+
+    topic_seq: Int32 | None = None
+    data_version: str | None = None
+    max_topic_num: Int32 | None = None
+
+
+class GetAllTopicConfigResponseHeader(ExtHeader):
+    """Answer to code 21 of a 5.x broker."""
+
+    total_topic_num: Int32
+
+
+class GetAllSubscriptionGroupRequestHeader(ExtHeader):
+    """Code 201. Pages as in code 21."""
+
+    group_seq: Int32 | None = None
+    data_version: str | None = None
+    max_group_num: Int32 | None = None
+
+
+class GetAllSubscriptionGroupResponseHeader(ExtHeader):
+    """Answer to code 201 of a 5.x broker."""
+
+    total_group_num: Int32

@@ -1,0 +1,33 @@
+"""Headers of transactions: codes 37 and 39. Both are one-way."""
+
+from __future__ import annotations
+
+from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
+
+__all__ = ["CheckTransactionStateRequestHeader", "EndTransactionRequestHeader"]
+
+
+class EndTransactionRequestHeader(ExtHeader):
+    """Code 37, producer to broker. ``commit_or_rollback``: 8 commit, 12 rollback, 0 unknown; both offsets name the half message."""
+
+    producer_group: str
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    commit_or_rollback: Int32
+    from_transaction_check: bool = False
+    msg_id: str = ""
+    transaction_id: str | None = None
+    topic: str | None = None
+    bname: str | None = None
+
+
+class CheckTransactionStateRequestHeader(ExtHeader):
+    """Code 39, broker to one producer of the group; the body is the half message as a record, with its real topic and queue."""
+
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None
+    topic: str | None = None
+    bname: str | None = None
