@@ -1,0 +1,176 @@
+"""Pulls that wait for a message at the broker. Java: PullRequestHoldService, ManyPullRequest, NotifyMessageArrivingListener.
+
+    PULL_MESSAGE finds nothing, may suspend --> park(topic, queue, offset, deadline) --+-- wake: a message arrived and matches --> re-run
+                                                                                       +-- expire: the deadline passed       --> re-run
+                                                                                       `-- discard: its connection closed    --> gone
+
+A re-run pull may not park again; it answers with what there is, or PULL_NOT_FOUND.
+
+Java sweeps all parked pulls each 5 s. Here deadlines are in a heap and waiters are found by (topic, queue), so an idle broker with
+thousands of parked pulls does nothing, and an append costs one dict look-up when nobody waits on its queue.
+
+Laws
+    1. Every parked pull leaves exactly once: woken, expired or discarded.
+    2. A pull is woken only when max_offset > its offset, and its filter accepts the code of an arrived message (no filter, or no code
+       known, means yes).
+    3. ``expire(now)`` yields exactly those with deadline <= now, earliest first.
+    4. Cost of wake: the waiters of that one queue; of expire: log n per expired pull. Nothing depends on the number of topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
+
+__all__ = ["LongPoll", "ParkedPull"]
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True, eq=False)
+class ParkedPull(Generic[R]):
+    """One waiting pull. ``request`` is whatever the driver needs to run it again; ``match`` is the tag code filter (None = all)."""
+
+    topic: str
+    queue_id: int
+    offset: int
+    deadline_ms: int
+    request: R
+    match: Callable[[int], bool] | None = None
+    owner: object = None
+    parked: bool = field(default=True, init=False)
+
+
+class LongPoll(Generic[R]):
+    """The waiting room of a broker."""
+
+    __slots__ = ("_heap", "_queues", "_sequence", "_size")
+
+    def __init__(self) -> None:
+        self._queues: dict[tuple[str, int], dict[ParkedPull[R], None]] = {}
+        self._heap: list[tuple[int, int, ParkedPull[R]]] = []
+        self._sequence = 0
+        self._size = 0
+
+    def park(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        deadline_ms: int,
+        request: R,
+        *,
+        match: Callable[[int], bool] | None = None,
+        owner: object = None,
+    ) -> ParkedPull[R]:
+        """Adds a waiter.
+
+        Args:
+            topic, queue_id: where it waits.
+            offset: the queue offset it wants; it is woken once the queue's max offset is above.
+            deadline_ms: when it gives up, absolute.
+            request: given back with the waiter.
+            match: accepts the tag code of a message; None accepts all.
+            owner: its connection, for :meth:`discard_owner`.
+        """
+        pull = ParkedPull(topic, queue_id, offset, deadline_ms, request, match, owner)
+        self._queues.setdefault((topic, queue_id), {})[pull] = None
+        self._sequence += 1
+        heappush(self._heap, (deadline_ms, self._sequence, pull))
+        self._size += 1
+        return pull
+
+    def wake(self, topic: str, queue_id: int, max_offset: int, tags_code: int | None = None) -> list[ParkedPull[R]]:
+        """A message arrived: takes out those it satisfies, in the order in which they came.
+
+        Args:
+            topic, queue_id: the queue it went to.
+            max_offset: the queue's max offset now (offset of the message + 1).
+            tags_code: of the message; None when not known, which wakes regardless of filters.
+        """
+        waiting = self._queues.get((topic, queue_id))
+        if not waiting:
+            return []
+        woken = [
+            pull
+            for pull in waiting
+            if max_offset > pull.offset and (tags_code is None or pull.match is None or pull.match(tags_code))
+        ]
+        for pull in woken:
+            self._leave(pull)
+        self._compact()
+        return woken
+
+    def expire(self, now_ms: int) -> list[ParkedPull[R]]:
+        """Takes out those whose deadline has come."""
+        expired: list[ParkedPull[R]] = []
+        heap = self._heap
+        while heap and (heap[0][0] <= now_ms or not heap[0][2].parked):
+            pull = heappop(heap)[2]
+            if pull.parked:
+                self._leave(pull)
+                expired.append(pull)
+        return expired
+
+    def next_deadline_ms(self) -> int | None:
+        """When ``expire`` will next yield something; None when nobody waits."""
+        heap = self._heap
+        while heap and not heap[0][2].parked:
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def discard(self, pull: ParkedPull[R]) -> bool:
+        """Forgets one waiter; False when it has left already."""
+        if not pull.parked:
+            return False
+        self._leave(pull)
+        self._compact()
+        return True
+
+    def discard_owner(self, owner: object) -> int:
+        """Forgets all waiters of a closed connection; costs one pass over all waiters, which a closing connection may."""
+        gone = [pull for waiting in self._queues.values() for pull in waiting if pull.owner is owner]
+        for pull in gone:
+            self._leave(pull)
+        self._compact()
+        return len(gone)
+
+    def waiting(self, topic: str, queue_id: int) -> bool:
+        """Whether anybody waits on that queue; the append path asks before it works out anything else."""
+        return (topic, queue_id) in self._queues
+
+    def drain(self) -> list[ParkedPull[R]]:
+        """Shutdown: takes out everybody."""
+        pulls = [pull for waiting in self._queues.values() for pull in waiting]
+        for pull in pulls:
+            self._leave(pull)
+        self._heap.clear()
+        return pulls
+
+    def __len__(self) -> int:
+        return self._size
+
+    def _leave(self, pull: ParkedPull[R]) -> None:
+        key = (pull.topic, pull.queue_id)
+        waiting = self._queues[key]
+        del waiting[pull]
+        if not waiting:
+            del self._queues[key]
+        pull.parked = False
+        self._size -= 1
+
+    def _compact(self) -> None:
+        # Woken pulls stay in the heap until their deadline. On a busy queue that would be thousands, each holding its request.
+        if len(self._heap) > 64 and len(self._heap) > 2 * self._size:
+            self._heap = [item for item in self._heap if item[2].parked]
+            heapify(self._heap)
+
+    def check_invariants(self) -> None:
+        pulls = [pull for waiting in self._queues.values() for pull in waiting]
+        assert len(pulls) == self._size, "size is off"
+        assert all(pull.parked for pull in pulls), "a pull that left still waits"
+        assert all(self._queues.values()), "an empty queue stays"
+        in_heap = {id(pull) for _, _, pull in self._heap if pull.parked}
+        assert in_heap == {id(pull) for pull in pulls}, "the heap and the queues disagree"

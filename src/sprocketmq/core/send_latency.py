@@ -1,0 +1,133 @@
+"""Which queue a producer sends to. Java: TopicPublishInfo, MQFaultStrategy, LatencyFaultToleranceImpl, SelectMessageQueueByHash.
+
+    no key:        round robin over all publish queues, from a random start;  a retry avoids the broker that just failed
+    latency on:    also avoid brokers that were slow or unreachable lately, while others are available
+    sharding key:  queue = |hash(key) mod n|                                   the same key, the same queue, as in Java
+
+    latency of a send >=   50   100    550    1800    3000    5000   15000 ms
+    broker is avoided for   0     0   2 s     5 s     6 s    10 s    30 s          (an exception counts as 10 s)
+
+Laws
+    1. With k queues, any k consecutive choices without failures hit every queue once.
+    2. A retry goes to another broker if there is one.
+    3. Avoiding never means refusing: if all brokers are avoided, a queue is chosen all the same.
+    4. An availability penalty only grows until it has passed: a fast answer does not shorten the punishment of a slow one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sprocketmq.wire.hashing import java_hash
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["ISOLATED_LATENCY_MS", "LatencyFaultTable", "QueueRoundRobin", "queue_of_sharding_key"]
+
+ISOLATED_LATENCY_MS = 10_000
+_PENALTIES_MS = ((15_000, 30_000), (5_000, 10_000), (3_000, 6_000), (1_800, 5_000), (550, 2_000))
+
+
+def queue_of_sharding_key(sharding_key: str, queues: Sequence[MessageQueue]) -> MessageQueue:
+    """The queue of a sharding key: Java hash of the text, remainder by the number of queues, sign dropped.
+
+    ``queues`` must be in publish order (as RouteTable gives them) and not be empty.
+    """
+    value = java_hash(sharding_key)
+    # Java's % keeps the sign of the dividend, and SelectMessageQueueByHash then takes abs.
+    return queues[abs(value) % len(queues)]
+
+
+class QueueRoundRobin:
+    """The turn of one producer on one topic.
+
+    Args:
+        start: where to begin; random, so that producers started together do not all begin at queue 0 (the driver rolls the dice).
+    """
+
+    __slots__ = ("_index",)
+
+    def __init__(self, start: int = 0) -> None:
+        self._index = start
+
+    def choose(
+        self,
+        queues: Sequence[MessageQueue],
+        last_broker: str | None = None,
+        is_available: Callable[[str], bool] | None = None,
+    ) -> MessageQueue:
+        """The next queue.
+
+        Args:
+            queues: publish queues, not empty.
+            last_broker: name of the broker that the try before failed on; None at the first try.
+            is_available: judge of broker names, as ``LatencyFaultTable.is_available`` bound to now; None accepts all.
+        """
+        for wanted in (
+            lambda name: name != last_broker and (is_available is None or is_available(name)),
+            lambda name: name != last_broker,
+        ):
+            for _ in range(len(queues)):
+                queue = self._next(queues)
+                if wanted(queue.broker_name):
+                    return queue
+        return self._next(queues)
+
+    def _next(self, queues: Sequence[MessageQueue]) -> MessageQueue:
+        queue = queues[self._index % len(queues)]
+        self._index += 1
+        return queue
+
+
+@dataclass(slots=True)
+class _Fault:
+    latency_ms: int
+    available_from_ms: int
+    reachable: bool
+
+
+class LatencyFaultTable:
+    """How brokers did lately (``send_latency_fault_enable``)."""
+
+    __slots__ = ("_faults",)
+
+    def __init__(self) -> None:
+        self._faults: dict[str, _Fault] = {}
+
+    def update(
+        self, broker_name: str, latency_ms: int, now_ms: int, *, isolated: bool = False, reachable: bool = True
+    ) -> None:
+        """Records one send.
+
+        Args:
+            broker_name: to whom.
+            latency_ms: how long it took.
+            now_ms: now.
+            isolated: it raised; counts as 10 s whatever it took.
+            reachable: False when no connection could be had.
+        """
+        penalty_ms = self.penalty_ms(ISOLATED_LATENCY_MS if isolated else latency_ms)
+        fault = self._faults.get(broker_name)
+        if fault is None:
+            self._faults[broker_name] = _Fault(latency_ms, now_ms + penalty_ms if penalty_ms else 0, reachable)
+            return
+        fault.latency_ms, fault.reachable = latency_ms, reachable
+        if penalty_ms:
+            fault.available_from_ms = max(fault.available_from_ms, now_ms + penalty_ms)
+
+    @staticmethod
+    def penalty_ms(latency_ms: int) -> int:
+        """How long a broker is avoided after a send that took ``latency_ms``."""
+        return next((penalty for least, penalty in _PENALTIES_MS if latency_ms >= least), 0)
+
+    def is_available(self, broker_name: str, now_ms: int) -> bool:
+        fault = self._faults.get(broker_name)
+        return fault is None or now_ms >= fault.available_from_ms
+
+    def is_reachable(self, broker_name: str) -> bool:
+        fault = self._faults.get(broker_name)
+        return fault is None or fault.reachable
+
+    def remove(self, broker_name: str) -> None:
+        """The broker left the routes."""
+        self._faults.pop(broker_name, None)
