@@ -1,0 +1,296 @@
+"""What the source asks the brokers, from the driver: routes, offsets, commits, heartbeats, send-backs. Blocking face, async inside.
+
+Spark gives a Python source no second chance: an exception out of ``latestOffset`` kills the query. So everything here tries again until
+``retry_timeout_ms`` is over, as long as the failure is one that passes (no connection, no answer, broker busy); only then it raises.
+
+One ``Cluster`` per process and name server address: Spark forks its Python workers and uses them for many batches, so connections are made
+on first use, kept, and never carried over a fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeVar
+
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.name_servers import NameServers, parse_addresses
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError, SystemBusy, TopicNotExist
+from sprocketmq.net.engine import Engine
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.spark.plan import RETRY_PREFIX, QueueBounds
+from sprocketmq.wire import bodies, headers
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["Cluster", "SendBack"]
+
+T = TypeVar("T")
+
+_PERM_READ: Final = 4
+_MASTER: Final = 0
+_ROUTE_AGE_S: Final = 10.0
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 2.0
+# How many requests one batch of questions keeps in flight at once.
+_IN_FLIGHT: Final = 128
+# TopicConfigManager creates these in every broker; topicsPattern=".*" does not mean them.
+_SYSTEM_TOPIC: Final = re.compile(
+    r"%.*|rmq_sys_.*|RMQ_SYS_.*|SCHEDULE_TOPIC_XXXX|TBW102|SELF_TEST_TOPIC|BenchmarkTest|OFFSET_MOVED_EVENT|"
+    r"TRANS_CHECK_MAX_TIME_TOPIC|CHECKPOINT_TOPIC|.*_REPLY_TOPIC"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SendBack:
+    """One message to be consumed again later: where its stored copy is, and how it goes back (facts 4.4).
+
+    ``delay_level`` 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1..18 asks for that level, -1 means straight to the dead letters.
+    """
+
+    broker_name: str
+    commit_log_offset: int
+    topic: str = ""
+    message_id: str = ""
+    delay_level: int = 0
+
+
+@dataclass
+class _Route:
+    data: bodies.TopicRouteData | None
+    read_at_s: float
+
+
+class Cluster:
+    """All brokers behind a name server, as the Spark parts see them. Use :meth:`at`, not the constructor.
+
+    Raises (every method): NetworkError, RequestTimeout, RemoteError when it still fails after ``retry_timeout_ms``.
+    """
+
+    _by_process: ClassVar[dict[tuple[int, str], Cluster]] = {}
+
+    def __init__(self, namesrv_addr: str) -> None:
+        self.engine = Engine.shared()
+        self.namesrv_addr = namesrv_addr
+        self.retry_timeout_ms = 60_000
+        self.pool = ConnectionPool()
+        self.api = RemotingApi(self.pool, NameServers(self.pool, parse_addresses(namesrv_addr)))
+        self._routes: dict[str, _Route] = {}
+
+    @classmethod
+    def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000) -> Cluster:
+        """This process's cluster object for ``namesrv_addr``."""
+        key = (os.getpid(), namesrv_addr)
+        cluster = cls._by_process.get(key)
+        if cluster is None:
+            cluster = cls._by_process[key] = cls(namesrv_addr)
+        cluster.retry_timeout_ms = retry_timeout_ms
+        return cluster
+
+    # -- routes ----------------------------------------------------------------------------------------------------------------
+
+    def topics_matching(self, pattern: str) -> tuple[str, ...]:
+        """Topics whose whole name matches, system topics left out, sorted."""
+        matcher = re.compile(pattern)
+        names = self._run(self.api.topic_list)
+        return tuple(
+            sorted(name for name in names if matcher.fullmatch(name) and not _SYSTEM_TOPIC.fullmatch(name))
+        )
+
+    def queues(self, topics: Iterable[str]) -> list[MessageQueue]:
+        """The readable queues of ``topics``.
+
+        Raises:
+            TopicNotExist: the name server has no route for one of them; a retry topic, which a broker makes when it is first needed, is
+                just empty then.
+        """
+        names = list(topics)
+        routes = self._run(lambda: self._gather(self._route(name) for name in names))
+        found: list[MessageQueue] = []
+        for name, route in zip(names, routes, strict=True):
+            if route is None and not name.startswith(RETRY_PREFIX):
+                raise TopicNotExist(
+                    17,
+                    f"topic {name!r} is unknown to the name server {self.namesrv_addr}; check the spelling or create the topic first",
+                )
+            if route is not None:
+                found += _readable(name, route)
+        return sorted(found)
+
+    # -- offsets ---------------------------------------------------------------------------------------------------------------
+
+    def bounds(self, queues: Sequence[MessageQueue], *, partial: bool = False) -> dict[MessageQueue, QueueBounds]:
+        """What the brokers hold of each queue: one question per topic and broker.
+
+        ``partial`` leaves the queues of a broker that cannot be reached out, so that one broker's restart does not hold up the others;
+        it still raises when no broker answers at all.
+        """
+        pairs = sorted({(queue.topic, queue.broker_name) for queue in queues})
+        wanted = set(queues)
+
+        async def ask() -> dict[MessageQueue, QueueBounds]:
+            answers = await self._gather(self._maybe_topic_stats(topic, broker) for topic, broker in pairs)
+            tables = [answer for answer in answers if not isinstance(answer, RocketMQError)]
+            failures = [answer for answer in answers if isinstance(answer, RocketMQError)]
+            if failures and not (partial and tables and all(map(_passes, failures))):
+                raise failures[0]
+            held = {}
+            for table in tables:
+                for queue, offsets in table.offset_table.items():
+                    if queue in wanted:
+                        held[queue] = QueueBounds(max(0, offsets.min_offset), max(0, offsets.max_offset))
+            return held
+
+        return self._run(ask)
+
+    def offsets_by_time(
+        self, bounds: Mapping[MessageQueue, QueueBounds], timestamp_ms: int
+    ) -> dict[MessageQueue, int]:
+        """The first offset stored at or after ``timestamp_ms``; a queue without so young a message is left out."""
+        queues = list(bounds)
+
+        async def one(queue: MessageQueue) -> int:
+            return await self.api.search_offset(await self.address(queue), queue, timestamp_ms)
+
+        found = self._run(lambda: self._gather(one(queue) for queue in queues))
+        return {queue: at for queue, at in zip(queues, found, strict=True) if 0 <= at < bounds[queue].max}
+
+    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        """What ``group`` has committed; a queue without a commit is left out. A failed question raises: it must not look like "none"."""
+
+        async def one(queue: MessageQueue) -> int | None:
+            return await self.api.query_consumer_offset(await self.address(queue), group, queue)
+
+        found = self._run(lambda: self._gather(one(queue) for queue in queues))
+        return {queue: at for queue, at in zip(queues, found, strict=True) if at is not None and at >= 0}
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Show ``offsets`` (next to read) as the progress of ``group`` on the brokers."""
+
+        async def one(queue: MessageQueue, offset: int) -> None:
+            await self.api.update_consumer_offset(await self.address(queue), group, queue, offset)
+
+        self._run(lambda: self._gather(one(queue, offset) for queue, offset in offsets.items()))
+
+    # -- groups ----------------------------------------------------------------------------------------------------------------
+
+    async def heartbeat(self, heartbeat: bodies.HeartbeatData, topics: Iterable[str]) -> None:
+        """Tell every broker of ``topics`` that the members of ``heartbeat`` live; brokers that are down are left to the next round."""
+        addresses: set[str] = set()
+        for topic in topics:
+            route = await self._route(topic)
+            for broker in route.broker_datas if route is not None else ():
+                addresses.update(broker.broker_addrs.values())
+        answers = await asyncio.gather(
+            *(self.api.heartbeat(address, heartbeat) for address in addresses), return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, RocketMQError):
+                raise answer
+
+    def send_back(
+        self, group: str, messages: Sequence[SendBack], max_reconsume_times: int
+    ) -> list[tuple[SendBack, RemoteError]]:
+        """CONSUMER_SEND_MSG_BACK for each; returns those that the brokers refused for good (the stored copy is gone)."""
+
+        async def one(message: SendBack) -> RemoteError | None:
+            header = headers.ConsumerSendMsgBackRequestHeader(
+                offset=message.commit_log_offset,
+                group=group,
+                delay_level=message.delay_level,
+                origin_msg_id=message.message_id or None,
+                origin_topic=message.topic or None,
+                max_reconsume_times=max_reconsume_times,
+            )
+
+            async def ask() -> None:
+                address = await self._broker_address(message.broker_name)
+                await self.api.consumer_send_message_back(address, header)
+
+            try:
+                await self._retrying(ask)
+            except RemoteError as error:
+                if _passes(error):
+                    raise
+                return error
+            return None
+
+        for name in {message.topic for message in messages if message.topic}:
+            self._run(lambda name=name: self._route(name))  # type: ignore[misc] # broker addresses come with the route
+        refused = self.engine.run(self._gather(one(message) for message in messages))
+        return [(message, error) for message, error in zip(messages, refused, strict=True) if error is not None]
+
+    # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _run(self, ask: Callable[[], Awaitable[T]]) -> T:
+        return self.engine.run(self._retrying(ask))
+
+    async def _retrying(self, ask: Callable[[], Awaitable[T]]) -> T:
+        deadline_s = time.monotonic() + self.retry_timeout_ms / 1000
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await ask()
+            except RocketMQError as error:
+                if not _passes(error) or time.monotonic() + pause_s > deadline_s:
+                    raise
+            self._routes.clear()  # a broker may have moved
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _gather(self, questions: Iterable[Awaitable[T]]) -> list[T]:
+        gate = asyncio.Semaphore(_IN_FLIGHT)
+
+        async def gated(question: Awaitable[T]) -> T:
+            async with gate:
+                return await question
+
+        return list(await asyncio.gather(*(gated(question) for question in questions)))
+
+    async def _route(self, topic: str) -> bodies.TopicRouteData | None:
+        known = self._routes.get(topic)
+        now_s = time.monotonic()
+        if known is None or now_s - known.read_at_s > _ROUTE_AGE_S or known.data is None:
+            known = self._routes[topic] = _Route(await self.api.route(topic), now_s)
+        return known.data
+
+    async def _maybe_topic_stats(self, topic: str, broker_name: str) -> bodies.TopicStatsTable | RocketMQError:
+        try:
+            return await self.api.topic_stats(await self._broker_address(broker_name, topic), topic)
+        except RocketMQError as error:
+            return error
+
+    async def address(self, queue: MessageQueue) -> str:
+        """Where to ask about ``queue``: its broker's master, or a replica while there is none."""
+        return await self._broker_address(queue.broker_name, queue.topic)
+
+    async def _broker_address(self, broker_name: str, topic: str | None = None) -> str:
+        if topic is not None:
+            await self._route(topic)
+        for route in self._routes.values():
+            for broker in route.data.broker_datas if route.data is not None else ():
+                if broker.broker_name == broker_name and broker.broker_addrs:
+                    return broker.broker_addrs.get(_MASTER) or next(iter(broker.broker_addrs.values()))
+        info = await self.api.cluster_info()
+        known = info.broker_addr_table.get(broker_name)
+        if known is None or not known.broker_addrs:
+            raise NetworkError(f"broker {broker_name!r} is not registered with {self.namesrv_addr} now; is it running?")
+        return known.broker_addrs.get(_MASTER) or next(iter(known.broker_addrs.values()))
+
+
+def _passes(error: RocketMQError) -> bool:
+    """Whether trying again later can help."""
+    return isinstance(error, NetworkError | RequestTimeout | SystemBusy)
+
+
+def _readable(topic: str, route: bodies.TopicRouteData) -> list[MessageQueue]:
+    reachable = {broker.broker_name for broker in route.broker_datas if broker.broker_addrs}
+    return [
+        MessageQueue(topic, data.broker_name, queue_id)
+        for data in route.queue_datas
+        if data.perm & _PERM_READ and data.broker_name in reachable
+        for queue_id in range(data.read_queue_nums)
+    ]

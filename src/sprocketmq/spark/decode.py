@@ -1,0 +1,392 @@
+"""Pull bodies (raw commit log records back to back) into Arrow record batches, without a Python object per message.
+
+A record (big-endian, sizes for IPv4 hosts and magic V1; Java: MessageDecoder)::
+
+    0     4      8    12       16    20            28               36       40       48         56        64
+    | size | magic | crc | queueId | flag | queueOffset | physicalOffset | sysFlag | bornTime | bornHost | storeTime | storeHost ...
+    72                76                          84        88
+    | reconsumeTimes | preparedTransactionOffset | bodyLen | body | topicLen i8, topic | propertiesLen i16, properties |
+
+Theory. One scan finds where records start (each begins with its size). All fixed fields then come out of one strided gather: a NumPy
+structured type laid over every byte position, indexed by the starts. Bodies become Arrow ``binary_view`` slices of the buffer, which Arrow
+casts to ``binary`` in C++. Properties are ``name \\x01 value \\x02`` runs: the positions of the two separators, found over the whole batch
+at once, are the ends of all names and all values. Names are few, so they are dictionary encoded; TAGS, KEYS, UNIQ_KEY and RETRY_TOPIC are
+then picked by dictionary code.
+
+Records that do not fit this mould (IPv6 hosts, magic V2 of long topics, properties with empty values, repeated names, stray separators or
+broken UTF-8) send their whole batch through ``wire.record.decode_records``, one object per message. Both ways give the same batch; the
+tests hold them against each other. Compressed bodies are common and only cost themselves.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.spark.plan import RETRY_PREFIX
+from sprocketmq.wire import properties as props
+from sprocketmq.wire import sys_flag as flags
+from sprocketmq.wire.compression import decompress
+from sprocketmq.wire.message import MessageExt, MessageQueue, format_host
+from sprocketmq.wire.record import decode_records
+
+__all__ = ["BatchDecoder", "PullBody"]
+
+Buffer = bytes | bytearray | memoryview
+Array = Any  # pyarrow has no type information
+
+_MAGIC_V1: Final = -626843481
+_HEAD: Final = np.dtype(
+    [
+        ("size", ">i4"),
+        ("magic", ">i4"),
+        ("crc", ">u4"),
+        ("queue_id", ">i4"),
+        ("flag", ">i4"),
+        ("queue_offset", ">i8"),
+        ("physical_offset", ">i8"),
+        ("sys_flag", ">i4"),
+        ("born_ms", ">i8"),
+        ("born_host", ">u8"),
+        ("store_ms", ">i8"),
+        ("store_host", ">u8"),
+        ("reconsume_times", ">i4"),
+        ("prepared", ">i8"),
+        ("body_size", ">i4"),
+    ]
+)
+_HEAD_BYTES: Final = 88
+_SMALLEST_RECORD: Final = 91
+# A binary_view of at most 12 bytes holds them itself; gathering 12 bytes from any position needs as many behind the last one.
+_INLINE_BYTES: Final = 12
+_SPARE: Final = b"\0" * _HEAD_BYTES
+_MANY_NAMES: Final = 256
+_size_at: Final = struct.Struct(">i").unpack_from
+
+
+class _OddRecord(Exception):  # noqa: N818 - a signal between two ways of decoding, never seen outside
+    """This batch needs the plain way."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullBody:
+    """The body of one pull answer, and which of its messages are wanted: queue offsets ``start`` to ``end`` (exclusive) of ``queue``."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+    body: Buffer
+
+
+class BatchDecoder:
+    """Decodes pull bodies into batches of one schema.
+
+    Args:
+        schema: the exact Arrow schema that Spark expects (``to_arrow_schema(schema, "UTC")``); names out of ``options.COLUMNS``.
+        tags: keep only messages with one of these tags (brokers compare hash codes, so others slip through); empty keeps all.
+            Retry topics are not filtered, as in Java.
+    """
+
+    def __init__(self, schema: pa.Schema, tags: frozenset[str] = frozenset()) -> None:
+        self.schema = schema
+        self._tags = pa.array(sorted(tags), pa.string()) if tags else None
+        self._names = frozenset(schema.names)
+        self._needs_names = bool(self._names & {"keys", "tags", "messageId", "topic"}) or self._tags is not None
+
+    def decode(self, bodies: Sequence[PullBody]) -> pa.RecordBatch:
+        """One batch with the wanted messages of all bodies, in order.
+
+        Raises:
+            ProtocolError: the bytes are not records; nothing of the batch is to be used.
+        """
+        try:
+            return self._decode_vectors(bodies)
+        except _OddRecord:
+            return self.decode_plain(bodies)
+
+    # -- the fast way ----------------------------------------------------------------------------------------------------------
+
+    def _decode_vectors(self, bodies: Sequence[PullBody]) -> pa.RecordBatch:
+        data = np.frombuffer(b"".join([*(entry.body for entry in bodies), _SPARE]), np.uint8)
+        starts, counts = _record_starts(data, bodies)
+        which = np.repeat(np.arange(len(bodies), dtype=np.int32), counts)
+        head = np.ndarray((len(data) - _HEAD_BYTES + 1,), _HEAD, data, strides=(1,))[starts]
+        if len(head) and ((head["magic"] != _MAGIC_V1).any() or (head["sys_flag"] & _V6).any()):
+            raise _OddRecord
+        offsets = head["queue_offset"]
+        first = np.array([entry.start for entry in bodies], np.int64)[which]
+        upto = np.array([entry.end for entry in bodies], np.int64)[which]
+        wanted = (offsets >= first) & (offsets < upto)
+        if not wanted.all():
+            head, starts, which = head[wanted], starts[wanted], which[wanted]
+        rows = _Rows(data, starts, head, which, bodies)
+        if self._needs_names or "properties" in self._names:
+            rows.split_properties(with_values="properties" in self._names)
+        return self._filtered(
+            pa.RecordBatch.from_arrays([_BUILDERS[field.name](rows, field) for field in self.schema], schema=self.schema),
+            rows,
+        )
+
+    def _filtered(self, batch: pa.RecordBatch, rows: _Rows) -> pa.RecordBatch:
+        if self._tags is None or not len(rows):
+            return batch
+        keep = pc.fill_null(pc.is_in(rows.property(props.TAGS), value_set=self._tags), False)
+        retry = np.array([entry.queue.topic.startswith(RETRY_PREFIX) for entry in rows.bodies], bool)
+        if retry.any():
+            keep = pc.or_(keep, pa.array(retry[rows.which]))
+        return batch if pc.all(keep).as_py() else batch.filter(keep)
+
+    # -- the plain way ---------------------------------------------------------------------------------------------------------
+
+    def decode_plain(self, bodies: Sequence[PullBody]) -> pa.RecordBatch:
+        """The same batch by way of one MessageExt per message. Raises as :meth:`decode`."""
+        found: list[tuple[MessageExt, PullBody]] = []
+        tags = set(self._tags.to_pylist()) if self._tags is not None else None
+        for entry in bodies:
+            unfiltered = tags is None or entry.queue.topic.startswith(RETRY_PREFIX)
+            for message in decode_records(entry.body, entry.queue.broker_name):
+                if entry.start <= message.queue_offset < entry.end and (unfiltered or message.tags in tags):  # type: ignore[operator]
+                    found.append((message, entry))
+        columns = []
+        for field in self.schema:
+            values = [_PLAIN[field.name](message, entry) for message, entry in found]
+            columns.append(pa.array(values, field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+_V6: Final = flags.BORNHOST_V6 | flags.STOREHOSTADDRESS_V6
+
+
+def _record_starts(data: Any, bodies: Sequence[PullBody]) -> tuple[Any, list[int]]:
+    """Where each record starts, and how many each body holds."""
+    starts: list[int] = []
+    counts = []
+    at = 0
+    for entry in bodies:
+        end = at + len(entry.body)
+        before = len(starts)
+        while at < end:
+            (size,) = _size_at(data, at)
+            if size < _SMALLEST_RECORD or at + size > end:
+                raise ProtocolError(
+                    f"a record of {size} bytes at {at} of a pull body of {entry.queue} does not fit its remaining {end - at} bytes"
+                )
+            starts.append(at)
+            at += size
+        counts.append(len(starts) - before)
+    return np.array(starts, np.int64), counts
+
+
+class _Rows:
+    """The wanted records of one batch: fixed fields gathered, variable ones as (start, length) into ``data``."""
+
+    def __init__(self, data: Any, starts: Any, head: Any, which: Any, bodies: Sequence[PullBody]) -> None:
+        self.data, self.starts, self.head, self.which, self.bodies = data, starts, head, which, bodies
+        self.body_starts = starts + _HEAD_BYTES
+        self.body_sizes = head["body_size"].astype(np.int64)
+        sizes = head["size"].astype(np.int64)
+        # A body length that lies would make the gathers below read outside the buffer.
+        if ((self.body_sizes < 0) | (self.body_sizes > sizes - _SMALLEST_RECORD)).any():
+            raise ProtocolError("a record's body length exceeds its total size")
+        topic_at = self.body_starts + self.body_sizes
+        properties_at = topic_at + 1 + data[topic_at]
+        if (properties_at + 2 > starts + sizes).any():
+            raise ProtocolError("a record's topic length exceeds its total size")
+        self.property_starts = properties_at + 2
+        self.property_sizes = np.ndarray((len(data) - 1,), ">i2", data, strides=(1,))[properties_at].astype(np.int64)
+        if (self.property_starts + self.property_sizes != starts + sizes).any():
+            raise ProtocolError("a record's field sizes do not sum to its total size")
+        self.pair_names: Array = None
+        self.pair_values: Array = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def split_properties(self, with_values: bool) -> None:
+        """Find all (name, value) pairs of the batch at once."""
+        blob = _slices(self.data, self.property_starts, self.property_sizes)
+        offsets = np.frombuffer(blob.buffers()[1], np.int32)[: len(self) + 1]
+        raw = np.zeros(int(offsets[-1]) + _INLINE_BYTES, np.uint8)
+        if offsets[-1]:
+            raw[: offsets[-1]] = np.frombuffer(blob.buffers()[2], np.uint8)[: offsets[-1]]
+        text = raw[: offsets[-1]]
+        middles, ends = np.flatnonzero(text == 1), np.flatnonzero(text == 2)
+        filled = offsets[1:] > offsets[:-1]
+        if len(middles) != len(ends) or (text[offsets[1:][filled] - 1] != 2).any():
+            raise _OddRecord
+        names_at = np.empty_like(ends)
+        if len(ends):
+            names_at[0] = 0
+            names_at[1:] = ends[:-1] + 1
+        if (middles <= names_at).any() or (ends <= middles + 1).any():
+            raise _OddRecord
+        self.pair_offsets = np.searchsorted(ends, offsets).astype(np.int32)
+        self.pair_rows = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.pair_offsets))
+        self._encode_names(_slices(raw, names_at, middles - names_at))
+        self._raw, self._values_at, self._value_sizes = raw, middles + 1, ends - middles - 1
+        if with_values:
+            self.pair_values = _text(_slices(raw, self._values_at, self._value_sizes))
+
+    def _encode_names(self, names: Array) -> None:
+        encoded = names.dictionary_encode()
+        self.name_codes = encoded.indices.to_numpy(zero_copy_only=False)
+        try:
+            self.names: list[str] = [name.decode() for name in encoded.dictionary.to_pylist()]
+        except UnicodeDecodeError as error:
+            raise _OddRecord from error
+        if len(self.names) > _MANY_NAMES:
+            raise _OddRecord
+        self.pair_names = pa.array(self.names, pa.string()).take(encoded.indices)
+        # A map that holds a name twice is not what Java shows (the last one counts).
+        seen = np.zeros(len(self) * len(self.names), bool)
+        seen[self.pair_rows.astype(np.int64) * len(self.names) + self.name_codes] = True
+        if np.count_nonzero(seen) != len(self.name_codes):
+            raise _OddRecord
+
+    def property(self, name: str) -> Array:
+        """One property as a column, null where a message has it not."""
+        if name not in self.names:
+            return pa.nulls(len(self), pa.string())
+        pairs = np.flatnonzero(self.name_codes == self.names.index(name))
+        values = _text(_slices(self._raw, self._values_at[pairs], self._value_sizes[pairs]))
+        if len(pairs) == len(self):
+            return values
+        at = np.full(len(self), -1, np.int32)
+        at[self.pair_rows[pairs]] = np.arange(len(pairs), dtype=np.int32)
+        return values.take(pa.array(at, mask=at < 0))
+
+
+def _slices(data: Any, starts: Any, sizes: Any) -> Array:
+    """``binary`` array of slices of ``data``, which must reach 12 bytes beyond the last start. Arrow copies them in C++."""
+    views = np.empty((len(starts), 4), np.int32)
+    views[:, 0] = sizes
+    inline = np.ndarray((len(data) - _INLINE_BYTES + 1,), f"V{_INLINE_BYTES}", data, strides=(1,))[starts]
+    views[:, 1:] = inline.view(np.int32).reshape(-1, 3)
+    long = sizes > _INLINE_BYTES
+    views[long, 2] = 0
+    views[long, 3] = starts[long]
+    buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary_view(), len(starts), buffers).cast(pa.binary())
+
+
+def _text(array: Array) -> Array:
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid as error:  # not UTF-8; the plain way replaces what is broken, as Java does
+        raise _OddRecord from error
+
+
+def _hosts(values: Any) -> Array:
+    """``ip:port`` of 8 host bytes each; hosts are few."""
+    encoded = pa.array(values.astype(np.uint64)).dictionary_encode()
+    names = [format_host((host >> 32).to_bytes(4, "big"), host & 0xFFFFFFFF) for host in encoded.dictionary.to_pylist()]
+    return pa.array(names, pa.string()).take(encoded.indices)
+
+
+def _per_body(rows: _Rows, values: Iterable[Any], kind: Any) -> Array:
+    return pa.array(list(values), kind).take(pa.array(rows.which))
+
+
+def _topic(rows: _Rows, _: Any) -> Array:
+    topics = _per_body(rows, (entry.queue.topic for entry in rows.bodies), pa.string())
+    if not any(entry.queue.topic.startswith(RETRY_PREFIX) for entry in rows.bodies):
+        return topics
+    retried = pc.starts_with(topics, RETRY_PREFIX)
+    origin = rows.property(props.RETRY_TOPIC)
+    return pc.if_else(pc.and_(retried, pc.is_valid(origin)), origin, topics)
+
+
+def _message_id(rows: _Rows, _: Any) -> Array:
+    ids = rows.property(props.UNIQ_KEY)
+    if not ids.null_count:
+        return ids
+    where = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
+    hosts, offsets = rows.head["store_host"][where], rows.head["physical_offset"][where]
+    mask = np.zeros(len(rows), bool)
+    mask[where] = True
+    stored = [f"{int(host):016X}{int(offset):016X}" for host, offset in zip(hosts, offsets, strict=True)]
+    return pc.replace_with_mask(ids, pa.array(mask), pa.array(stored, pa.string()))
+
+
+def _properties(rows: _Rows, field: Any) -> Array:
+    return pa.MapArray.from_arrays(pa.array(rows.pair_offsets), rows.pair_names, rows.pair_values, type=field.type)
+
+
+def _body(rows: _Rows, _: Any) -> Array:
+    compressed = np.flatnonzero(rows.head["sys_flag"] & flags.COMPRESSED)
+    bodies = _slices(rows.data, rows.body_starts, rows.body_sizes)
+    if not len(compressed):
+        return bodies
+    plain = []
+    for row in compressed.tolist():
+        start = int(rows.body_starts[row])
+        raw = rows.data[start : start + int(rows.body_sizes[row])].tobytes()
+        plain.append(decompress(raw, int(rows.head["sys_flag"][row])))
+    at = np.arange(len(rows), dtype=np.int64)
+    at[compressed] = len(rows) + np.arange(len(plain))
+    return pa.concat_arrays([bodies, pa.array(plain, pa.binary())]).take(pa.array(at))
+
+
+def _sys_flag(rows: _Rows, _: Any) -> Array:
+    return pa.array((rows.head["sys_flag"] & ~flags.COMPRESSED).astype(np.int32))
+
+
+def _integers(name: str, kind: Any) -> Callable[[_Rows, Any], Array]:
+    return lambda rows, field: pa.array(rows.head[name].astype(kind))
+
+
+def _timestamps(name: str) -> Callable[[_Rows, Any], Array]:
+    return lambda rows, field: pa.array(rows.head[name].astype(np.int64) * 1000).cast(field.type)
+
+
+_BUILDERS: Final[dict[str, Callable[[_Rows, Any], Array]]] = {
+    "topic": _topic,
+    "brokerName": lambda rows, field: _per_body(rows, (entry.queue.broker_name for entry in rows.bodies), pa.string()),
+    "queueId": _integers("queue_id", np.int32),
+    "queueOffset": _integers("queue_offset", np.int64),
+    "commitLogOffset": _integers("physical_offset", np.int64),
+    "messageId": _message_id,
+    "keys": lambda rows, field: rows.property(props.KEYS),
+    "tags": lambda rows, field: rows.property(props.TAGS),
+    "properties": _properties,
+    "body": _body,
+    "bornTimestamp": _timestamps("born_ms"),
+    "storeTimestamp": _timestamps("store_ms"),
+    "bornHost": lambda rows, field: _hosts(rows.head["born_host"]),
+    "storeHost": lambda rows, field: _hosts(rows.head["store_host"]),
+    "reconsumeTimes": _integers("reconsume_times", np.int32),
+    "sysFlag": _sys_flag,
+}
+
+
+def _plain_topic(message: MessageExt, entry: PullBody) -> str:
+    if entry.queue.topic.startswith(RETRY_PREFIX):
+        return message.properties.get(props.RETRY_TOPIC, entry.queue.topic)
+    return entry.queue.topic
+
+
+_PLAIN: Final[dict[str, Callable[[MessageExt, PullBody], Any]]] = {
+    "topic": _plain_topic,
+    "brokerName": lambda message, entry: entry.queue.broker_name,
+    "queueId": lambda message, entry: message.queue_id,
+    "queueOffset": lambda message, entry: message.queue_offset,
+    "commitLogOffset": lambda message, entry: message.commit_log_offset,
+    "messageId": lambda message, entry: message.message_id,
+    "keys": lambda message, entry: message.properties.get(props.KEYS),
+    "tags": lambda message, entry: message.properties.get(props.TAGS),
+    "properties": lambda message, entry: list(message.properties.items()),
+    "body": lambda message, entry: bytes(message.body),
+    "bornTimestamp": lambda message, entry: message.born_timestamp_ms * 1000,
+    "storeTimestamp": lambda message, entry: message.store_timestamp_ms * 1000,
+    "bornHost": lambda message, entry: message.born_host,
+    "storeHost": lambda message, entry: message.store_host,
+    "reconsumeTimes": lambda message, entry: message.reconsume_times,
+    "sysFlag": lambda message, entry: message.sys_flag,
+}

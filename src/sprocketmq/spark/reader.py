@@ -1,0 +1,178 @@
+"""The batch reader, and ``read_ranges``, which turns queue ranges into Arrow batches for it and for the stream reader."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from sprocketmq.client.queue_reader import QueueReader
+from sprocketmq.errors import RocketMQError
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.decode import BatchDecoder, PullBody
+from sprocketmq.spark.offsets import QueueRange
+from sprocketmq.spark.options import Bound, ReadOptions
+from sprocketmq.spark.partitions import pack, task_count
+from sprocketmq.spark.plan import RETRY_PREFIX, Facts, Loss, resolve_batch, resolve_end, resolve_start
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["BatchReader", "DataLoss", "TaskPartition", "facts_for", "partitions_for", "read_ranges", "source_topics"]
+
+log = logging.getLogger("sprocketmq.spark")
+
+# A batch is closed at whichever comes first: large enough that the price per batch vanishes, small enough for an executor's memory.
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+_BATCH_PULLS: Final = 512
+
+
+class DataLoss(RocketMQError):
+    """Messages that the read should have seen are gone, and ``failOnDataLoss`` is true (its default)."""
+
+
+class TaskPartition(InputPartition):
+    """What one Spark task reads."""
+
+    def __init__(self, ranges: tuple[QueueRange, ...]) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
+
+    def __repr__(self) -> str:
+        return f"TaskPartition({', '.join(map(str, self.ranges))})"
+
+
+class BatchReader(DataSourceReader):
+    """``spark.read.format("rocketmq")``. Built and planned on the driver, read in tasks; holds no connection."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        options = self._options
+        cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms)
+        queues = cluster.queues(source_topics(options, cluster))
+        start_facts = facts_for(options, options.starting, cluster, queues)
+        start = resolve_start(
+            options.starting,
+            start_facts,
+            fallback=options.group_offsets_fallback,
+            strategy=options.timestamp_strategy,
+        )
+        end = resolve_end(options.ending, facts_for(options, options.ending, cluster, queues))
+        ranges, losses = resolve_batch(start, end, start_facts.bounds)
+        report_losses(losses, options)
+        return partitions_for(ranges, options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_ranges(self._options, self._schema, getattr(partition, "ranges", ()))
+
+
+def source_topics(options: ReadOptions, cluster: Cluster) -> tuple[str, ...]:
+    """The topics to read now: named or matching ones, and the group's retry topic if asked for."""
+    topics = cluster.topics_matching(options.topics_pattern) if options.topics_pattern is not None else options.topics
+    retry = (RETRY_PREFIX + options.group,) if options.include_retry else ()
+    return topics + retry
+
+
+def facts_for(options: ReadOptions, bound: Bound, cluster: Cluster, queues: Sequence[MessageQueue]) -> Facts:
+    """Ask the brokers what ``bound`` needs to be resolved, and no more."""
+    bounds = cluster.bounds(queues)
+    by_time = cluster.offsets_by_time(bounds, bound.timestamp_ms) if bound.kind == "timestamp" else {}
+    asked = [queue for queue in bounds if bound.kind == "group" or queue.topic.startswith(RETRY_PREFIX)]
+    committed = cluster.committed(options.group, asked) if asked else {}
+    return Facts(bounds, by_time, committed)
+
+
+def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
+    """Raise, or go on and name in the log exactly what is missing.
+
+    Raises:
+        DataLoss: there are losses and ``failOnDataLoss`` is true.
+    """
+    if not losses:
+        return
+    text = "; ".join(map(str, losses))
+    if options.fail_on_data_loss:
+        raise DataLoss(
+            f"messages are gone before they were read: {text}; set failOnDataLoss to false to go on with what is left"
+        )
+    log.warning("going on without lost messages (failOnDataLoss is false): %s", text)
+
+
+def partitions_for(ranges: Sequence[QueueRange], options: ReadOptions) -> list[InputPartition]:
+    """Tasks for ``ranges``; the driver's cores stand for the executors', which Spark does not tell a Python source."""
+    tasks = task_count(
+        sum(entry.count for entry in ranges),
+        os.cpu_count() or 1,
+        min_partitions=options.min_partitions,
+        max_partitions=options.max_partitions,
+        max_records_per_partition=options.max_records_per_partition,
+    )
+    return [TaskPartition(piece) for piece in pack(ranges, tasks, ordered=options.ordered)]
+
+
+def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[QueueRange]) -> Iterator[pa.RecordBatch]:
+    """The messages of ``ranges`` as batches of exactly the Arrow schema that Spark checks for. Runs in a task.
+
+    A retry topic is read without the filter, as Java consumers do: its messages have passed it before.
+
+    Raises:
+        DataLoss: a range is (partly) deleted and ``failOnDataLoss`` is true.
+        NetworkError, RequestTimeout, RemoteError: a broker cannot be read; Spark runs the task again.
+    """
+    decoder = BatchDecoder(_arrow_schema(schema), options.tags)
+    for expression, kind, part in _by_filter(options, ranges):
+        reader = QueueReader(
+            namesrv_addr=options.namesrv_addr,
+            group=options.group,
+            ranges=[(entry.queue, entry.start, entry.end) for entry in part],
+            expression=expression,
+            expression_type=kind,
+            max_messages=options.pull_batch_size,
+            pulls_in_flight=options.pull_pipelining,
+            timeout_ms=options.pull_timeout_ms,
+            retry_timeout_ms=options.retry_timeout_ms,
+            on_offset_moved=lambda queue, wanted, low, high: report_losses(
+                [_loss(queue, wanted, low, high)], options
+            ),
+        )
+        with reader:
+            yield from _batches(reader, decoder)
+
+
+def _batches(reader: QueueReader, decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
+    pulls: list[PullBody] = []
+    size_bytes = 0
+    for chunk in reader:
+        pulls.append(PullBody(chunk.queue, chunk.start, chunk.end, chunk.body))
+        size_bytes += len(chunk.body)
+        if size_bytes >= _BATCH_BYTES or len(pulls) >= _BATCH_PULLS:
+            yield decoder.decode(pulls)
+            pulls, size_bytes = [], 0
+    if pulls:
+        yield decoder.decode(pulls)
+
+
+def _by_filter(options: ReadOptions, ranges: Sequence[QueueRange]) -> Iterator[tuple[str, str, list[QueueRange]]]:
+    retry = [entry for entry in ranges if entry.queue.topic.startswith(RETRY_PREFIX)]
+    normal = [entry for entry in ranges if not entry.queue.topic.startswith(RETRY_PREFIX)]
+    if normal:
+        yield options.expression, options.expression_type, normal
+    if retry:
+        yield "*", "TAG", retry
+
+
+def _loss(queue: MessageQueue, wanted: int, low: int, high: int) -> Loss:
+    from sprocketmq.spark.plan import QueueBounds
+
+    return Loss(queue, wanted, QueueBounds(low, high))
+
+
+def _arrow_schema(schema: StructType) -> Any:
+    return to_arrow_schema(schema, timezone="UTC")
