@@ -1,0 +1,60 @@
+"""RocketMQ for tests: a name server and broker inside the test's process, a clock that the test moves, faults on demand.
+
+    from sprocketmq.testing import EmbeddedRocketMQ
+
+    with EmbeddedRocketMQ() as rocketmq:
+        with rocketmq.producer("ops") as producer: ...
+
+With pytest, take the fixture ``rocketmq``; it is there as soon as the package is installed.
+
+Names are imported when they are first used: the pytest plugin lives in this package and is loaded by every pytest run on the machine,
+which must not pay for a broker that it does not use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sprocketmq.net.clock import Clock, ManualClock, SystemClock
+    from sprocketmq.testing.embedded import EmbeddedRocketMQ
+    from sprocketmq.testing.faults import HEARTBEATS, PULLS, SENDS, Fault, FaultInjector
+    from sprocketmq.wire.codes import RequestCode, ResponseCode
+
+__all__ = [
+    "HEARTBEATS",
+    "PULLS",
+    "SENDS",
+    "Clock",
+    "EmbeddedRocketMQ",
+    "Fault",
+    "FaultInjector",
+    "ManualClock",
+    "RequestCode",
+    "ResponseCode",
+    "SystemClock",
+]
+
+_HOME = {
+    "HEARTBEATS": "sprocketmq.testing.faults",
+    "PULLS": "sprocketmq.testing.faults",
+    "SENDS": "sprocketmq.testing.faults",
+    "Clock": "sprocketmq.net.clock",
+    "EmbeddedRocketMQ": "sprocketmq.testing.embedded",
+    "Fault": "sprocketmq.testing.faults",
+    "FaultInjector": "sprocketmq.testing.faults",
+    "ManualClock": "sprocketmq.net.clock",
+    "RequestCode": "sprocketmq.wire.codes",
+    "ResponseCode": "sprocketmq.wire.codes",
+    "SystemClock": "sprocketmq.net.clock",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value

@@ -1,1 +1,39 @@
-"""The pytest plugin of SprocketMQ: the fixture ``rocketmq`` (see sprocketmq.testing)."""
+"""The pytest fixture ``rocketmq``: an embedded RocketMQ of the test's own, on a clock that the test moves.
+
+    def test_orders_are_retried(rocketmq): ...
+
+    @pytest.mark.rocketmq(clock="system", messageDelayLevel="1s 2s")     # what EmbeddedRocketMQ takes
+    def test_in_real_time(rocketmq): ...
+
+This module is imported by every pytest run on a machine that has the package, so it imports nothing of it until the fixture is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from sprocketmq.testing.embedded import EmbeddedRocketMQ
+
+__all__ = ["pytest_configure", "rocketmq"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "rocketmq(**options): options of the rocketmq fixture, as EmbeddedRocketMQ takes them"
+    )
+
+
+@pytest.fixture
+def rocketmq(request: pytest.FixtureRequest) -> Iterator[EmbeddedRocketMQ]:
+    """A started :class:`~sprocketmq.testing.EmbeddedRocketMQ`, stopped after the test; memory store and manual clock unless marked."""
+    from sprocketmq.testing.embedded import EmbeddedRocketMQ
+
+    options = {}
+    for mark in reversed(list(request.node.iter_markers("rocketmq"))):  # the mark nearest to the test wins
+        options.update(mark.kwargs)
+    with EmbeddedRocketMQ(**options) as embedded:
+        yield embedded

@@ -1,0 +1,167 @@
+"""The demo's child processes: a group's members, and the Spark driver. They report by JSON lines on stdout and stop when stdin ends.
+
+Each gets a session of its own, so that Ctrl-C at the terminal reaches the demo alone, which then stops its children in good order; and
+because a child watches stdin, none outlives a demo that was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+__all__ = ["Member", "MemberDied", "Members", "member_options", "report", "run_until_stdin_closes"]
+
+_STOP_TIMEOUT_S: Final = 20.0
+O = TypeVar("O")  # noqa: E741
+
+
+class MemberDied(Exception):
+    """A child process ended before it was told to; the message says where its log is."""
+
+
+class Member:
+    """One child running ``python -m module`` with ``options`` (a msgspec Struct) as its only argument; stderr goes to ``log``."""
+
+    def __init__(self, module: str, options: msgspec.Struct, log: Path, events: queue.SimpleQueue[tuple[Member, Any]]):
+        self.name, self.log = log.stem, log
+        with log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, msgspec.json.encode(options).decode()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        self._events = events
+        self._reader = threading.Thread(target=self._read, name=f"read-{self.name}", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        decode = msgspec.json.Decoder().decode
+        for line in self.process.stdout:
+            with contextlib.suppress(msgspec.DecodeError):  # a library of the child printed something
+                self._events.put((self, decode(line)))
+        self._events.put((self, None))
+
+    def ask_to_stop(self) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+    def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> int:
+        """Ask, wait, and end it (with what it started) if it does not go. Returns its exit code."""
+        self.ask_to_stop()
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            code = -9
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)  # its session: a JVM it started must not stay behind
+        else:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+
+class Members:
+    """Children of one stage of the demo, stopped together when the ``with`` ends."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._events: queue.SimpleQueue[tuple[Member, Any]] = queue.SimpleQueue()
+        self._members: list[Member] = []
+
+    def start(self, module: str, options: msgspec.Struct, name: str) -> Member:
+        member = Member(module, options, self._logs / f"{name}.log", self._events)
+        self._members.append(member)
+        return member
+
+    def events(self, patience_s: float, tick: Callable[[], None] = lambda: None) -> Iterator[Any]:
+        """What the members report, in order of arrival, until none came for ``patience_s``; ``tick`` runs about ten times a second.
+
+        Raises:
+            MemberDied: a member ended, which no member does before it is told to.
+        """
+        waited_s = 0.0
+        while waited_s < patience_s:
+            try:
+                member, event = self._events.get(timeout=0.1)
+            except queue.Empty:
+                waited_s += 0.1
+                tick()
+                continue
+            if event is None:
+                raise MemberDied(f"{member.name} ended by itself with code {member.process.wait()}; see {member.log}")
+            waited_s = 0.0
+            yield event
+
+    def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> list[Any]:
+        """Stop all, return what they reported on their way out. One that fails to end in good order shows in its log."""
+        for member in self._members:
+            member.ask_to_stop()
+        for member in self._members:
+            member.stop(timeout_s)
+        self._members.clear()
+        last: list[Any] = []
+        while not self._events.empty():
+            _, event = self._events.get()
+            if event is not None:
+                last.append(event)
+        return last
+
+    def __enter__(self) -> Members:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+# -- the child's side ----------------------------------------------------------------------------------------------------------
+
+_report_lock = threading.Lock()
+
+
+def member_options(options_type: type[O]) -> O:
+    """The options this child was started with."""
+    return msgspec.json.decode(sys.argv[1], type=options_type)
+
+
+def report(event: object) -> None:
+    """Send one event to the parent; from any thread. A parent that is gone ends the child by its stdin, not here."""
+    line = msgspec.json.encode(event) + b"\n"
+    with _report_lock, contextlib.suppress(OSError):
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+
+
+def run_until_stdin_closes(each_100_ms: Callable[[], None]) -> None:
+    """Call ``each_100_ms`` about that often until the parent closes stdin, and once more then."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        ended.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    while not ended.wait(0.1):
+        each_100_ms()
+    each_100_ms()

@@ -1,0 +1,90 @@
+"""Third stage: an orderly consumer group that looks for a flight of an aircraft that comes before an earlier one of the same aircraft.
+
+Run as a child process. Order is judged per aircraft by the row number, which is the order of sending. A row that comes again after a
+rebalance is a repetition, which at-least-once allows; only a row that was never seen and is lower than one already seen is an inversion.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import msgspec
+
+import sprocketmq as rmq
+from sprocketmq.cli.demo.flights import FlightBody
+from sprocketmq.cli.demo.members import member_options, report, run_until_stdin_closes
+from sprocketmq.cli.demo.publish import TOPIC
+
+__all__ = ["GROUP", "InOrder", "OrderlyMemberOptions"]
+
+GROUP: Final = "tails-orderly"
+
+
+class OrderlyMemberOptions(msgspec.Struct):
+    """What the member is started with."""
+
+    namesrv_addr: str
+
+
+class InOrder(msgspec.Struct):
+    """What the member saw since its last report: new rows, rows that came again, and how many came out of order."""
+
+    rows: list[int] = []
+    repeated: int = 0
+    inversions: int = 0
+
+
+class _Watch:
+    """Sending order per aircraft. The listener runs on one thread per queue, so the lock guards the report, not the order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._highest: dict[str, int] = {}
+        self._seen: set[int] = set()
+        self._now = InOrder([])
+
+    def see(self, flights: list[FlightBody]) -> None:
+        with self._lock:
+            for flight in flights:
+                if flight.row in self._seen:
+                    self._now.repeated += 1
+                    continue
+                self._seen.add(flight.row)
+                self._now.rows.append(flight.row)
+                aircraft = flight.tailnum or f"{flight.carrier}{flight.flight}"
+                if flight.row < self._highest.get(aircraft, -1):
+                    self._now.inversions += 1
+                else:
+                    self._highest[aircraft] = flight.row
+
+    def report(self) -> None:
+        with self._lock:
+            done, self._now = self._now, InOrder([])
+        if done.rows or done.repeated:
+            report(done)
+
+
+def main() -> None:
+    options = member_options(OrderlyMemberOptions)
+    watch = _Watch()
+    decode = msgspec.json.Decoder(FlightBody).decode
+    consumer = rmq.PushConsumer(
+        GROUP,
+        namesrv_addr=options.namesrv_addr,
+        consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+    )
+    consumer.subscribe(TOPIC, "*")
+
+    @consumer.orderly_listener(batch_size=32)
+    def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
+        watch.see([decode(message.body) for message in messages])
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    with consumer:
+        run_until_stdin_closes(watch.report)
+    watch.report()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Second stage: a push consumer group that cannot stand a flight without a departure time.
+
+Run as a child process, one per member. The listener does what a user's code does with a bad record: it fails. RocketMQ's own retry then
+brings the message back, twice, and puts it into the dead-letter topic.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import msgspec
+
+import sprocketmq as rmq
+from sprocketmq.cli.demo.flights import FlightBody
+from sprocketmq.cli.demo.members import member_options, report, run_until_stdin_closes
+from sprocketmq.cli.demo.publish import TOPIC
+
+__all__ = ["GROUP", "MAX_RECONSUME_TIMES", "Deliveries", "Failure", "PushMemberOptions"]
+
+GROUP: Final = "delays-push"
+MAX_RECONSUME_TIMES: Final = 2
+# Level 1 is one second: the schedule by default begins at level 3, ten seconds, and would make the demo a minute longer.
+_RETRY_LEVEL: Final = 1
+
+
+class PushMemberOptions(msgspec.Struct):
+    """What a member is started with."""
+
+    namesrv_addr: str
+    member: int
+
+
+class Failure(msgspec.Struct, array_like=True):
+    """One delivery of a bad record."""
+
+    row: int
+    reconsume_times: int
+    message_id: str
+
+
+class Deliveries(msgspec.Struct):
+    """What a member did since its last report: rows consumed (in order), and deliveries that failed."""
+
+    consumed: list[int] = []
+    failed: list[Failure] = []
+
+
+class _Tally:
+    """Deliveries gathered from the listener's threads until the next report."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now = Deliveries([], [])
+
+    def consumed(self, row: int) -> None:
+        with self._lock:
+            self._now.consumed.append(row)
+
+    def failed(self, failure: Failure) -> None:
+        with self._lock:
+            self._now.failed.append(failure)
+
+    def report(self) -> None:
+        with self._lock:
+            done, self._now = self._now, Deliveries([], [])
+        if done.consumed or done.failed:
+            report(done)
+
+
+def main() -> None:
+    options = member_options(PushMemberOptions)
+    tally = _Tally()
+    decode = msgspec.json.Decoder(FlightBody).decode
+    consumer = rmq.PushConsumer(
+        GROUP,
+        namesrv_addr=options.namesrv_addr,
+        instance_name=f"member-{options.member}",
+        consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        max_reconsume_times=MAX_RECONSUME_TIMES,
+    )
+    consumer.subscribe(TOPIC, "*")
+
+    @consumer.concurrent_listener(batch_size=1)
+    def handle(
+        messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext
+    ) -> rmq.ConsumeConcurrentlyStatus:
+        (message,) = messages
+        flight = decode(message.body)
+        if flight.dep_time is None:
+            tally.failed(Failure(flight.row, message.reconsume_times, message.message_id))
+            context.delay_level_when_next_consume = _RETRY_LEVEL
+            return rmq.ConsumeConcurrentlyStatus.RECONSUME_LATER
+        tally.consumed(flight.row)
+        return rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    with consumer:
+        run_until_stdin_closes(tally.report)
+    tally.report()
+
+
+if __name__ == "__main__":
+    main()

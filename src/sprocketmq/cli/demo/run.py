@@ -1,0 +1,203 @@
+"""``sprocketmq demo``: a year of flights through broker, consumer groups and Spark, told on the terminal and reconciled at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from sprocketmq.cli.demo.flights import ALL_ROWS, Flights, load_flights
+from sprocketmq.cli.demo.members import MemberDied
+from sprocketmq.cli.demo.reconcile import Reconciliation
+from sprocketmq.cli.demo.server import ServerProcess
+from sprocketmq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["run_demo"]
+
+# A file of ours in the output folder: only a folder that carries it, or an empty one, is ever cleared.
+_MARK: Final = ".sprocketmq-demo"
+
+
+@dataclass
+class Stage:
+    """What a stage gets to work with."""
+
+    flights: Flights
+    server: ServerProcess
+    out: Path
+    progress: Progress
+    findings: Reconciliation
+    current: str = "starting"
+
+    @property
+    def namesrv_addr(self) -> str:
+        return self.server.namesrv_addr
+
+    @property
+    def logs(self) -> Path:
+        return self.out / "logs"
+
+    @contextlib.contextmanager
+    def bar(self, title: str) -> Iterator[Bar]:
+        """A progress bar over all flights; stays on the screen when the stage is over."""
+        self.current = title
+        bar = Bar(self.progress, self.progress.add_task(title, total=len(self.flights), detail=""), len(self.flights))
+        yield bar
+        bar.finish()
+
+
+class Bar:
+    """Counts flights done in one stage; ``detail`` is the short text behind the bar."""
+
+    def __init__(self, progress: Progress, task: TaskID, total: int) -> None:
+        self._progress, self._task, self.total = progress, task, total
+        self.done = 0
+
+    def advance(self, count: int) -> None:
+        self.done += count
+        self._progress.update(self._task, completed=self.done)
+
+    def detail(self, text: str) -> None:
+        self._progress.update(self._task, detail=text)
+
+    def finish(self) -> None:
+        self._progress.stop_task(self._task)
+
+
+def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool) -> int:
+    """Run all stages. Returns the exit code: 0 all numbers reconcile, 1 one does not, 130 interrupted.
+
+    Raises:
+        ConfigurationError: the demo's parts are not installed, no Java, or ``out`` holds files that are not the demo's.
+    """
+    console = Console()
+    out = out.expanduser().absolute()
+    if spark:
+        _require_java()
+    flights = load_flights(ALL_ROWS if rows is None else rows)
+    _prepare(out)
+    console.print(
+        f"[bold]SprocketMQ demo[/]: {len(flights):,} flights that left New York City in 2013 "
+        f"({len(flights.bad_rows):,} of them cancelled: the bad records)"
+    )
+    findings = Reconciliation(flights)
+    progress = _progress(console)
+    stage: Stage | None = None
+    with _sigterm_as_interrupt():
+        try:
+            with ServerProcess(out / "store", out / "logs" / "serve.log") as server:
+                stage = Stage(flights, server, out, progress, findings)
+                console.print(f"broker {server.broker_addr}, name server {server.namesrv_addr}, store {out / 'store'}")
+                with progress:
+                    _stages(stage, spark)
+        except KeyboardInterrupt:
+            doing = stage.current if stage else "starting the broker"
+            console.print(f"[yellow]Stopped while {doing}[/]; all processes were ended, files so far are in {out}")
+            return 130
+        except MemberDied as error:
+            console.print(f"[red]{error}[/]")
+            return 1
+        finally:
+            if not keep:
+                shutil.rmtree(out / "store", ignore_errors=True)
+    return _conclude(console, findings, out, keep=keep, spark=spark)
+
+
+def _stages(stage: Stage, spark: bool) -> None:
+    from sprocketmq.cli.demo import stages
+
+    stages.publish_all(stage)
+    stages.consume_with_retry(stage)
+    stages.consume_in_order(stage)
+    if spark:
+        stages.run_pipeline(stage)
+
+
+def _conclude(console: Console, findings: Reconciliation, out: Path, *, keep: bool, spark: bool) -> int:
+    console.print()
+    console.print(findings.table())
+    (out / "summary.json").write_text(json.dumps(findings.as_dict(), indent=2) + "\n")
+    console.print()
+    if spark:
+        console.print(f"Picture    {out / 'delays.png'}")
+        console.print(f"Parquet    {out / 'delays.parquet'}")
+    console.print(f"Summary    {out / 'summary.json'}")
+    if keep:
+        console.print(f"Store      {out / 'store'}   (look into it with: sprocketmq serve --store {out / 'store'})")
+    if findings.holds:
+        console.print("[bold green]Every number reconciles.[/]")
+        return 0
+    console.print(f"[bold red]Not every number reconciles[/]; logs are in {out / 'logs'}")
+    return 1
+
+
+def _prepare(out: Path) -> None:
+    """An empty output folder: what an earlier run left there goes, what somebody else put there stays and is an error."""
+    try:
+        if out.is_dir() and any(out.iterdir()):
+            if not (out / _MARK).is_file():
+                raise ConfigurationError(
+                    f"--out {out} holds files that are not the demo's; name an empty or a new folder, as in --out demo-out"
+                )
+            for child in out.iterdir():
+                if child.is_dir():
+                    shutil.rmtree(child)
+                elif child.name != _MARK:
+                    child.unlink()
+        (out / "logs").mkdir(parents=True)
+        (out / _MARK).write_text("Made by `sprocketmq demo`, which clears this folder when it runs again.\n")
+    except OSError as error:
+        raise ConfigurationError(
+            f"--out {out} cannot be written: {error.strerror or error}; name a folder that you may write"
+        ) from error
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"):
+        return
+    raise ConfigurationError(
+        "the Spark pipeline needs Java 17 and none is found; install it or set JAVA_HOME, or leave the pipeline out with --no-spark"
+    )
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:<34}"),
+        BarColumn(bar_width=32),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[detail]}", style="dim"),
+        console=console,
+        refresh_per_second=8,
+    )
+
+
+@contextlib.contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends the demo in the same good order as Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> Any:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

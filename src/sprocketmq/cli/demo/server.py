@@ -1,0 +1,86 @@
+"""The demo's own RocketMQ: ``sprocketmq serve`` as a child process, and the questions that are asked of it from yet other processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["ServerProcess", "ask_lag"]
+
+_READY: Final = re.compile(r"ready namesrv=(\S+) broker=(\S+) pid=(\d+)")
+_START_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 20.0
+
+
+class ServerProcess:
+    """``sprocketmq serve`` on free ports with its store under ``store``; stops with the ``with``, or when the demo's process is gone."""
+
+    def __init__(self, store: Path, log: Path) -> None:
+        self._log = log
+        command = [sys.executable, "-m", "sprocketmq.cli", "serve", "--store", str(store)]
+        command += ["--namesrv-port", "0", "--broker-port", "0", "--until-stdin-closes"]
+        with log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True
+            )
+        self.namesrv_addr, self.broker_addr = self._wait_until_ready()
+
+    def _wait_until_ready(self) -> tuple[str, str]:
+        assert self.process.stdout is not None
+        # A server that neither gets ready nor ends is killed, which ends the read below.
+        watchdog = threading.Timer(_START_TIMEOUT_S, self.process.kill)
+        watchdog.start()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            watchdog.cancel()
+        ready = _READY.match(line)
+        if ready is None:
+            self.stop()
+            said = self._log.read_text(errors="replace").strip().splitlines()
+            raise ConfigurationError(f"the demo's broker did not start: {said[-1] if said else 'it said nothing'}")
+        return ready[1], ready[2]
+
+    def stop(self) -> int:
+        """Close its stdin, wait, kill if it does not go. Returns its exit code."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.process.stdout.close()
+        return self.process.wait()
+
+    def __enter__(self) -> ServerProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def ask_lag(group: str, namesrv_addr: str) -> int | str:
+    """Messages that ``group`` has not consumed, as a separate process, ``sprocketmq lag``, sees it; its complaint if it has one."""
+    asked = subprocess.run(
+        [sys.executable, "-m", "sprocketmq.cli", "lag", group, "--namesrv-addr", namesrv_addr, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if asked.returncode:
+        return asked.stderr.strip()
+    return int(json.loads(asked.stdout)["lag"])

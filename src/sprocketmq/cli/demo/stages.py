@@ -1,0 +1,201 @@
+"""The demo's stages as the parent sees them: start the members, count what they report, compare it with the data set."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from sprocketmq.cli.demo import orderly_group, pipeline, push_group
+from sprocketmq.cli.demo.flights import FlightBody
+from sprocketmq.cli.demo.members import Members
+from sprocketmq.cli.demo.publish import TOPIC, publish
+from sprocketmq.cli.demo.reconcile import Check
+from sprocketmq.cli.demo.server import ask_lag, count_messages, read_topic
+
+if TYPE_CHECKING:
+    from sprocketmq.cli.demo.run import Bar, Stage
+
+__all__ = ["consume_in_order", "consume_with_retry", "publish_all", "run_pipeline"]
+
+# A stage that hears nothing from its members for this long has lost something; the reconciliation then says what.
+_PATIENCE_S: Final = 60.0
+_SPARK_PATIENCE_S: Final = 180.0
+_DEAD_LETTER_PATIENCE_S: Final = 30.0
+
+
+def publish_all(stage: Stage) -> None:
+    """Publish, then ask the broker what it has."""
+    with stage.bar("publishing") as bar:
+        published = asyncio.run(publish(stage.namesrv_addr, stage.flights, bar.advance))
+        bar.detail(f"{_rate(published.acknowledged, published.seconds)} acknowledged")
+    stored = read_topic(stage.namesrv_addr, TOPIC)
+    rows = [_row(message.body) for message in stored]
+    stage.findings.add(
+        "publish",
+        Check("messages acknowledged", published.acknowledged, len(stage.flights)),
+        Check("messages on the broker", len(stored), len(stage.flights)),
+        stage.findings.rows("distinct flights on the broker", set(rows), set(range(len(stage.flights)))),
+        Check("distinct message ids", len({message.message_id for message in stored}), len(stage.flights)),
+        Check("throughput", _rate(published.acknowledged, published.seconds)),
+    )
+
+
+def consume_with_retry(stage: Stage) -> None:
+    """Two members share the topic; bad records are tried three times, then dead."""
+    bad, wanted = stage.flights.bad_rows, len(stage.flights)
+    consumed: set[int] = set()
+    failures: dict[tuple[int, int], str] = {}
+    deliveries, started_s, seconds = 0, 0.0, 0.0
+    dead_rows: set[int] = set()
+
+    def take(event: object) -> None:
+        nonlocal deliveries
+        done = msgspec.convert(event, push_group.Deliveries)
+        deliveries += len(done.consumed) + len(done.failed)
+        consumed.update(done.consumed)
+        for failure in done.failed:
+            failures[failure.row, failure.reconsume_times] = failure.message_id
+            if failure.reconsume_times >= push_group.MAX_RECONSUME_TIMES:
+                dead_rows.add(failure.row)
+
+    with stage.bar("push group, 2 members") as bar, Members(stage.logs) as members:
+        for member in (1, 2):
+            options = push_group.PushMemberOptions(stage.namesrv_addr, member)
+            members.start("sprocketmq.cli.demo.push_group", options, f"push-{member}")
+        for event in members.events(_PATIENCE_S):
+            started_s = started_s or time.perf_counter()
+            take(event)
+            bar.advance(len(consumed) + len(dead_rows) - bar.done)
+            bar.detail(f"{sum(1 for _, times in failures if times):,} retries, {len(dead_rows):,} given up")
+            if len(consumed) >= wanted - len(bad) and not seconds:
+                seconds = time.perf_counter() - started_s  # from here on it only waits for retries that are not due yet
+            if len(consumed) + len(dead_rows) >= wanted:
+                break
+        dead = _dead_letters(stage, push_group.GROUP, bar)
+        for event in members.stop():
+            take(event)
+    retries = {(row, times) for row, times in failures if times > 0}
+    ids = {(row, message_id) for (row, _), message_id in failures.items()}
+    stage.findings.add(
+        "push group",
+        stage.findings.rows("flights consumed", consumed, set(range(wanted)) - bad),
+        stage.findings.rows("flights that failed", {row for row, _ in failures}, bad),
+        Check("retries", len(retries), push_group.MAX_RECONSUME_TIMES * len(bad)),
+        Check("message ids of failed flights", len(ids), len(bad), _changed_ids(len(ids), len(bad))),
+        stage.findings.rows("dead-lettered", set(dead), bad),
+        Check("dead letters under the same message id", len(ids & set(dead.items())), len(bad)),
+        Check("repeated deliveries", deliveries - len(consumed) - len(failures)),
+        Check("throughput", _rate(len(consumed), seconds)),
+        _lag(push_group.GROUP, stage),
+    )
+
+
+def consume_in_order(stage: Stage) -> None:
+    """One orderly member judges the order of every aircraft's flights."""
+    rows: set[int] = set()
+    repeated = inversions = 0
+    started_s = ended_s = 0.0
+    with stage.bar("orderly group") as bar, Members(stage.logs) as members:
+        options = orderly_group.OrderlyMemberOptions(stage.namesrv_addr)
+        members.start("sprocketmq.cli.demo.orderly_group", options, "orderly")
+        for event in members.events(_PATIENCE_S):
+            started_s, ended_s = started_s or time.perf_counter(), time.perf_counter()
+            seen = msgspec.convert(event, orderly_group.InOrder)
+            rows.update(seen.rows)
+            repeated, inversions = repeated + seen.repeated, inversions + seen.inversions
+            bar.advance(len(rows) - bar.done)
+            bar.detail(f"{inversions:,} inversions")
+            if len(rows) >= len(stage.flights):
+                break
+        members.stop()
+    stage.findings.add(
+        "orderly group",
+        stage.findings.rows("flights consumed", rows, set(range(len(stage.flights)))),
+        Check("order inversions", inversions, 0),
+        Check("repeated deliveries", repeated),
+        Check("throughput", _rate(len(rows), ended_s - started_s)),
+        _lag(orderly_group.GROUP, stage),
+    )
+
+
+def run_pipeline(stage: Stage) -> None:
+    """Spark reads the topic, parses, writes; bad rows go back by row and end as dead letters; the broker sees the progress."""
+    import pandas as pd
+
+    from sprocketmq.cli.demo.picture import draw_delays
+
+    bad, wanted = stage.flights.bad_rows, len(stage.flights)
+    good = refused = batches = 0
+    started_s = ended_s = 0.0
+    with stage.bar("Spark pipeline") as bar, Members(stage.logs) as members:
+        bar.detail("starting Spark")
+        options = pipeline.PipelineOptions(stage.namesrv_addr, str(stage.out))
+        members.start("sprocketmq.cli.demo.pipeline", options, "spark")
+        for event in members.events(_SPARK_PATIENCE_S):
+            batch = msgspec.convert(event, pipeline.Batch)
+            started_s, ended_s = started_s or time.perf_counter() - batch.seconds, time.perf_counter()
+            good, refused, batches = good + batch.good, refused + batch.bad, batches + 1
+            dead_count = count_messages(stage.namesrv_addr, f"%DLQ%{pipeline.GROUP}")
+            bar.advance(good + dead_count - bar.done)
+            bar.detail(f"{batches} batches, {refused:,} rows sent back, {dead_count:,} dead")
+            if good + dead_count >= wanted:
+                break
+        dead = _dead_letters(stage, pipeline.GROUP, bar)
+        bar.detail(f"{batches} batches, {refused:,} rows sent back; writing the means")
+        members.stop(timeout_s=_SPARK_PATIENCE_S)
+        bar.advance(good + len(dead) - bar.done)
+    flights = pd.read_parquet(stage.out / "flights.parquet", columns=["row"])["row"]
+    delays = pd.read_parquet(stage.out / "delays.parquet")
+    stage.findings.add(
+        "Spark pipeline",
+        stage.findings.rows("rows in Parquet", set(flights), set(range(wanted)) - bad),
+        Check("of them more than once", len(flights) - flights.nunique(), 0),
+        Check("rows sent back", refused, (pipeline.MAX_RECONSUME_TIMES + 1) * len(bad)),
+        stage.findings.rows("dead-lettered", set(dead), bad),
+        *stage.findings.means(delays),
+        Check("throughput", _rate(good, ended_s - started_s)),
+        _lag(pipeline.GROUP, stage),
+    )
+    departures = int(delays["flights"].sum())
+    subtitle = (
+        f"{departures:,} departures from New York City in 2013, by carrier and scheduled hour; "
+        f"from topic {TOPIC} through Spark to Parquet"
+    )
+    draw_delays(delays, stage.out / "delays.png", subtitle)
+
+
+def _dead_letters(stage: Stage, group: str, bar: Bar) -> dict[int, str]:
+    """Row and message id of everything in the group's dead-letter topic, once as many are there as must come, or none comes any more."""
+    topic, wanted = f"%DLQ%{group}", len(stage.flights.bad_rows)
+    deadline_s, before = time.monotonic() + _DEAD_LETTER_PATIENCE_S, -1
+    while (count := count_messages(stage.namesrv_addr, topic)) < wanted and time.monotonic() < deadline_s:
+        if count != before:
+            deadline_s, before = time.monotonic() + _DEAD_LETTER_PATIENCE_S, count
+            bar.detail(f"{count:,} of {wanted:,} dead-lettered")
+        time.sleep(0.2)
+    return {_row(message.body): message.message_id for message in read_topic(stage.namesrv_addr, topic)}
+
+
+def _lag(group: str, stage: Stage) -> Check:
+    lag = ask_lag(group, stage.namesrv_addr)
+    if isinstance(lag, str):
+        return Check("lag, asked by another process", "unknown", 0, lag)
+    return Check("lag, asked by another process", lag, 0)
+
+
+_decode_flight: Final = msgspec.json.Decoder(FlightBody).decode
+
+
+def _row(body: bytes) -> int:
+    return _decode_flight(body).row
+
+
+def _changed_ids(ids: int, flights: int) -> str:
+    return f"{ids - flights:,} message ids changed from one delivery to the next" if ids > flights else ""
+
+
+def _rate(count: int, seconds: float) -> str:
+    return f"{count / seconds:,.0f} messages/s" if count and seconds else "none"

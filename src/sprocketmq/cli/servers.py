@@ -1,0 +1,120 @@
+"""``serve``, ``namesrv`` and ``broker``: settings from flags, ``--set`` and ``--config`` (in that order of weight), then the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
+from sprocketmq.cli.serving import Part, serve_until_stopped, set_up_logging
+from sprocketmq.cli.settings import settings_of
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["broker", "namesrv", "serve"]
+
+_LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+def serve(
+    *,
+    store: Path | None,
+    host: str,
+    namesrv_port: int,
+    broker_port: int | None,
+    config: Path | None,
+    assignments: Sequence[str],
+    until_stdin_closes: bool,
+    log_level: str,
+) -> None:
+    """Both in one process. ``listenPort`` of the settings is the broker's, as in the broker.conf it comes from."""
+    _log(log_level)
+    settings = settings_of(config, assignments)
+    # One file for two servers: the keys that only a name server knows are its, all others the broker's, which warns of unknown ones.
+    of_namesrv = NameServerConfig().to_properties().keys() - BrokerConfig().to_properties().keys()
+    namesrv_config = NameServerConfig.from_properties(
+        {key: value for key, value in settings.items() if key in of_namesrv}
+    )
+    broker_config = BrokerConfig.from_properties(
+        {key: value for key, value in settings.items() if key not in of_namesrv}
+    )
+    name_server = NameServer(host=host, port=namesrv_port, config=namesrv_config)
+
+    def make_broker() -> Broker:
+        return _broker(name_server.address, broker_port, store, host, broker_config)
+
+    serve_until_stopped(
+        [lambda: name_server, make_broker],
+        lambda parts: f"namesrv={_address(parts[0])} broker={_address(parts[1])}",
+        until_stdin_closes=until_stdin_closes,
+    )
+
+
+def namesrv(
+    *,
+    host: str,
+    port: int | None,
+    config: Path | None,
+    assignments: Sequence[str],
+    until_stdin_closes: bool,
+    log_level: str,
+) -> None:
+    """A name server alone."""
+    _log(log_level)
+    settings = NameServerConfig.from_properties(settings_of(config, assignments))
+    name_server = NameServer(host=host, port=settings.listen_port if port is None else port, config=settings)
+    serve_until_stopped(
+        [lambda: name_server],
+        lambda parts: f"namesrv={_address(parts[0])}",
+        until_stdin_closes=until_stdin_closes,
+    )
+
+
+def broker(
+    *,
+    namesrv_addr: str | None,
+    port: int | None,
+    store: Path | None,
+    host: str,
+    config: Path | None,
+    assignments: Sequence[str],
+    until_stdin_closes: bool,
+    log_level: str,
+) -> None:
+    """A broker alone, registered with a name server elsewhere."""
+    _log(log_level)
+    settings = BrokerConfig.from_properties(settings_of(config, assignments))
+    address = namesrv_addr or settings.namesrv_addr
+    if not address:
+        raise ConfigurationError(
+            "no name server is given; use --namesrv-addr HOST:PORT, or namesrvAddr in --config, or NAMESRV_ADDR in the environment"
+        )
+    serve_until_stopped(
+        [lambda: _broker(address, port, store, host, settings)],
+        lambda parts: f"broker={_address(parts[0])}",
+        until_stdin_closes=until_stdin_closes,
+    )
+
+
+def _broker(namesrv_addr: str, port: int | None, store: Path | None, host: str, config: BrokerConfig) -> Broker:
+    directory = store or (Path(config.store_path_root_dir) if config.store_path_root_dir else None)
+    return Broker(
+        namesrv_addr=namesrv_addr,
+        host=host,
+        port=config.listen_port if port is None else port,
+        store_dir=None if directory is None else directory.expanduser().absolute(),
+        broker_name=config.broker_name,
+        cluster_name=config.broker_cluster_name,
+        config=config,
+    )
+
+
+def _address(part: Part) -> str:
+    assert isinstance(part, Broker | NameServer)
+    return part.address
+
+
+def _log(level: str) -> None:
+    if level.lower() not in _LOG_LEVELS:
+        raise ConfigurationError(f"--log-level is {level!r}, one of {', '.join(_LOG_LEVELS)} is allowed")
+    set_up_logging(level)

@@ -1,0 +1,294 @@
+"""A whole RocketMQ inside the test's process: name server and broker on free ports of 127.0.0.1, up in milliseconds.
+
+Real sockets, real frames, the real broker; only time is the test's. Servers run on one loop on a thread of their own, clients made by the
+factories here on the process's shared client engine, all on the same clock. With the manual clock nothing that waits (retry delays, long
+polling, heartbeats, rebalance) happens until the test calls ``advance``, and then it happens at once and in order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from sprocketmq.broker import Broker, BrokerConfig, NameServer
+from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.net.clock import Clock, ManualClock, SystemClock
+from sprocketmq.net.engine import Engine
+from sprocketmq.testing.faults import FaultInjector
+from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.record import decode_records
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin import Admin
+    from sprocketmq.client.producer import Producer
+    from sprocketmq.client.pull_consumer import PullConsumer
+    from sprocketmq.client.push_consumer import PushConsumer
+
+__all__ = ["EmbeddedRocketMQ"]
+
+# How long a wait lets sockets and worker threads do their part, in real time, before the test has waited long enough.
+_PATIENCE_MS: Final = 10_000
+_POLL_S: Final = 0.002
+
+
+class EmbeddedRocketMQ:
+    """Name server and broker for a test; use as a context manager, or ``start`` and ``stop``.
+
+    Args:
+        clock: ``"manual"`` (default, a new :class:`ManualClock`), ``"system"``, or a clock of yours.
+        store_dir: a directory makes the broker durable (see :meth:`restart_broker`); None keeps messages in memory.
+        broker_name, cluster_name: as clients see them.
+        config: any of Apache's broker keys, as in ``messageDelayLevel="1s 5s"`` or ``autoCreateTopicEnable=False``.
+
+    Attributes (after ``start``): ``namesrv_addr``, ``broker_addr`` (``host:port``), ``broker``, ``namesrv``, ``clock``, ``faults``.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; the sentence says which and what is allowed.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | Literal["manual", "system"] = "manual",
+        store_dir: str | Path | None = None,
+        broker_name: str = "broker-a",
+        cluster_name: str = "DefaultCluster",
+        **config: str | int | bool,
+    ) -> None:
+        self.clock: Clock = _clock(clock)
+        self.faults = FaultInjector(self.clock)
+        self._store_dir = None if store_dir is None else Path(store_dir)
+        self._broker_name, self._cluster_name = broker_name, cluster_name
+        known = BrokerConfig().to_properties()
+        unknown = sorted(config.keys() - known.keys())
+        if unknown:
+            raise ConfigurationError(
+                f"{unknown[0]!r} is given, Apache's broker keys are allowed, as in messageDelayLevel or autoCreateTopicEnable"
+            )
+        self._config = BrokerConfig.from_properties(
+            {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
+        )
+        self._engine: Engine | None = None
+        self._namesrv: NameServer | None = None
+        self._broker: Broker | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> EmbeddedRocketMQ:
+        """Start name server, then broker; returns when the broker is registered."""
+        if self._engine is not None:
+            raise ClosedError("this EmbeddedRocketMQ was started before; make a new one")
+        self._engine = Engine("sprocketmq-embedded")
+        try:
+            self._namesrv = NameServer(host="127.0.0.1", port=0, clock=self.clock, engine=self._engine)
+            self._namesrv.intercept = self.faults.intercept
+            self._namesrv.start()
+            self._start_broker(0)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop both; harmless when stopped already. Clients made here should be shut down before."""
+        engine = self._engine
+        if engine is None or engine.loop.is_closed():
+            return
+        try:
+            if self._broker is not None:
+                self._broker.stop()
+            if self._namesrv is not None:
+                self._namesrv.stop()
+        finally:
+            engine.close()
+
+    def restart_broker(self) -> None:
+        """Stop the broker and start a new one at the same address: what was in ``store_dir`` is there again, memory is gone."""
+        port = self.broker.port
+        self.broker.stop()
+        self._start_broker(port)
+
+    def _start_broker(self, port: int) -> None:
+        self._broker = Broker(
+            namesrv_addr=self.namesrv_addr,
+            host="127.0.0.1",
+            port=port,
+            store_dir=self._store_dir,
+            broker_name=self._broker_name,
+            cluster_name=self._cluster_name,
+            clock=self.clock,
+            config=self._config,
+            engine=self._engine,
+        )
+        self._broker.intercept = self.faults.intercept
+        self._broker.start()
+
+    def __enter__(self) -> EmbeddedRocketMQ:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # -- what is there -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def broker(self) -> Broker:
+        """The running broker; a new object after :meth:`restart_broker`."""
+        return _started(self._broker)
+
+    @property
+    def namesrv(self) -> NameServer:
+        return _started(self._namesrv)
+
+    @property
+    def namesrv_addr(self) -> str:
+        return self.namesrv.address
+
+    @property
+    def broker_addr(self) -> str:
+        return self.broker.address
+
+    def create_topic(self, topic: str, queues: int = 8) -> None:
+        """Create ``topic`` with ``queues`` queues for reading and writing, known to the name server on return."""
+        with self.admin() as admin:
+            admin.create_topic(topic, queues=queues)
+
+    def messages(self, topic: str) -> list[MessageExt]:
+        """Every message stored under ``topic``, queue by queue, oldest first; empty for an unknown topic.
+
+        Works for ``%RETRY%group``, ``%DLQ%group`` and ``SCHEDULE_TOPIC_XXXX`` too, which is where a message waits for its retry.
+        """
+        return self._on_loop(lambda: self._read_all(topic))
+
+    def consumer_offset(self, group: str, topic: str) -> dict[int, int]:
+        """Committed progress of ``group`` on ``topic``: queue id to the offset it will read next; queues without any are left out."""
+        return self._on_loop(lambda: self._read_offsets(group, topic))
+
+    # -- time --------------------------------------------------------------------------------------------------------------------
+
+    def advance(self, delay_ms: float) -> None:
+        """Move the manual clock forward; see :meth:`ManualClock.advance`."""
+        if not isinstance(self.clock, ManualClock):
+            raise ConfigurationError('advance needs the manual clock; make it with EmbeddedRocketMQ(clock="manual")')
+        self.clock.advance(delay_ms)
+
+    def advance_until(
+        self,
+        condition: Callable[[], object],
+        *,
+        step_ms: float = 1_000,
+        limit_ms: float = 600_000,
+        patience_ms: float = 200,
+    ) -> float:
+        """Advance the manual clock step by step until ``condition()`` is true; returns how many milliseconds that took.
+
+        Between two steps sockets and worker threads get a moment of real time; a step ends early when the condition holds.
+
+        Raises:
+            AssertionError: ``condition()`` is still false after ``limit_ms``.
+        """
+        advanced_ms = 0.0
+        while not self._holds_within(condition, patience_ms if advanced_ms else 20):
+            if advanced_ms >= limit_ms:
+                raise AssertionError(f"the condition does not hold after {advanced_ms:.0f} ms of the manual clock")
+            self.advance(step_ms)
+            advanced_ms += step_ms
+        return advanced_ms
+
+    def wait_until(self, condition: Callable[[], object], timeout_ms: float = _PATIENCE_MS) -> None:
+        """Wait in real time, without moving the clock, until ``condition()`` is true.
+
+        Raises:
+            AssertionError: it is still false after ``timeout_ms``.
+        """
+        if not self._holds_within(condition, timeout_ms):
+            raise AssertionError(f"the condition does not hold after {timeout_ms:.0f} ms of real time")
+
+    @staticmethod
+    def _holds_within(condition: Callable[[], object], timeout_ms: float) -> bool:
+        deadline_s = time.monotonic() + timeout_ms / 1000
+        while not condition():
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    # -- clients on the same clock -------------------------------------------------------------------------------------------------
+
+    def producer(self, group: str = "test-producer", **options: Any) -> Producer:
+        """A :class:`sprocketmq.Producer` bound to this RocketMQ and its clock, not yet started."""
+        from sprocketmq.client.producer import Producer
+
+        return Producer(group, namesrv_addr=self.namesrv_addr, clock=self.clock, **options)
+
+    def push_consumer(self, group: str = "test-consumer", **options: Any) -> PushConsumer:
+        """A :class:`sprocketmq.PushConsumer` bound to this RocketMQ and its clock, not yet started."""
+        from sprocketmq.client.push_consumer import PushConsumer
+
+        return PushConsumer(group, namesrv_addr=self.namesrv_addr, clock=self.clock, **options)
+
+    def pull_consumer(self, group: str = "test-consumer", **options: Any) -> PullConsumer:
+        """A :class:`sprocketmq.PullConsumer` bound to this RocketMQ and its clock, not yet started."""
+        from sprocketmq.client.pull_consumer import PullConsumer
+
+        return PullConsumer(group, namesrv_addr=self.namesrv_addr, clock=self.clock, **options)
+
+    def admin(self, **options: Any) -> Admin:
+        """A :class:`sprocketmq.Admin` bound to this RocketMQ."""
+        from sprocketmq.client.admin import Admin
+
+        return Admin(namesrv_addr=self.namesrv_addr, clock=self.clock, **options)
+
+    def __repr__(self) -> str:
+        if self._namesrv is None or self._broker is None:
+            return "EmbeddedRocketMQ(not started)"
+        return f"EmbeddedRocketMQ(namesrv={self._namesrv.address}, broker={self._broker.address}, clock={self.clock!r})"
+
+    # -- inside ------------------------------------------------------------------------------------------------------------------
+
+    def _on_loop(self, call: Callable[[], Any]) -> Any:
+        """Run ``call`` on the servers' loop, which alone may touch the broker's state."""
+
+        async def run() -> Any:
+            return call()
+
+        return _started(self._engine).run(run())
+
+    def _read_all(self, topic: str) -> list[MessageExt]:
+        store, found = self.broker.store, []
+        for queue_id in (number for name, number in store.queues() if name == topic):
+            offset = store.min_offset(topic, queue_id)
+            while offset < store.max_offset(topic, queue_id):
+                result = store.read(topic, queue_id, offset, 1024, 4 * 1024 * 1024)
+                for chunk in result.chunks:
+                    found += decode_records(chunk, broker_name=self._broker_name)
+                if result.next_offset <= offset:
+                    break
+                offset = result.next_offset
+        return found
+
+    def _read_offsets(self, group: str, topic: str) -> dict[int, int]:
+        queue_ids = (queue_id for name, queue_id in self.broker.store.queues() if name == topic)
+        offsets = {queue_id: self.broker.offsets.query(group, topic, queue_id) for queue_id in queue_ids}
+        return {queue_id: offset for queue_id, offset in offsets.items() if offset >= 0}
+
+
+def _clock(clock: Clock | Literal["manual", "system"]) -> Clock:
+    if clock == "manual":
+        return ManualClock()
+    if clock == "system":
+        return SystemClock()
+    if isinstance(clock, str):
+        raise ConfigurationError(f'clock is {clock!r}, "manual", "system" or a Clock is allowed')
+    return clock
+
+
+def _started(part: Any) -> Any:
+    if part is None:
+        raise ClosedError("this EmbeddedRocketMQ is not started; use it in a with statement, or call start()")
+    return part

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.clock import ManualClock
+from sprocketmq.testing.faults import PULLS, SENDS, FaultInjector
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, request, response
+
+
+class RecordingConnection:
+    """As much of a connection as faults touch."""
+
+    def __init__(self) -> None:
+        self.is_aborted = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+class Served:
+    """A handler that answers everything and remembers what reached it."""
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+
+    def __call__(self, connection: Any, command: Command) -> Command:
+        self.codes.append(command.code)
+        return response(command)
+
+
+@pytest.fixture
+def faults() -> FaultInjector:
+    return FaultInjector(ManualClock())
+
+
+def ask(faults: FaultInjector, code: int, served: Served, connection: Any = None, **ext: str) -> Command | None:
+    command = request(code)
+    command.ext_fields = ext
+    return faults.intercept(connection, command, served)
+
+
+def test_without_faults_every_request_reaches_its_handler(faults: FaultInjector) -> None:
+    served = Served()
+    answer = ask(faults, RequestCode.SEND_MESSAGE_V2, served)
+    assert answer is not None
+    assert answer.code == ResponseCode.SUCCESS
+    assert served.codes == [RequestCode.SEND_MESSAGE_V2]
+
+
+def test_a_dropped_request_is_not_handled_and_the_next_one_is(faults: FaultInjector) -> None:
+    served = Served()
+    fault = faults.drop(RequestCode.HEART_BEAT)
+    assert ask(faults, RequestCode.HEART_BEAT, served) is None
+    assert ask(faults, RequestCode.HEART_BEAT, served) is not None
+    assert (fault.hits, served.codes) == (1, [RequestCode.HEART_BEAT])
+
+
+def test_a_dropped_answer_is_handled_all_the_same(faults: FaultInjector) -> None:
+    served = Served()
+    faults.drop_answer(SENDS)
+    assert ask(faults, RequestCode.SEND_BATCH_MESSAGE, served) is None
+    assert served.codes == [RequestCode.SEND_BATCH_MESSAGE]
+
+
+def test_a_failed_request_carries_the_code_and_remark_asked_for(faults: FaultInjector) -> None:
+    served = Served()
+    faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=2)
+    for code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2):
+        answer = ask(faults, code, served)
+        assert answer is not None
+        assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_BUSY, "try later")
+    assert ask(faults, RequestCode.SEND_MESSAGE, served) is not None
+    assert served.codes == [RequestCode.SEND_MESSAGE]
+
+
+def test_closing_cuts_the_connection_that_asked(faults: FaultInjector) -> None:
+    connection = RecordingConnection()
+    faults.close_connection(PULLS)
+    assert ask(faults, RequestCode.PULL_MESSAGE, Served(), connection) is None
+    assert connection.is_aborted
+
+
+def test_other_codes_pass_a_fault_by(faults: FaultInjector) -> None:
+    fault = faults.drop(PULLS, times=None)
+    assert ask(faults, RequestCode.SEND_MESSAGE_V2, Served()) is not None
+    assert fault.hits == 0
+
+
+def test_when_narrows_a_fault_to_some_requests(faults: FaultInjector) -> None:
+    served = Served()
+    faults.drop(SENDS, times=None, when=lambda command: command.ext_fields.get("topic") == "flights")
+    assert ask(faults, RequestCode.SEND_MESSAGE, served, topic="flights") is None
+    assert ask(faults, RequestCode.SEND_MESSAGE, served, topic="trains") is not None
+
+
+def test_faults_strike_in_the_order_they_were_asked_for_and_one_at_a_time(faults: FaultInjector) -> None:
+    first = faults.drop(SENDS)
+    second = faults.fail(SENDS, ResponseCode.SYSTEM_BUSY)
+    assert ask(faults, RequestCode.SEND_MESSAGE, Served()) is None
+    assert (first.hits, second.hits) == (1, 0)
+    assert faults.active == [second]
+
+
+def test_a_fault_ends_with_its_with_and_clear_ends_all(faults: FaultInjector) -> None:
+    with faults.drop(SENDS, times=None):
+        assert ask(faults, RequestCode.SEND_MESSAGE, Served()) is None
+    assert ask(faults, RequestCode.SEND_MESSAGE, Served()) is not None
+    faults.drop(SENDS, times=None)
+    faults.clear()
+    assert ask(faults, RequestCode.SEND_MESSAGE, Served()) is not None
+
+
+def test_a_fault_shows_what_it_did(faults: FaultInjector) -> None:
+    fault = faults.drop(RequestCode.HEART_BEAT, times=3)
+    ask(faults, RequestCode.HEART_BEAT, Served())
+    assert repr(fault) == "Fault(drop, codes=[34], hits=1, 2 times left)"
+
+
+def test_impossible_faults_are_refused(faults: FaultInjector) -> None:
+    with pytest.raises(ConfigurationError, match="times is 0"):
+        faults.drop(SENDS, times=0)
+    with pytest.raises(ConfigurationError, match="code is empty"):
+        faults.drop([])
+    with pytest.raises(ConfigurationError, match="delay_ms is -1"):
+        faults.delay(SENDS, -1)
