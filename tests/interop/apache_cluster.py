@@ -214,7 +214,8 @@ def mqadmin(version: str, *args: str, timeout_s: float = 60.0, jvm_flags: tuple[
         _write_logback(home)
         flags = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Drocketmq.home.dir={home}", *jvm_flags)
         command = JavaPeers.java(version).command(_ADMIN, *args, flags=flags, home=home)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        # Some commands (consumerStatus) leave folders of results where they were started.
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=home)
     if done.returncode:
         raise RuntimeError(f"mqadmin {' '.join(args)} ended with {done.returncode}: {done.stdout}{done.stderr}")
     # 5.x tells on standard output how it configured its logging; that is nobody's question.

@@ -7,14 +7,14 @@ import socket
 import struct
 from typing import Any, NamedTuple
 
-__all__ = ["Answer", "ask", "create_topic", "has_route", "request_frame", "split_frame"]
+__all__ = ["Answer", "ask", "create_topic", "decode_header", "has_route", "request_frame", "split_frame"]
 
 GET_ROUTEINFO_BY_TOPIC = 105
 UPDATE_AND_CREATE_TOPIC = 17
 
 
 class Answer(NamedTuple):
-    """A response: its JSON header as a dictionary, its body as it came."""
+    """A response: its header as a dictionary, its body as it came."""
 
     header: dict[str, Any]
     body: bytes
@@ -39,6 +39,28 @@ def split_frame(frame: bytes) -> tuple[int, bytes, bytes]:
     return mark >> 24, frame[8:end], frame[end:]
 
 
+def decode_header(kind: int, header: bytes) -> dict[str, Any]:
+    """A header of either type (0 JSON, 1 ROCKETMQ) as a dictionary with Java's field names."""
+    if kind == 0:
+        found = json.loads(header)
+        assert isinstance(found, dict)
+        return found
+    code, language, version, opaque, flag, remark_length = struct.unpack_from(">hbhiii", header)
+    at = 17 + remark_length
+    fields: dict[str, Any] = {"code": code, "language": language, "version": version, "opaque": opaque, "flag": flag}
+    fields["remark"] = header[17:at].decode() or None
+    end = at + 4 + struct.unpack_from(">i", header, at)[0]
+    at += 4
+    ext: dict[str, str] = {}
+    while at < end:
+        (key_length,) = struct.unpack_from(">h", header, at)
+        (value_length,) = struct.unpack_from(">i", header, at + 2 + key_length)
+        value_at = at + 6 + key_length
+        ext[header[at + 2 : at + 2 + key_length].decode()] = header[value_at : value_at + value_length].decode()
+        at = value_at + value_length
+    return {**fields, "extFields": ext}
+
+
 def ask(
     address: str, code: int, ext: dict[str, str] | None = None, body: bytes = b"", timeout_s: float = 10.0
 ) -> Answer:
@@ -57,9 +79,7 @@ def ask(
                 raise ConnectionError(f"{address} closed the connection instead of answering request {code}")
             frame = length + stream.read(int.from_bytes(length, "big"))
     kind, header, answer = split_frame(frame)
-    if kind != 0:
-        raise ConnectionError(f"{address} answers with headers of type {kind}, this reader knows JSON (0) only")
-    return Answer(json.loads(header), answer)
+    return Answer(decode_header(kind, header), answer)
 
 
 def create_topic(broker_addr: str, topic: str, queues: int = 8, ext: dict[str, str] | None = None) -> None:

@@ -1,0 +1,407 @@
+/* A load generator for a RocketMQ broker: it writes ready-made frames and reads answers, so that its own cost hides nobody's.
+ *
+ *   load --host 127.0.0.1 --port 10911 --mode send|batch|pull --topic T [--queues 8] [--messages N] [--seconds S]
+ *        [--connections 1] [--inflight 64] [--body 1024] [--batch 100] [--max-nums 32]
+ *
+ * send    SEND_MESSAGE_V2, one message of --body bytes per request, queues in turn
+ * batch   SEND_BATCH_MESSAGE, --batch messages of --body bytes per request
+ * pull    PULL_MESSAGE, up to --max-nums per request, one request in flight per queue, following nextBeginOffset; starts again at
+ *         the queue's beginning when it meets the end. Records are counted by walking the body, not believed from the header.
+ *
+ * Each message has its own UNIQ_KEY, as from a real client: a broker that indexes must index. It ends after --messages (or --seconds,
+ * whichever comes first), when all that is in flight was answered, with one JSON line on standard output. Any answer other than success
+ * and ten seconds without any answer are failures: one sentence on standard error, exit code 1.
+ *
+ * One thread, non-blocking sockets, poll(2). A slot is one request in flight; its number is written in the frame as the opaque, whose
+ * digits therefore never change their count and the frame never its length.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { OPAQUE_BASE = 1000000000, MAX_SLOTS = 4096, MAX_CONNECTIONS = 64, MAX_QUEUES = 1024, UNIQ_KEY_CHARS = 32 };
+enum { READ_BUFFER = 17 << 20, SILENCE_MS = 10000, MAX_LATENCIES = 1 << 24 };
+enum { SEND_MESSAGE_V2 = 310, SEND_BATCH_MESSAGE = 320, PULL_MESSAGE = 11 };
+enum { PULL_NOT_FOUND = 19, PULL_RETRY_IMMEDIATELY = 20, PULL_OFFSET_MOVED = 21 };
+
+static struct {
+    const char *host, *mode, *topic;
+    int port, queues, connections, inflight, body, batch, max_nums;
+    long messages;
+    double seconds;
+} options = {"127.0.0.1", "send", "bench", 10911, 8, 1, 64, 1024, 100, 32, 200000, 60.0};
+
+struct slot {
+    char *frame;
+    size_t length;
+    size_t *keys; /* where in the frame the UNIQ_KEYs are */
+    int key_count, queue, busy;
+    uint64_t sent_ns;
+};
+
+struct connection {
+    int fd, slot_first, slot_count;
+    char *in, *out;
+    size_t in_length, out_length, out_sent, out_room;
+};
+
+static struct slot slots[MAX_SLOTS];
+static struct connection connections[MAX_CONNECTIONS];
+static long long next_offset[MAX_QUEUES];
+static uint32_t *latencies_us;
+static long latency_count, messages_done, messages_asked, requests_done, in_flight, bytes_in, key_number, empty_pulls;
+static uint64_t started_ns, last_answer_ns;
+static char key_prefix[UNIQ_KEY_CHARS - 8 + 1];
+static int is_pull, is_batch;
+
+static void die(const char *form, ...) {
+    va_list args;
+    va_start(args, form);
+    fputs("load: ", stderr);
+    vfprintf(stderr, form, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+static uint64_t now_ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void *must_alloc(size_t size) {
+    void *memory = calloc(1, size);
+    if (!memory) die("no memory for %zu bytes", size);
+    return memory;
+}
+
+static char *put_int32(char *at, uint32_t value) {
+    value = htonl(value);
+    memcpy(at, &value, 4);
+    return at + 4;
+}
+
+static uint32_t get_int32(const char *at) {
+    uint32_t value;
+    memcpy(&value, at, 4);
+    return ntohl(value);
+}
+
+/* ---- frames ---- */
+
+static void fill_body(char *at, int size) {
+    static const char text[] = "The quick brown fox jumps over the lazy dog 0123456789. ";
+    for (int i = 0; i < size; i++) at[i] = text[i % (int)(sizeof text - 1)];
+}
+
+/* Writes the length words and the header, returns where the body begins. */
+static char *begin_frame(char *frame, const char *header, size_t body_length) {
+    size_t header_length = strlen(header);
+    char *at = put_int32(frame, (uint32_t)(4 + header_length + body_length));
+    at = put_int32(at, (uint32_t)header_length);
+    memcpy(at, header, header_length);
+    return at + header_length;
+}
+
+static void send_header(char *header, size_t room, int number, int queue, const char *properties) {
+    int n = snprintf(header, room,
+                     "{\"code\":%d,\"extFields\":{\"a\":\"bench-producers\",\"b\":\"%s\",\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"%d\","
+                     "\"f\":\"0\",\"g\":\"%llu\",\"h\":\"0\",\"i\":\"%s\",\"j\":\"0\",\"k\":\"false\",\"m\":\"%s\"},"
+                     "\"flag\":0,\"language\":\"JAVA\",\"opaque\":%d,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":409}",
+                     is_batch ? SEND_BATCH_MESSAGE : SEND_MESSAGE_V2, options.topic, queue,
+                     (unsigned long long)(now_ns(CLOCK_REALTIME) / 1000000), properties, is_batch ? "true" : "false",
+                     OPAQUE_BASE + number);
+    if (n < 0 || (size_t)n >= room) die("--topic is too long");
+}
+
+static void build_single(struct slot *slot, int number) {
+    char header[2048], properties[256];
+    snprintf(properties, sizeof properties, "UNIQ_KEY\\u0001%s%08d\\u0002WAIT\\u0001true\\u0002TAGS\\u0001A\\u0002", key_prefix, 0);
+    send_header(header, sizeof header, number, slot->queue, properties);
+    slot->length = 8 + strlen(header) + (size_t)options.body;
+    slot->frame = must_alloc(slot->length);
+    fill_body(begin_frame(slot->frame, header, (size_t)options.body), options.body);
+    slot->keys = must_alloc(sizeof *slot->keys);
+    slot->key_count = 1;
+    slot->keys[0] = 8 + (size_t)(strstr(header, "UNIQ_KEY") - header) + strlen("UNIQ_KEY\\u0001");
+}
+
+/* Facts of the element: total size, magic 0, CRC 0, flag, body length, body, int16 properties length, properties. */
+static void build_batch(struct slot *slot, int number) {
+    char header[2048], properties[256];
+    int properties_length = snprintf(properties, sizeof properties, "UNIQ_KEY\x01%s%08d\x02TAGS\x01" "A\x02WAIT\x01true\x02", key_prefix, 0);
+    size_t element = 4 + 4 + 4 + 4 + 4 + (size_t)options.body + 2 + (size_t)properties_length;
+    size_t body_length = element * (size_t)options.batch;
+    send_header(header, sizeof header, number, slot->queue, "WAIT\\u0001true\\u0002");
+    slot->length = 8 + strlen(header) + body_length;
+    slot->frame = must_alloc(slot->length);
+    slot->keys = must_alloc(sizeof *slot->keys * (size_t)options.batch);
+    slot->key_count = options.batch;
+    char *at = begin_frame(slot->frame, header, body_length);
+    for (int i = 0; i < options.batch; i++) {
+        at = put_int32(at, (uint32_t)element);
+        memset(at, 0, 12); /* magic, CRC, flag */
+        at = put_int32(at + 12, (uint32_t)options.body);
+        fill_body(at, options.body);
+        at += options.body;
+        *at++ = (char)(properties_length >> 8);
+        *at++ = (char)properties_length;
+        slot->keys[i] = (size_t)(at - slot->frame) + strlen("UNIQ_KEY\x01");
+        memcpy(at, properties, (size_t)properties_length);
+        at += properties_length;
+    }
+}
+
+/* A pull's offset has as many digits as it has: its frame is written anew each time. sysFlag 4: the subscription is in the request. */
+static void build_pull(struct slot *slot, int number) {
+    char header[1024];
+    snprintf(header, sizeof header,
+             "{\"code\":%d,\"extFields\":{\"commitOffset\":\"0\",\"consumerGroup\":\"bench-consumers\",\"expressionType\":\"TAG\","
+             "\"maxMsgNums\":\"%d\",\"queueId\":\"%d\",\"queueOffset\":\"%lld\",\"subVersion\":\"0\",\"subscription\":\"*\","
+             "\"suspendTimeoutMillis\":\"15000\",\"sysFlag\":\"4\",\"topic\":\"%s\"},\"flag\":0,\"language\":\"JAVA\",\"opaque\":%d,"
+             "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":409}",
+             PULL_MESSAGE, options.max_nums, slot->queue, next_offset[slot->queue], options.topic, OPAQUE_BASE + number);
+    begin_frame(slot->frame, header, 0);
+    slot->length = 8 + strlen(header);
+}
+
+static void build_slot(int number) {
+    struct slot *slot = &slots[number];
+    slot->queue = number % options.queues;
+    if (is_pull) slot->frame = must_alloc(2048);
+    else if (is_batch) build_batch(slot, number);
+    else build_single(slot, number);
+}
+
+static void write_keys(struct slot *slot) {
+    static const char digits[] = "0123456789ABCDEF";
+    for (int i = 0; i < slot->key_count; i++) {
+        char *at = slot->frame + slot->keys[i] + (UNIQ_KEY_CHARS - 8);
+        unsigned long number = (unsigned long)key_number++;
+        for (int shift = 28; shift >= 0; shift -= 4) *at++ = digits[(number >> shift) & 15];
+    }
+}
+
+/* ---- connections ---- */
+
+static void open_connection(struct connection *c) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options.port)};
+    int one = 1;
+    if (inet_pton(AF_INET, options.host, &address.sin_addr) != 1) die("--host %s is not an IPv4 address", options.host);
+    c->fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&address, sizeof address))
+        die("cannot connect to %s:%d: %s", options.host, options.port, strerror(errno));
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    fcntl(c->fd, F_SETFL, O_NONBLOCK);
+    c->in = must_alloc(READ_BUFFER);
+}
+
+static void queue_request(struct connection *c, int number) {
+    struct slot *slot = &slots[number];
+    if (is_pull) build_pull(slot, number);
+    else write_keys(slot);
+    if (c->out_length + slot->length > c->out_room) {
+        c->out_room = 2 * (c->out_length + slot->length);
+        c->out = realloc(c->out, c->out_room);
+        if (!c->out) die("no memory for %zu bytes of requests", c->out_room);
+    }
+    memcpy(c->out + c->out_length, slot->frame, slot->length);
+    c->out_length += slot->length;
+    slot->sent_ns = now_ns(CLOCK_MONOTONIC);
+    slot->busy = 1;
+    in_flight++;
+    messages_asked += is_pull ? options.max_nums : is_batch ? options.batch : 1;
+}
+
+static void flush_requests(struct connection *c) {
+    while (c->out_sent < c->out_length) {
+        ssize_t n = send(c->fd, c->out + c->out_sent, c->out_length - c->out_sent, MSG_NOSIGNAL);
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (n <= 0) die("the broker closed the connection while it was sent a request: %s", strerror(errno));
+        c->out_sent += (size_t)n;
+    }
+    c->out_length = c->out_sent = 0;
+}
+
+static int wants_more(void) {
+    uint64_t now = now_ns(CLOCK_MONOTONIC);
+    return (is_pull ? messages_done : messages_asked) < options.messages && (double)(now - started_ns) / 1e9 < options.seconds;
+}
+
+/* ---- answers ---- */
+
+/* The number after `"name":` or `"name":"` in a JSON header, or `otherwise` when there is none. */
+static long long number_in(const char *header, size_t length, const char *name, long long otherwise) {
+    const char *at = memmem(header, length, name, strlen(name));
+    if (!at) return otherwise;
+    at += strlen(name);
+    while (at < header + length && (*at == '"' || *at == ':' || *at == ' ')) at++;
+    return strtoll(at, NULL, 10);
+}
+
+static long count_records(const char *body, size_t length) {
+    long count = 0;
+    size_t at = 0;
+    while (at + 4 <= length) {
+        uint32_t size = get_int32(body + at);
+        if (size < 91 || at + size > length) die("a pulled record announces %u bytes where %zu are left", size, length - at);
+        at += size;
+        count++;
+    }
+    if (at != length) die("a pull ends with %zu bytes that are no record", length - at);
+    return count;
+}
+
+static void take_pull_answer(struct slot *slot, int code, const char *header, size_t header_length, const char *body, size_t length) {
+    long long next = number_in(header, header_length, "\"nextBeginOffset\"", -1);
+    long long low = number_in(header, header_length, "\"minOffset\"", -1);
+    long long high = number_in(header, header_length, "\"maxOffset\"", -1);
+    if (next < 0 || low < 0 || high < 0) die("a pull was answered without its offsets: %.*s", (int)header_length, header);
+    if (code == 0) {
+        messages_done += count_records(body, length);
+        empty_pulls = 0;
+    } else if (++empty_pulls > 1000) {
+        die("a thousand pulls in a row found nothing (code %d): fill topic %s first", code, options.topic);
+    }
+    next_offset[slot->queue] = next >= high ? low : next;
+}
+
+static void take_answer(struct connection *c, const char *frame, size_t length) {
+    uint32_t mark = get_int32(frame + 4);
+    size_t header_length = mark & 0xFFFFFF;
+    const char *header = frame + 8;
+    if (mark >> 24) die("the broker answers with headers of type %u, this program reads JSON (0)", mark >> 24);
+    if (8 + header_length > length) die("a header of %zu bytes does not fit in its frame of %zu", header_length, length);
+    if (!(number_in(header, header_length, "\"flag\"", 0) & 1)) return; /* a request of the broker, nothing to us */
+    long long number = number_in(header, header_length, "\"opaque\"", -1) - OPAQUE_BASE;
+    int code = (int)number_in(header, header_length, "\"code\"", -1);
+    if (number < c->slot_first || number >= c->slot_first + c->slot_count || !slots[number].busy)
+        die("an answer belongs to no request in flight: %.*s", (int)header_length, header);
+    struct slot *slot = &slots[number];
+    int no_messages = is_pull && (code == PULL_NOT_FOUND || code == PULL_RETRY_IMMEDIATELY || code == PULL_OFFSET_MOVED);
+    if (code != 0 && !no_messages) die("the broker refused: %.*s", (int)header_length, header);
+
+    last_answer_ns = now_ns(CLOCK_MONOTONIC);
+    if (latency_count < MAX_LATENCIES) latencies_us[latency_count++] = (uint32_t)((last_answer_ns - slot->sent_ns) / 1000);
+    slot->busy = 0;
+    in_flight--;
+    requests_done++;
+    bytes_in += (long)length;
+    if (is_pull) take_pull_answer(slot, code, header, header_length, frame + 8 + header_length, length - 8 - header_length);
+    else messages_done += is_batch ? options.batch : 1;
+    if (wants_more()) queue_request(c, (int)number);
+}
+
+static void take_answers(struct connection *c) {
+    ssize_t n = recv(c->fd, c->in + c->in_length, READ_BUFFER - c->in_length, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (n <= 0) die("the broker closed the connection with %ld requests unanswered", in_flight);
+    c->in_length += (size_t)n;
+    size_t at = 0;
+    while (c->in_length - at >= 8) {
+        size_t length = 4 + (size_t)get_int32(c->in + at);
+        if (length > READ_BUFFER) die("a frame announces %zu bytes", length);
+        if (c->in_length - at < length) break;
+        take_answer(c, c->in + at, length);
+        at += length;
+    }
+    memmove(c->in, c->in + at, c->in_length - at);
+    c->in_length -= at;
+}
+
+/* ---- the run ---- */
+
+static void run(void) {
+    struct pollfd polled[MAX_CONNECTIONS];
+    started_ns = last_answer_ns = now_ns(CLOCK_MONOTONIC);
+    for (int i = 0; i < options.connections; i++) {
+        struct connection *c = &connections[i];
+        for (int s = 0; s < c->slot_count && wants_more(); s++) queue_request(c, c->slot_first + s);
+        flush_requests(c);
+    }
+    while (in_flight > 0) {
+        for (int i = 0; i < options.connections; i++) {
+            struct connection *c = &connections[i];
+            polled[i] = (struct pollfd){.fd = c->fd, .events = (short)(POLLIN | (c->out_length ? POLLOUT : 0))};
+        }
+        if (poll(polled, (nfds_t)options.connections, SILENCE_MS) == 0) die("no answer for %d ms, %ld requests in flight", SILENCE_MS, in_flight);
+        for (int i = 0; i < options.connections; i++) {
+            if (polled[i].revents & (POLLIN | POLLERR | POLLHUP)) take_answers(&connections[i]);
+            flush_requests(&connections[i]);
+        }
+    }
+}
+
+static int by_size(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void report(void) {
+    struct rusage usage;
+    double seconds = (double)(last_answer_ns - started_ns) / 1e9;
+    getrusage(RUSAGE_SELF, &usage);
+    double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    qsort(latencies_us, (size_t)latency_count, sizeof *latencies_us, by_size);
+    printf("{\"mode\":\"%s\",\"messages\":%ld,\"requests\":%ld,\"seconds\":%.6f,\"p50_us\":%u,\"p99_us\":%u,\"bytes_in\":%ld,\"own_cpu_seconds\":%.3f}\n",
+           options.mode, messages_done, requests_done, seconds, latencies_us[latency_count / 2],
+           latencies_us[latency_count * 99 / 100], bytes_in, cpu);
+}
+
+static void read_options(int argc, char **argv) {
+    struct { const char *name; int *number; } numbers[] = {
+        {"--port", &options.port}, {"--queues", &options.queues}, {"--connections", &options.connections},
+        {"--inflight", &options.inflight}, {"--body", &options.body}, {"--batch", &options.batch}, {"--max-nums", &options.max_nums}};
+    for (int i = 1; i < argc; i += 2) {
+        int known = 0;
+        if (i + 1 == argc) die("%s needs a value", argv[i]);
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+            if (!strcmp(argv[i], numbers[k].name)) *numbers[k].number = atoi(argv[i + 1]), known = 1;
+        if (!strcmp(argv[i], "--host")) options.host = argv[i + 1], known = 1;
+        if (!strcmp(argv[i], "--mode")) options.mode = argv[i + 1], known = 1;
+        if (!strcmp(argv[i], "--topic")) options.topic = argv[i + 1], known = 1;
+        if (!strcmp(argv[i], "--messages")) options.messages = atol(argv[i + 1]), known = 1;
+        if (!strcmp(argv[i], "--seconds")) options.seconds = atof(argv[i + 1]), known = 1;
+        if (!known) die("%s is no option; the head of load.c lists them", argv[i]);
+    }
+    is_pull = !strcmp(options.mode, "pull");
+    is_batch = !strcmp(options.mode, "batch");
+    if (!is_pull && !is_batch && strcmp(options.mode, "send")) die("--mode is send, batch or pull, not %s", options.mode);
+    if (options.connections < 1 || options.connections > MAX_CONNECTIONS) die("--connections goes from 1 to %d", MAX_CONNECTIONS);
+    if (options.queues < 1 || options.queues > MAX_QUEUES) die("--queues goes from 1 to %d", MAX_QUEUES);
+    if (options.inflight < 1 || options.inflight * options.connections > MAX_SLOTS) die("--inflight x --connections goes from 1 to %d", MAX_SLOTS);
+    if (options.body < 0 || options.batch < 1 || options.messages < 1) die("--body, --batch and --messages must be positive");
+}
+
+int main(int argc, char **argv) {
+    read_options(argc, argv);
+    /* Address 127.0.0.1, process id, and the second of the start: no two runs share a key. */
+    snprintf(key_prefix, sizeof key_prefix, "7F000001%08X%08X", (unsigned)getpid(), (unsigned)(now_ns(CLOCK_REALTIME) / 1000000000u));
+    latencies_us = must_alloc(sizeof *latencies_us * MAX_LATENCIES);
+    int slot_total = is_pull ? options.queues : options.inflight * options.connections;
+    if (is_pull && options.connections > options.queues) options.connections = options.queues;
+    for (int i = 0; i < slot_total; i++) build_slot(i);
+    for (int i = 0; i < options.connections; i++) {
+        connections[i].slot_first = (int)((long)slot_total * i / options.connections);
+        connections[i].slot_count = (int)((long)slot_total * (i + 1) / options.connections) - connections[i].slot_first;
+        open_connection(&connections[i]);
+    }
+    run();
+    if (requests_done == 0) die("nothing was asked: --messages or --seconds is too small");
+    report();
+    return 0;
+}

@@ -1,0 +1,198 @@
+"""Captures the golden bytes again: `python tests/golden/capture.py` (a JDK, Maven and about five minutes).
+
+Java clients and admin tools talk to a Java broker and name server, of the same version, through recording proxies:
+
+    client  --client-namesrv-->  name server  <--broker-namesrv--  broker  <--client-broker--  client
+
+Each version is run twice, with JSON and with ROCKETMQ headers. Of each distinct frame (version, header type, link, sender, code, and
+what distinguishes it within its code) one is kept. The stores are taken from the JSON runs, after a clean stop.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from golden.recording_proxy import RecordingProxy
+from golden.scenario import play
+from golden.store_heads import keep_store
+from interop.apache_cluster import ApacheCluster, free_ports
+from interop.java_peers import VERSIONS
+from interop.remoting import decode_header, split_frame
+
+HERE = Path(__file__).resolve().parent
+SERIALIZE_TYPES = ("JSON", "ROCKETMQ")
+# A frame that shows more is better, up to a size that a repository can carry.
+GOOD_SIZE_BYTES = 6_000
+
+NAMES = {
+    10: "SEND_MESSAGE", 11: "PULL_MESSAGE", 12: "QUERY_MESSAGE", 14: "QUERY_CONSUMER_OFFSET", 15: "UPDATE_CONSUMER_OFFSET",
+    17: "UPDATE_AND_CREATE_TOPIC", 21: "GET_ALL_TOPIC_CONFIG", 26: "GET_BROKER_CONFIG", 28: "GET_BROKER_RUNTIME_INFO",
+    29: "SEARCH_OFFSET_BY_TIMESTAMP", 30: "GET_MAX_OFFSET", 31: "GET_MIN_OFFSET", 32: "GET_EARLIEST_MSG_STORETIME",
+    33: "VIEW_MESSAGE_BY_ID", 34: "HEART_BEAT", 35: "UNREGISTER_CLIENT", 36: "CONSUMER_SEND_MSG_BACK", 37: "END_TRANSACTION",
+    38: "GET_CONSUMER_LIST_BY_GROUP", 39: "CHECK_TRANSACTION_STATE", 40: "NOTIFY_CONSUMER_IDS_CHANGED", 41: "LOCK_BATCH_MQ",
+    42: "UNLOCK_BATCH_MQ", 46: "CHECK_CLIENT_CONFIG", 103: "REGISTER_BROKER", 104: "UNREGISTER_BROKER",
+    105: "GET_ROUTEINFO_BY_TOPIC", 106: "GET_BROKER_CLUSTER_INFO", 200: "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP",
+    201: "GET_ALL_SUBSCRIPTIONGROUP_CONFIG", 202: "GET_TOPIC_STATS_INFO", 203: "GET_CONSUMER_CONNECTION_LIST",
+    204: "GET_PRODUCER_CONNECTION_LIST", 206: "GET_ALL_TOPIC_LIST_FROM_NAMESERVER", 207: "DELETE_SUBSCRIPTIONGROUP",
+    208: "GET_CONSUME_STATS", 215: "DELETE_TOPIC_IN_BROKER", 216: "DELETE_TOPIC_IN_NAMESRV", 220: "RESET_CONSUMER_CLIENT_OFFSET",
+    222: "INVOKE_BROKER_TO_RESET_OFFSET", 300: "QUERY_TOPIC_CONSUME_BY_WHO", 303: "QUERY_CONSUME_TIME_SPAN",
+    307: "GET_CONSUMER_RUNNING_INFO", 309: "CONSUME_MESSAGE_DIRECTLY", 310: "SEND_MESSAGE_V2", 315: "VIEW_BROKER_STATS_DATA",
+    317: "GET_BROKER_CONSUME_STATS", 320: "SEND_BATCH_MESSAGE", 322: "QUERY_DATA_VERSION", 324: "SEND_REPLY_MESSAGE",
+    325: "SEND_REPLY_MESSAGE_V2", 326: "PUSH_REPLY_MESSAGE_TO_CLIENT", 351: "GET_TOPIC_CONFIG", 361: "LITE_PULL_MESSAGE",
+    352: "GET_SUBSCRIPTIONGROUP_CONFIG", 901: "GET_BROKER_MEMBER_GROUP", 904: "BROKER_HEARTBEAT",
+}  # fmt: skip
+
+
+class Recorder:
+    """Keeps one frame of each kind for one version and header type. Called from the threads of all proxies."""
+
+    def __init__(self, version: str, serialize: str) -> None:
+        self.version = version
+        self.serialize = serialize
+        self._kept: dict[tuple[Any, ...], tuple[bytes, dict[str, Any]]] = {}
+        self._asked: dict[tuple[str, int, bool, int], int] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, link: str, connection: int, from_caller: bool, frame: bytes) -> None:
+        kind, header_bytes, body = split_frame(frame)
+        header = decode_header(kind, header_bytes)
+        response = bool(header["flag"] & 1)
+        caller, server = link.split("-")
+        entry = {
+            "version": self.version,
+            "serialize": SERIALIZE_TYPES[kind],
+            "link": link,
+            "sender": caller if from_caller else server,
+            "kind": "response" if response else "request",
+        }
+        with self._lock:
+            if response:
+                code = self._asked.pop((link, connection, not from_caller, header["opaque"]), -1)
+            else:
+                code = header["code"]
+                self._asked[link, connection, from_caller, header["opaque"]] = code
+            detail = _detail(code, header, body, response)
+            entry.update(code=code, response_code=header["code"] if response else None, oneway=bool(header["flag"] & 2))
+            entry["shows"] = " ".join((NAMES.get(code, f"code {code}"), entry["kind"], *detail))
+            key = (link, entry["sender"], response, code, header["code"], entry["oneway"], *detail)
+            if key not in self._kept or _is_better(frame, self._kept[key][0]):
+                self._kept[key] = (frame, entry)
+
+    def write(self) -> list[dict[str, Any]]:
+        """Write the .bin files and return their index entries."""
+        folder = HERE / "frames" / self.version
+        folder.mkdir(parents=True, exist_ok=True)
+        entries = []
+        for number, (frame, entry) in enumerate(sorted(self._kept.values(), key=lambda kept: _order(kept[1]))):
+            name = f"{self.serialize.lower()}-{number:03}-{entry['code']}-{entry['kind']}.bin"
+            if private := _private_word(frame):
+                print(f"not kept: {entry['shows']} holds {private!r}")
+                continue
+            (folder / name).write_bytes(frame)
+            entries.append({"file": f"frames/{self.version}/{name}", **entry})
+        return entries
+
+
+def _detail(code: int, header: dict[str, Any], body: bytes, response: bool) -> list[str]:
+    """What distinguishes frames of one code, as words of the index."""
+    ext = header.get("extFields") or {}
+    words: list[str] = []
+    if response:
+        words.append(f"answers {header['code']}")
+    elif header["flag"] & 2:
+        words.append("oneway")
+    if body:
+        words.append("with body")
+    if code in (310, 320, 325) and not response:
+        words.append(f"sysFlag {ext.get('f')}")
+        words += [
+            word for word in ("DELAY", "TRAN_MSG", "REPLY_TO_CLIENT", "__SHARDINGKEY") if word in ext.get("i", "")
+        ]
+    if code == 10 and not response:
+        words.append(f"sysFlag {ext.get('sysFlag')}")
+    if code in (11, 361) and not response:
+        words.append(f"sysFlag {ext.get('sysFlag')} {ext.get('expressionType', 'no expression')}")
+    if code == 37 and not response:
+        words.append(
+            f"commitOrRollback {ext.get('commitOrRollback')} fromTransactionCheck {ext.get('fromTransactionCheck')}"
+        )
+    if code == 34 and not response:
+        words += [word for word in ("CONSUME_PASSIVELY", "CONSUME_ACTIVELY", "SQL92") if word.encode() in body]
+    if code in (208, 202, 14, 307):
+        words += ["empty table"] if b'"offsetTable":{}' in body else []
+    if code == 35 and not response:
+        words += [word for word in ("producerGroup", "consumerGroup") if word in ext]
+    return words
+
+
+def _is_better(new: bytes, old: bytes) -> bool:
+    return len(old) < len(new) <= GOOD_SIZE_BYTES or len(new) < len(old) > GOOD_SIZE_BYTES
+
+
+def _order(entry: dict[str, Any]) -> tuple[Any, ...]:
+    return (entry["code"], entry["link"], entry["kind"], entry["shows"])
+
+
+def _private_word(frame: bytes) -> str | None:
+    """A word of the machine that captured, which nobody else needs to see."""
+    words = (str(Path.home()) + "/", str(HERE.parents[1]), f'"{socket.gethostname()}"')
+    return next((word for word in words if word.encode() in frame), None)
+
+
+def _capture(version: str, serialize: str) -> list[dict[str, Any]]:
+    recorder = Recorder(version, serialize)
+    flags = (f"-Drocketmq.serialize.type={serialize}",)
+    broker_port, broker_proxy_port = free_ports(-2, 1), free_ports()
+    # Wherever the broker's port is written in an answer, its proxy's goes: as text, in an id, in a record's store host.
+    rewrite = {
+        f"127.0.0.1:{broker_port}".encode(): f"127.0.0.1:{broker_proxy_port}".encode(),
+        b"7F000001%08X" % broker_port: b"7F000001%08X" % broker_proxy_port,
+        bytes((127, 0, 0, 1)) + broker_port.to_bytes(4, "big"): bytes((127, 0, 0, 1))
+        + broker_proxy_port.to_bytes(4, "big"),
+    }
+    conf = {
+        "transactionCheckInterval": 1000,
+        "transactionTimeOut": 1000,
+        "messageDelayLevel": "1s 2s 3s",
+        "registerNameServerPeriod": 10_000,
+    }
+    cluster = ApacheCluster(version, jvm_flags=flags, **conf)
+    try:
+        cluster.start_namesrv()
+        with (
+            RecordingProxy("broker-namesrv", free_ports(), cluster.namesrv_addr, recorder, {}) as for_broker,
+            RecordingProxy("client-namesrv", free_ports(), cluster.namesrv_addr, recorder, rewrite) as for_clients,
+            RecordingProxy("client-broker", broker_proxy_port, f"127.0.0.1:{broker_port}", recorder, rewrite),
+        ):
+            cluster.start_broker(for_broker.address, broker_port)
+            play(version, for_clients.address, f"127.0.0.1:{broker_proxy_port}", flags, everything=serialize == "JSON")
+            cluster.stop_broker()  # while the proxies listen: the broker takes its leave of the name server
+        if serialize == "JSON":
+            keep_store(cluster.store_dir, HERE / "store" / version)
+    finally:
+        cluster.stop()
+    return recorder.write()
+
+
+def main() -> None:
+    for folder in ("frames", "store"):
+        shutil.rmtree(HERE / folder, ignore_errors=True)
+    index: list[dict[str, Any]] = []
+    for version in VERSIONS:
+        for serialize in SERIALIZE_TYPES:
+            entries = _capture(version, serialize)
+            print(f"{version} {serialize}: {len(entries)} frames")
+            index += entries
+    (HERE / "index.json").write_text("[\n" + ",\n".join(map(json.dumps, index)) + "\n]\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
