@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, request
+
+if TYPE_CHECKING:
+    from .conftest import Cli, Ended
+
+
+def ask(address: str, code: int) -> Command:
+    async def run() -> Command:
+        pool = ConnectionPool()
+        try:
+            return await pool.invoke(address, request(code), 5_000)
+        finally:
+            await pool.aclose()
+
+    return asyncio.run(run())
+
+
+def assert_one_sentence(ended: Ended) -> None:
+    assert ended.code == 2, ended
+    assert ended.out == ""
+    assert ended.err.startswith("sprocketmq: ")
+    assert len(ended.err.splitlines()) == 1, ended.err
+
+
+def test_serve_prints_one_ready_line_and_ends_with_zero_on_sigterm(cli: Cli) -> None:
+    server = cli.serve()
+    ready = re.fullmatch(r"ready namesrv=127\.0\.0\.1:(\d+) broker=127\.0\.0\.1:(\d+) pid=(\d+)\n", server.ready_line)
+    assert ready is not None, server.ready_line
+    assert int(ready[3]) == server.process.pid
+    # Registered when it says ready: the name server knows the broker's address.
+    info = ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO)
+    assert info.code == ResponseCode.SUCCESS
+    assert server.addresses["broker"].encode() in bytes(info.body)
+    ended = server.end()
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+
+
+def test_ctrl_c_ends_it_as_cleanly(cli: Cli) -> None:
+    ended = cli.serve().end(signal.SIGINT)
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_namesrv_and_broker_run_apart(cli: Cli) -> None:
+    namesrv = cli.start("namesrv", "--port", "0")
+    assert re.fullmatch(r"ready namesrv=127\.0\.0\.1:\d+ pid=\d+\n", namesrv.ready_line)
+    broker = cli.start("broker", "--port", "0", "--namesrv-addr", namesrv.addresses["namesrv"])
+    assert re.fullmatch(r"ready broker=127\.0\.0\.1:\d+ pid=\d+\n", broker.ready_line)
+    info = ask(namesrv.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO)
+    assert broker.addresses["broker"].encode() in bytes(info.body)
+    assert broker.end().code == 0
+    assert namesrv.end().code == 0
+
+
+def test_a_server_ends_with_the_stdin_of_its_caller_when_told_to(cli: Cli) -> None:
+    server = cli.serve("--until-stdin-closes")
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    server.process.stdin = None
+    assert server.wait().code == 0
+
+
+def test_a_port_that_is_taken_is_one_sentence(cli: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = cli.run("serve", "--namesrv-port", str(port), "--broker-port", "0")
+        assert_one_sentence(ended)
+        assert f"127.0.0.1:{port}" in ended.err
+        ended = cli.run("serve", "--namesrv-port", "0", "--broker-port", str(port))
+        assert_one_sentence(ended)
+        assert f"127.0.0.1:{port}" in ended.err
+
+
+def test_a_store_that_another_process_has_open_is_one_sentence(cli: Cli, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    server = cli.serve("--store", str(store))
+    assert server.ready_line
+    ended = cli.run("serve", "--namesrv-port", "0", "--broker-port", "0", "--store", str(store))
+    assert_one_sentence(ended)
+    assert str(store) in ended.err
+    assert server.end().code == 0
+    assert cli.serve("--store", str(store)).end().code == 0
+
+
+def test_a_store_where_no_folder_can_be_is_one_sentence(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    ended = cli.run("serve", "--namesrv-port", "0", "--broker-port", "0", "--store", str(tmp_path / "file" / "store"))
+    assert_one_sentence(ended)
+    assert str(tmp_path / "file") in ended.err
+
+
+def test_an_unknown_key_is_named_in_a_warning_and_the_server_starts(cli: Cli, tmp_path: Path) -> None:
+    config = tmp_path / "broker.conf"
+    config.write_text("brokerName = broker-z\nflushDiskTpye = SYNC_FLUSH\n")
+    server = cli.serve(
+        "--config", str(config), "--set", "messageDelayLevel=1s 2s", "--set", "scanNotActiveBrokerInterval=1000"
+    )
+    assert b"broker-z" in bytes(ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO).body)
+    ended = server.end()
+    assert ended.code == 0
+    (warning,) = ended.err.splitlines()
+    assert "WARNING" in warning
+    assert "flushDiskTpye" in warning
+    assert "messageDelayLevel" not in warning
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "flushDiskType=SOMETIMES"], "ASYNC_FLUSH or SYNC_FLUSH"),
+        (["--set", "messageDelayLevel=soon"], "messageDelayLevel"),
+        (["--set", "brokerPermission"], "key=value is allowed"),
+        (["--config", "/nowhere/broker.conf"], "/nowhere/broker.conf cannot be read"),
+        (["--log-level", "loud"], "--log-level is 'loud'"),
+        (["--host", "203.0.113.1"], "203.0.113.1"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(cli: Cli, arguments: list[str], said: str) -> None:
+    ended = cli.run("serve", "--namesrv-port", "0", "--broker-port", "0", *arguments)
+    assert_one_sentence(ended)
+    assert said in ended.err
+
+
+def test_a_broker_without_a_name_server_says_how_to_give_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    ended = cli.run("broker", "--port", "0")
+    assert_one_sentence(ended)
+    assert "--namesrv-addr" in ended.err
+
+
+def test_version_and_help_need_no_server_code() -> None:
+    """What keeps ``serve`` quick to start: the command line itself loads neither broker nor client nor data libraries."""
+    heavy = ("asyncio", "sprocketmq.broker", "sprocketmq.client", "pandas", "pyspark", "matplotlib", "rich.progress")
+    script = f"import sys, sprocketmq.cli.main; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_version_names_the_version(cli: Cli) -> None:
+    ended = cli.run("version")
+    assert (ended.code, ended.err) == (0, "")
+    assert re.fullmatch(r"sprocketmq \d+\.\d+\.\d+\S*\n", ended.out)
