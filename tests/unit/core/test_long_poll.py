@@ -1,0 +1,150 @@
+"""core.long_poll: waiting, waking, giving up; and a model that keeps one flat list."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from sprocketmq.core.long_poll import LongPoll, ParkedPull
+
+
+def requests(pulls: list[ParkedPull[str]]) -> list[str]:
+    return [pull.request for pull in pulls]
+
+
+def test_an_arriving_message_wakes_those_who_wait_for_it() -> None:
+    room: LongPoll[str] = LongPoll()
+    room.park("flights", 0, 5, 15_000, "wants 5")
+    room.park("flights", 0, 6, 15_000, "wants 6")
+    room.park("flights", 1, 0, 15_000, "other queue")
+    room.park("arrivals", 0, 0, 15_000, "other topic")
+    assert requests(room.wake("flights", 0, max_offset=6)) == ["wants 5"]
+    assert requests(room.wake("flights", 0, max_offset=6)) == []
+    assert requests(room.wake("flights", 0, max_offset=7)) == ["wants 6"]
+    assert len(room) == 2
+
+
+def test_a_filter_keeps_a_pull_asleep_until_its_tag_comes() -> None:
+    room: LongPoll[str] = LongPoll()
+    room.park("flights", 0, 5, 15_000, "only 7", match=lambda code: code == 7)
+    assert room.wake("flights", 0, 6, tags_code=8) == []
+    assert requests(room.wake("flights", 0, 7, tags_code=7)) == ["only 7"]
+
+
+def test_without_a_known_code_the_filter_is_not_asked() -> None:
+    room: LongPoll[str] = LongPoll()
+    room.park("flights", 0, 5, 15_000, "only 7", match=lambda code: code == 7)
+    assert requests(room.wake("flights", 0, 6)) == ["only 7"]
+
+
+def test_deadlines_come_in_their_order_and_once() -> None:
+    room: LongPoll[str] = LongPoll()
+    room.park("flights", 0, 0, 300, "late")
+    room.park("flights", 1, 0, 100, "early")
+    room.park("flights", 2, 0, 200, "woken")
+    assert room.next_deadline_ms() == 100
+    room.wake("flights", 2, 1)
+    assert room.expire(99) == []
+    assert requests(room.expire(100)) == ["early"]
+    assert room.next_deadline_ms() == 300
+    assert requests(room.expire(1_000)) == ["late"]
+    assert room.next_deadline_ms() is None
+
+
+def test_a_closed_connection_takes_its_pulls_along() -> None:
+    room: LongPoll[str] = LongPoll()
+    mine, other = object(), object()
+    pull = room.park("flights", 0, 0, 100, "mine", owner=mine)
+    room.park("flights", 0, 0, 100, "other", owner=other)
+    assert room.discard_owner(mine) == 1
+    assert not room.discard(pull)
+    assert requests(room.wake("flights", 0, 1)) == ["other"]
+
+
+def test_woken_pulls_do_not_pile_up_behind_their_deadlines() -> None:
+    room: LongPoll[str] = LongPoll()
+    for number in range(10_000):
+        room.park("flights", 0, number, 15_000 + number, "r")
+        room.wake("flights", 0, number + 1)
+    assert len(room._heap) < 200
+
+
+def test_waking_one_queue_asks_no_other_queue() -> None:
+    asked: list[int] = []
+    room: LongPoll[str] = LongPoll()
+    for number in range(1_000):
+        room.park(f"topic-{number}", 0, 0, 15_000, "r", match=lambda code, number=number: bool(asked.append(number)))
+    room.wake("topic-7", 0, 1, tags_code=1)
+    assert asked == [7]
+
+
+def test_drain_takes_out_everybody() -> None:
+    room: LongPoll[str] = LongPoll()
+    room.park("flights", 0, 0, 100, "a")
+    room.park("flights", 1, 0, 100, "b")
+    assert sorted(requests(room.drain())) == ["a", "b"]
+    room.check_invariants()
+    assert (len(room), room.next_deadline_ms(), room.waiting("flights", 0)) == (0, None, False)
+
+
+class LongPollModel(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        self.room: LongPoll[int] = LongPoll()
+        self.model: list[ParkedPull[int]] = []
+        self.now_ms = 0
+        self.number = 0
+
+    @rule(
+        queue=st.integers(0, 2),
+        offset=st.integers(0, 5),
+        wait_ms=st.integers(0, 50),
+        code=st.sampled_from([None, 1, 2]),
+        owner=st.sampled_from("ab"),
+    )
+    def park(self, queue: int, offset: int, wait_ms: int, code: int | None, owner: str) -> None:
+        self.number += 1
+        match = None if code is None else (lambda arrived: arrived == code)
+        self.model.append(
+            self.room.park("t", queue, offset, self.now_ms + wait_ms, self.number, match=match, owner=owner)
+        )
+
+    def expect(self, left: list[ParkedPull[int]], expected: list[ParkedPull[int]]) -> None:
+        assert [pull.request for pull in left] == [pull.request for pull in expected]
+        self.model = [pull for pull in self.model if pull not in expected]
+
+    @rule(queue=st.integers(0, 2), max_offset=st.integers(0, 7), code=st.sampled_from([None, 1, 2]))
+    def wake(self, queue: int, max_offset: int, code: int | None) -> None:
+        expected = [
+            pull
+            for pull in self.model
+            if pull.queue_id == queue
+            and pull.offset < max_offset
+            and (code is None or pull.match is None or pull.match(code))
+        ]
+        self.expect(self.room.wake("t", queue, max_offset, code), expected)
+
+    @rule(ms=st.integers(0, 30))
+    def expire(self, ms: int) -> None:
+        self.now_ms += ms
+        due = [pull for pull in self.model if pull.deadline_ms <= self.now_ms]
+        self.expect(self.room.expire(self.now_ms), sorted(due, key=lambda pull: (pull.deadline_ms, pull.request)))
+
+    @rule(owner=st.sampled_from("ab"))
+    def close(self, owner: str) -> None:
+        gone = [pull for pull in self.model if pull.owner == owner]
+        assert self.room.discard_owner(owner) == len(gone)
+        self.model = [pull for pull in self.model if pull not in gone]
+
+    @invariant()
+    def laws_hold(self) -> None:
+        self.room.check_invariants()
+        assert len(self.room) == len(self.model)
+        assert self.room.next_deadline_ms() == min((pull.deadline_ms for pull in self.model), default=None)
+        for queue in range(3):
+            assert self.room.waiting("t", queue) == any(pull.queue_id == queue for pull in self.model)
+
+
+TestLongPollModel = LongPollModel.TestCase
+TestLongPollModel.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

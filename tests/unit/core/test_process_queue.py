@@ -1,0 +1,235 @@
+"""core.process_queue against its laws, and against a model that recomputes everything each time."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sprocketmq.core.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
+from sprocketmq.wire.message import MessageExt
+
+from .messages import QUEUE, message, messages, offsets_of
+
+
+def test_the_commit_offset_is_the_lowest_unfinished_message() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(10, 11, 12))
+    ten, eleven, twelve = queue.take(3, 0)
+    assert queue.done([eleven]) == 10
+    assert queue.done([twelve]) == 10
+    assert queue.done([ten]) == 13
+
+
+def test_the_commit_offset_counts_gaps_of_filtered_messages_as_done() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(3, 9, 40))
+    first = queue.take(1, 0)
+    assert queue.done(first) == 9
+    assert queue.done(queue.take(5, 0)) == 41
+
+
+def test_there_is_no_commit_offset_before_the_first_message() -> None:
+    assert ProcessQueue(QUEUE).commit_offset is None
+
+
+def test_messages_are_taken_in_order_and_at_most_batch_size() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(1, 2, 3))
+    queue.put(messages(4, 5))
+    assert offsets_of(queue.take(2, 77)) == [1, 2]
+    assert queue.last_consume_ms == 77
+    assert offsets_of(queue.take(10, 78)) == [3, 4, 5]
+    assert queue.take(10, 79) == []
+    assert (queue.count, queue.pending_count, queue.in_flight_count) == (5, 0, 5)
+
+
+def test_a_second_copy_of_a_cached_offset_is_ignored() -> None:
+    queue = ProcessQueue(QUEUE)
+    assert queue.put([message(1, b"abc"), message(2, b"de")]) == 2
+    assert queue.put([message(2, b"other"), message(3, b"f")]) == 1
+    assert queue.size_bytes == 6
+    assert [one.body for one in queue.take(9, 0)] == [b"abc", b"de", b"f"]
+
+
+def test_messages_put_back_are_taken_first_again() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(1, 2, 3, 4))
+    batch = queue.take(2, 0)
+    queue.put_back(batch)
+    assert queue.in_flight_count == 0
+    assert offsets_of(queue.take(9, 0)) == [1, 2, 3, 4]
+
+
+def test_put_back_of_a_later_batch_keeps_the_order() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(1, 2, 3, 4))
+    first, second = queue.take(2, 0), queue.take(1, 0)
+    queue.put_back(second)
+    queue.put_back(first)
+    assert offsets_of(queue.take(9, 0)) == [1, 2, 3, 4]
+
+
+def test_rollback_returns_everything_in_flight_and_commit_settles_it() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(1, 2, 3))
+    queue.take(1, 0)
+    queue.take(1, 0)
+    queue.rollback()
+    assert offsets_of(queue.take(2, 0)) == [1, 2]
+    assert queue.commit() == 3
+    assert queue.count == 1
+
+
+def test_a_dropped_queue_gives_nothing_out_and_moves_no_progress() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(1, 2))
+    taken = queue.take(1, 0)
+    queue.drop()
+    assert queue.take(5, 0) == []
+    assert queue.done(taken) is None
+    assert queue.commit() is None
+
+
+def test_a_message_settled_before_is_settled_once() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(1, 2))
+    one, two = queue.take(2, 0)
+    assert queue.done([one]) == 2
+    assert queue.done([one]) is None
+    assert queue.done([one, two]) == 3
+    assert queue.size_bytes == 0
+
+
+def test_a_message_that_is_only_pending_cannot_be_done() -> None:
+    queue = ProcessQueue(QUEUE)
+    waiting = messages(1)
+    queue.put(waiting)
+    assert queue.done(waiting) is None
+    assert queue.count == 1
+
+
+def test_the_span_is_between_the_oldest_unfinished_and_the_newest() -> None:
+    queue = ProcessQueue(QUEUE)
+    assert queue.span == 0
+    queue.put(messages(5, 6, 2005))
+    assert queue.span == 2000
+    stuck, _, newest = queue.take(3, 0)
+    queue.done([newest])
+    assert queue.span == 1
+    queue.done([stuck])
+    assert queue.span == 0
+
+
+def test_a_pull_is_expired_after_120_s_without_a_look() -> None:
+    queue = ProcessQueue(QUEUE, now_ms=1_000)
+    assert not queue.is_pull_expired(1_000 + PULL_MAX_IDLE_MS)
+    assert queue.is_pull_expired(1_001 + PULL_MAX_IDLE_MS)
+    queue.last_pull_ms = 5_000
+    assert not queue.is_pull_expired(5_000 + PULL_MAX_IDLE_MS)
+
+
+def test_a_rewound_offset_is_taken_in_its_place() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(10, 12))
+    assert queue.put(messages(3, 11, 13)) == 3
+    queue.check_invariants()
+    assert queue.commit_offset == 3
+    assert offsets_of(queue.take(9, 0)) == [3, 10, 11, 12, 13]
+
+
+def test_clear_forgets_messages_and_keeps_the_highest_offset() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(1, 2))
+    queue.take(1, 0)
+    queue.drop()
+    queue.clear()
+    queue.check_invariants()
+    assert (queue.count, queue.size_bytes, queue.commit_offset) == (0, 0, 3)
+
+
+class ProcessQueueModel(RuleBasedStateMachine):
+    """The queue next to two plain dicts."""
+
+    @initialize(start=st.integers(0, 5))
+    def begin(self, start: int) -> None:
+        self.queue = ProcessQueue(QUEUE)
+        self.next_offset = start
+        self.pending: dict[int, MessageExt] = {}
+        self.in_flight: dict[int, MessageExt] = {}
+        self.highest = -1
+        self.dropped = False
+        self.last_commit = -1
+
+    @rule(steps=st.lists(st.integers(1, 4), max_size=6), size=st.integers(0, 9))
+    def put_rising(self, steps: list[int], size: int) -> None:
+        batch = []
+        for step in steps:
+            batch.append(message(self.next_offset, b"b" * size))
+            self.next_offset += step
+        assert self.queue.put(batch) == len(batch)
+        for one in batch:
+            self.pending[one.queue_offset] = one
+            self.highest = one.queue_offset
+
+    @rule(data=st.data())
+    def put_a_second_copy(self, data: st.DataObject) -> None:
+        cached = sorted(self.pending.keys() | self.in_flight.keys())
+        if cached:
+            offset = data.draw(st.sampled_from(cached))
+            assert self.queue.put([message(offset, b"another copy")]) == 0
+
+    @rule(size=st.integers(1, 5))
+    def take(self, size: int) -> None:
+        expected = [] if self.dropped else sorted(self.pending)[:size]
+        assert offsets_of(self.queue.take(size, 0)) == expected
+        for offset in expected:
+            self.in_flight[offset] = self.pending.pop(offset)
+
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        if not self.in_flight:
+            return
+        offsets = data.draw(st.lists(st.sampled_from(sorted(self.in_flight)), unique=True, min_size=1))
+        result = self.queue.done([self.in_flight.pop(offset) for offset in offsets])
+        lowest = min(self.pending.keys() | self.in_flight.keys(), default=self.highest + 1)
+        assert result == (None if self.dropped else lowest)
+        if result is not None:
+            assert result >= self.last_commit
+            self.last_commit = result
+
+    @rule(data=st.data())
+    def put_back(self, data: st.DataObject) -> None:
+        if not self.in_flight:
+            return
+        offsets = data.draw(st.lists(st.sampled_from(sorted(self.in_flight)), unique=True, min_size=1))
+        back = [self.in_flight.pop(offset) for offset in offsets]
+        self.queue.put_back(back)
+        self.pending |= {one.queue_offset: one for one in back}
+
+    @rule()
+    def rollback(self) -> None:
+        self.queue.rollback()
+        self.pending |= self.in_flight
+        self.in_flight.clear()
+
+    @precondition(lambda self: len(self.pending) > 12)
+    @rule()
+    def drop(self) -> None:
+        self.queue.drop()
+        self.dropped = True
+
+    @invariant()
+    def laws_hold(self) -> None:
+        queue = self.queue
+        queue.check_invariants()
+        cached = self.pending | self.in_flight
+        assert queue.count == len(cached)
+        assert queue.pending_count == len(self.pending)
+        assert queue.in_flight_count == len(self.in_flight)
+        assert queue.size_bytes == sum(len(one.body) for one in cached.values())
+        assert queue.span == (max(cached) - min(cached) if cached else 0)
+
+
+TestProcessQueueModel = ProcessQueueModel.TestCase
+TestProcessQueueModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -1,0 +1,160 @@
+"""core.queue_lock: the broker's table against a model, and the pair of clocks."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from sprocketmq.core.queue_lock import (
+    BROKER_LOCK_MAX_LIVE_MS,
+    LOCAL_LOCK_MAX_LIVE_MS,
+    LOCK_RENEW_INTERVAL_MS,
+    LocalQueueLock,
+    QueueLockTable,
+    unlock_delay_ms,
+)
+from sprocketmq.wire.message import MessageQueue
+
+QUEUES = [MessageQueue("flights", "broker-a", number) for number in range(3)]
+
+
+def test_a_lock_belongs_to_one_client_until_it_expires() -> None:
+    table = QueueLockTable()
+    assert table.try_lock_batch("delays", QUEUES, "one", 0) == QUEUES
+    assert table.try_lock_batch("delays", QUEUES, "two", 60_000) == []
+    assert table.try_lock_batch("delays", QUEUES[:1], "two", 60_001) == QUEUES[:1]
+    assert table.owner("delays", QUEUES[0], 60_001) == "two"
+
+
+def test_asking_again_renews() -> None:
+    table = QueueLockTable()
+    table.try_lock("delays", QUEUES[0], "one", 0)
+    assert table.try_lock("delays", QUEUES[0], "one", 50_000)
+    assert not table.try_lock("delays", QUEUES[0], "two", 110_000)
+    assert table.try_lock("delays", QUEUES[0], "two", 110_001)
+
+
+def test_groups_do_not_disturb_each_other() -> None:
+    table = QueueLockTable()
+    assert table.try_lock("delays", QUEUES[0], "one", 0)
+    assert table.try_lock("audit", QUEUES[0], "two", 0)
+
+
+def test_only_the_owner_unlocks() -> None:
+    table = QueueLockTable()
+    table.try_lock_batch("delays", QUEUES, "one", 0)
+    assert table.unlock_batch("delays", QUEUES, "two") == []
+    assert table.unlock_batch("delays", QUEUES[:2], "one") == QUEUES[:2]
+    assert table.try_lock_batch("delays", QUEUES, "two", 1) == QUEUES[:2]
+
+
+def test_a_group_holds_any_lock_only_while_one_is_not_expired() -> None:
+    table = QueueLockTable()
+    assert not table.holds_any("delays", 0)
+    table.try_lock("delays", QUEUES[0], "one", 0)
+    table.try_lock("delays", QUEUES[1], "one", 5)
+    assert table.holds_any("delays", 60_005)
+    assert not table.holds_any("delays", 60_006)
+    assert not table.holds_any("audit", 0)
+
+
+def test_a_look_does_not_renew() -> None:
+    table = QueueLockTable()
+    table.try_lock("delays", QUEUES[0], "one", 0)
+    assert table.is_locked("delays", QUEUES[0], "one", 60_000)
+    assert not table.is_locked("delays", QUEUES[0], "two", 60_000)
+    assert not table.is_locked("delays", QUEUES[0], "one", 60_001)
+
+
+def test_sweep_forgets_expired_locks() -> None:
+    table = QueueLockTable()
+    table.try_lock("delays", QUEUES[0], "one", 0)
+    table.try_lock("delays", QUEUES[1], "one", 10)
+    assert table.sweep(60_005) == 1
+    assert table.sweep(60_011) == 1
+    assert not table.unlock("delays", QUEUES[0], "one")
+
+
+def test_the_local_lock_is_trusted_for_30_s_from_the_request() -> None:
+    lock = LocalQueueLock()
+    assert not lock.is_valid(0)
+    lock.granted(asked_ms=1_000)
+    assert lock.is_valid(31_000)
+    assert not lock.is_valid(31_001)
+    lock.granted(asked_ms=40_000)
+    assert lock.is_valid(40_001)
+    lock.lost()
+    assert not lock.is_valid(40_002)
+
+
+def test_one_renewal_may_fail_and_the_broker_keeps_longer_than_the_client_trusts() -> None:
+    assert LOCK_RENEW_INTERVAL_MS < LOCAL_LOCK_MAX_LIVE_MS < BROKER_LOCK_MAX_LIVE_MS
+    # A client that asked at 0 and was answered at once stops at 30 s; the broker gives the queue away after 60 s.
+    table, lock = QueueLockTable(), LocalQueueLock()
+    table.try_lock("delays", QUEUES[0], "one", 0)
+    lock.granted(0)
+    for now_ms in range(0, 70_000, 500):
+        if table.try_lock("delays", QUEUES[0], "two", now_ms):
+            assert not lock.is_valid(now_ms)
+            return
+    raise AssertionError("the lock was never given away")
+
+
+def test_unlocking_waits_only_while_messages_are_cached() -> None:
+    assert unlock_delay_ms(has_cached_messages=False) == 0
+    assert unlock_delay_ms(has_cached_messages=True) == 20_000
+
+
+class LockTableModel(RuleBasedStateMachine):
+    """The table next to a flat dict of (group, queue) -> (client, time)."""
+
+    groups = st.sampled_from(["delays", "audit"])
+    clients = st.sampled_from(["one", "two", "three"])
+    queues = st.lists(st.sampled_from(QUEUES), unique=True, max_size=3)
+
+    @initialize()
+    def begin(self) -> None:
+        self.table = QueueLockTable()
+        self.now_ms = 0
+        self.model: dict[tuple[str, MessageQueue], tuple[str, int]] = {}
+
+    def owner(self, group: str, queue: MessageQueue) -> str | None:
+        client, at_ms = self.model.get((group, queue), (None, 0))
+        return client if self.now_ms - at_ms <= 60_000 else None
+
+    @rule(ms=st.sampled_from([1, 19_999, 20_000, 40_001, 60_000, 60_001]))
+    def time_passes(self, ms: int) -> None:
+        self.now_ms += ms
+
+    @rule(group=groups, client=clients, queues=queues)
+    def lock(self, group: str, client: str, queues: list[MessageQueue]) -> None:
+        expected = [queue for queue in queues if self.owner(group, queue) in (None, client)]
+        assert self.table.try_lock_batch(group, queues, client, self.now_ms) == expected
+        for queue in expected:
+            self.model[group, queue] = (client, self.now_ms)
+
+    @rule(group=groups, client=clients, queues=queues)
+    def unlock(self, group: str, client: str, queues: list[MessageQueue]) -> None:
+        expected = [queue for queue in queues if self.model.get((group, queue), ("", 0))[0] == client]
+        assert self.table.unlock_batch(group, queues, client) == expected
+        for queue in expected:
+            del self.model[group, queue]
+
+    @rule()
+    def sweep(self) -> None:
+        self.table.sweep(self.now_ms)
+        self.model = {key: lock for key, lock in self.model.items() if self.now_ms - lock[1] <= 60_000}
+
+    @invariant()
+    def laws_hold(self) -> None:
+        self.table.check_invariants()
+        for group in ("delays", "audit"):
+            for queue in QUEUES:
+                assert self.table.owner(group, queue, self.now_ms) == self.owner(group, queue)
+            held = any(self.owner(group, queue) is not None for queue in QUEUES)
+            assert self.table.holds_any(group, self.now_ms) == held
+
+
+TestLockTableModel = LockTableModel.TestCase
+TestLockTableModel.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
