@@ -1,0 +1,39 @@
+"""What all typed bodies share (Java: RemotingSerializable): ``body.encode()`` writes the dialect, ``Type.decode(data)`` reads both."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sprocketmq.wire import fastjson
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Body", "NamedEnum"]
+
+
+class Body(msgspec.Struct, rename="camel"):
+    """Base of the typed bodies: camelCase on the wire, every field with the default of Java's class where a peer may leave it out."""
+
+    def encode(self) -> bytes:
+        """The JSON text in the dialect of fastjson: see ``wire.fastjson``."""
+        return fastjson.dumps(self)
+
+    @classmethod
+    def decode(cls, data: bytes | bytearray | memoryview) -> Self:
+        """The body in ``data``.
+
+        Raises:
+            ProtocolError: it is no JSON, or not of this shape.
+        """
+        return fastjson.decode(data, cls)
+
+
+class NamedEnum(str, Enum):
+    """An enum that travels by the name Java gives it; equal to that name, so fields that hold one are typed ``str``."""
+
+    def __str__(self) -> str:
+        return str(self.value)

@@ -1,0 +1,34 @@
+"""LOCK_BATCH_MQ and UNLOCK_BATCH_MQ (Java: LockBatchRequestBody and kin)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sprocketmq.wire.bodies.body import Body
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["LockBatchRequestBody", "LockBatchResponseBody", "UnlockBatchRequestBody"]
+
+
+class LockBatchRequestBody(Body):
+    """Code 41: lock these queues for one client of the group, or renew its locks."""
+
+    consumer_group: str
+    client_id: str
+    mq_set: list[MessageQueue] = []
+    only_this_broker: bool = False
+
+
+class LockBatchResponseBody(Body):
+    """Answer to code 41: the queues that the client holds now."""
+
+    lock_ok_mq_set: list[MessageQueue] = msgspec.field(default_factory=list, name="lockOKMQSet")
+
+
+class UnlockBatchRequestBody(Body):
+    """Code 42."""
+
+    consumer_group: str
+    client_id: str
+    mq_set: list[MessageQueue] = []
+    only_this_broker: bool = False

@@ -1,0 +1,52 @@
+"""Topics of a broker: config/topics.json, GET_ALL_TOPIC_CONFIG and REGISTER_BROKER (Java: TopicConfig, DataVersion, RegisterBrokerBody)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sprocketmq.wire.bodies.body import Body
+
+__all__ = ["DataVersion", "RegisterBrokerBody", "TopicConfig", "TopicConfigSerializeWrapper"]
+
+
+class DataVersion(Body):
+    """Tells two states of a table apart: each change takes a new ``timestamp`` (ms) and the next ``counter``."""
+
+    counter: int = 0
+    state_version: int = 0
+    timestamp: int = 0
+
+    def next_version(self, now_ms: int, state_version: int = 0) -> None:
+        """Note a change."""
+        self.timestamp = now_ms
+        self.state_version = state_version
+        self.counter += 1
+
+
+class TopicConfig(Body):
+    """One topic on one broker. ``perm`` bits: read 4, write 2, inherit 1."""
+
+    topic_name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = 6
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] = {}
+
+
+class TopicConfigSerializeWrapper(Body):
+    """All topics of a broker."""
+
+    topic_config_table: dict[str, TopicConfig] = {}
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+
+
+class RegisterBrokerBody(Body):
+    """Body of code 103 in its plain form."""
+
+    topic_config_serialize_wrapper: TopicConfigSerializeWrapper = msgspec.field(
+        default_factory=TopicConfigSerializeWrapper
+    )
+    filter_server_list: list[str] = []
