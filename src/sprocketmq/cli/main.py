@@ -34,7 +34,7 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="One setting by Apache's key; wins over --config. Repeatable."),
 ]
 LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error; log lines go to stderr.")]
-Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Host = Annotated[str | None, typer.Option(help="Address to listen on; default bindAddress, or 127.0.0.1.")]
 Store = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Store directory; without it messages live in memory only.")
 ]
@@ -51,7 +51,7 @@ _DEFAULT_NAMESRV = "127.0.0.1:9876"
 @app.command()
 def serve(
     store: Store = None,
-    host: Host = "127.0.0.1",
+    host: Host = None,
     namesrv_port: Annotated[int, typer.Option(help="0 for any free port.", min=0, max=65535)] = 9876,
     broker_port: Annotated[
         int | None, typer.Option(help="0 for any free port; default listenPort, or 10911.", min=0, max=65535)
@@ -81,7 +81,7 @@ def namesrv(
     port: Annotated[
         int | None, typer.Option(help="0 for any free port; default listenPort, or 9876.", min=0, max=65535)
     ] = None,
-    host: Host = "127.0.0.1",
+    host: Host = None,
     config: Config = None,
     set_: Set = None,
     until_stdin_closes: UntilStdinCloses = False,
@@ -116,7 +116,7 @@ def broker(
         int | None, typer.Option(help="0 for any free port; default listenPort, or 10911.", min=0, max=65535)
     ] = None,
     store: Store = None,
-    host: Host = "127.0.0.1",
+    host: Host = None,
     config: Config = None,
     set_: Set = None,
     until_stdin_closes: UntilStdinCloses = False,

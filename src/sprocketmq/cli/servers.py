@@ -19,7 +19,7 @@ _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 def serve(
     *,
     store: Path | None,
-    host: str,
+    host: str | None,
     namesrv_port: int,
     broker_port: int | None,
     config: Path | None,
@@ -38,7 +38,7 @@ def serve(
     broker_config = BrokerConfig.from_properties(
         {key: value for key, value in settings.items() if key not in of_namesrv}
     )
-    name_server = NameServer(host=host, port=namesrv_port, config=namesrv_config)
+    name_server = NameServer(host=host or broker_config.bind_address or None, port=namesrv_port, config=namesrv_config)
 
     def make_broker() -> Broker:
         return _broker(name_server.address, broker_port, store, host, broker_config)
@@ -52,7 +52,7 @@ def serve(
 
 def namesrv(
     *,
-    host: str,
+    host: str | None,
     port: int | None,
     config: Path | None,
     assignments: Sequence[str],
@@ -62,7 +62,11 @@ def namesrv(
     """A name server alone."""
     _log(log_level)
     settings = NameServerConfig.from_properties(settings_of(config, assignments))
-    name_server = NameServer(host=host, port=settings.listen_port if port is None else port, config=settings)
+    name_server = NameServer(
+        host=host,
+        port=port,
+        config=settings,
+    )
     serve_until_stopped(
         [lambda: name_server],
         lambda parts: f"namesrv={_address(parts[0])}",
@@ -75,7 +79,7 @@ def broker(
     namesrv_addr: str | None,
     port: int | None,
     store: Path | None,
-    host: str,
+    host: str | None,
     config: Path | None,
     assignments: Sequence[str],
     until_stdin_closes: bool,
@@ -96,12 +100,12 @@ def broker(
     )
 
 
-def _broker(namesrv_addr: str, port: int | None, store: Path | None, host: str, config: BrokerConfig) -> Broker:
+def _broker(namesrv_addr: str, port: int | None, store: Path | None, host: str | None, config: BrokerConfig) -> Broker:
     directory = store or (Path(config.store_path_root_dir) if config.store_path_root_dir else None)
     return Broker(
         namesrv_addr=namesrv_addr,
         host=host,
-        port=config.listen_port if port is None else port,
+        port=port,
         store_dir=None if directory is None else directory.expanduser().absolute(),
         broker_name=config.broker_name,
         cluster_name=config.broker_cluster_name,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.errors import ClosedError, ConfigurationError
@@ -32,6 +32,7 @@ __all__ = ["EmbeddedRocketMQ"]
 # How long a wait lets sockets and worker threads do their part, in real time, before the test has waited long enough.
 _PATIENCE_MS: Final = 10_000
 _POLL_S: Final = 0.002
+T = TypeVar("T")
 
 
 class EmbeddedRocketMQ:
@@ -251,10 +252,10 @@ class EmbeddedRocketMQ:
 
     # -- inside ------------------------------------------------------------------------------------------------------------------
 
-    def _on_loop(self, call: Callable[[], Any]) -> Any:
+    def _on_loop(self, call: Callable[[], T]) -> T:
         """Run ``call`` on the servers' loop, which alone may touch the broker's state."""
 
-        async def run() -> Any:
+        async def run() -> T:
             return call()
 
         return _started(self._engine).run(run())
@@ -288,7 +289,7 @@ def _clock(clock: Clock | Literal["manual", "system"]) -> Clock:
     return clock
 
 
-def _started(part: Any) -> Any:
+def _started(part: T | None) -> T:
     if part is None:
         raise ClosedError("this EmbeddedRocketMQ is not started; use it in a with statement, or call start()")
     return part

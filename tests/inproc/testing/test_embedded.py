@@ -1,0 +1,190 @@
+"""The embedded RocketMQ as users' tests use it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError, SystemBusy
+from sprocketmq.testing import SENDS, EmbeddedRocketMQ, RequestCode, ResponseCode
+
+FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+
+
+class Seen:
+    """Deliveries, appended on listener threads and read by the test."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.deliveries: list[tuple[bytes, int]] = []
+
+    def add(self, message: rmq.MessageExt) -> None:
+        with self._lock:
+            self.deliveries.append((message.body, message.reconsume_times))
+
+
+def test_what_was_sent_is_stored_and_consumed(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("orders", queues=4)
+    seen = Seen()
+    with rocketmq.producer() as producer:
+        for number in range(8):
+            producer.send(rmq.Message("orders", b"order %d" % number, tags="new"))
+    assert {message.body for message in rocketmq.messages("orders")} == {b"order %d" % number for number in range(8)}
+    consumer = rocketmq.push_consumer("billing", consume_from_where=FIRST)
+    consumer.subscribe("orders", "new")
+    consumer.on_message(seen.add)
+    with consumer:
+        rocketmq.wait_until(lambda: len(seen.deliveries) == 8)
+    assert sum(rocketmq.consumer_offset("billing", "orders").values()) == 8
+
+
+def test_a_10_s_retry_takes_no_real_time(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("orders", queues=1)
+    seen = Seen()
+    consumer = rocketmq.push_consumer("billing", consume_from_where=FIRST)
+    consumer.subscribe("orders")
+
+    @consumer.on_message
+    def fail_once(message: rmq.MessageExt) -> None:
+        seen.add(message)
+        if message.reconsume_times == 0:
+            raise ValueError("not yet")
+
+    with rocketmq.producer() as producer, consumer:
+        producer.send(rmq.Message("orders", b"order"))
+        rocketmq.wait_until(lambda: rocketmq.messages("SCHEDULE_TOPIC_XXXX"))
+        sent_back_ms, started_s = rocketmq.clock.now_ms(), time.monotonic()
+        rocketmq.advance(9_000)
+        assert rocketmq.messages("%RETRY%billing") == []
+        rocketmq.advance(1_000)
+        rocketmq.wait_until(lambda: len(seen.deliveries) == 2)
+        assert rocketmq.clock.now_ms() - sent_back_ms == 10_000
+        assert time.monotonic() - started_s < 10
+    assert seen.deliveries == [(b"order", 0), (b"order", 1)]
+
+
+def test_a_message_that_always_fails_ends_in_the_dead_letter_topic(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("orders", queues=1)
+    seen = Seen()
+    consumer = rocketmq.push_consumer("billing", consume_from_where=FIRST, max_reconsume_times=2)
+    consumer.subscribe("orders")
+
+    @consumer.on_message
+    def fail(message: rmq.MessageExt) -> None:
+        seen.add(message)
+        raise ValueError("never")
+
+    with rocketmq.producer() as producer, consumer:
+        sent = producer.send(rmq.Message("orders", b"order"))
+        rocketmq.advance_until(lambda: rocketmq.messages("%DLQ%billing"))
+    (dead,) = rocketmq.messages("%DLQ%billing")
+    assert dead.message_id == sent.message_id
+    assert [times for _, times in seen.deliveries] == [0, 1, 2]
+
+
+def test_a_send_that_the_broker_refuses_is_sent_again(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("orders", queues=1)
+    with rocketmq.producer() as producer:
+        fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=1)
+        producer.send(rmq.Message("orders", b"order"))
+        assert fault.hits == 1
+        rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=None)
+        with pytest.raises((SystemBusy, RocketMQError), match="try later"):
+            producer.send(rmq.Message("orders", b"order"))
+    assert len(rocketmq.messages("orders")) == 1
+
+
+def test_a_lost_answer_makes_a_duplicate(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("orders", queues=1)
+    with rocketmq.producer(send_msg_timeout_ms=300) as producer:
+        rocketmq.faults.drop_answer(SENDS)
+        producer.send(rmq.Message("orders", b"order"), timeout_ms=5_000)
+    first, second = rocketmq.messages("orders")
+    assert first.message_id == second.message_id
+
+
+def test_a_delayed_request_is_answered_when_the_clock_got_there(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("orders", queues=1)
+    with rocketmq.producer() as producer:
+        fault = rocketmq.faults.delay(SENDS, 500)
+        sending = producer.send_async(rmq.Message("orders", b"order"), timeout_ms=10_000)
+        rocketmq.wait_until(lambda: fault.hits)
+        assert rocketmq.messages("orders") == []
+        assert not sending.done()
+        rocketmq.advance(500)
+        assert sending.result(10).queue_offset == 0
+
+
+def test_a_cut_connection_is_opened_again(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("orders", queues=1)
+    with rocketmq.producer() as producer:
+        fault = rocketmq.faults.close_connection(SENDS)
+        producer.send(rmq.Message("orders", b"order"))
+        assert fault.hits == 1
+    assert len(rocketmq.messages("orders")) == 1
+
+
+def test_faults_reach_the_name_server_too(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("orders", queues=1)
+    fault = rocketmq.faults.drop(RequestCode.GET_ROUTEINFO_BY_TOPIC, times=1)
+    with rocketmq.producer() as producer:
+        producer.send(rmq.Message("orders", b"order"), timeout_ms=10_000)
+    assert fault.hits == 1
+
+
+@pytest.mark.rocketmq(messageDelayLevel="7s 9s", autoCreateTopicEnable=False)
+def test_the_marker_sets_the_brokers_settings(rocketmq: EmbeddedRocketMQ) -> None:
+    assert rocketmq.broker.config.message_delay_level == "7s 9s"
+    assert rocketmq.broker.config.auto_create_topic_enable is False
+
+
+def test_a_broker_with_a_store_keeps_its_messages_over_a_restart(tmp_path: Path) -> None:
+    with EmbeddedRocketMQ(store_dir=tmp_path / "store") as rocketmq:
+        rocketmq.create_topic("orders", queues=1)
+        with rocketmq.producer() as producer:
+            producer.send(rmq.Message("orders", b"before"))
+            address = rocketmq.broker_addr
+            rocketmq.restart_broker()
+            assert rocketmq.broker_addr == address
+            producer.send(rmq.Message("orders", b"after"), timeout_ms=10_000)
+        assert [message.body for message in rocketmq.messages("orders")] == [b"before", b"after"]
+
+
+def test_two_in_one_process_do_not_know_each_other() -> None:
+    with EmbeddedRocketMQ() as one, EmbeddedRocketMQ() as other:
+        one.create_topic("orders", queues=1)
+        with one.producer() as producer:
+            producer.send(rmq.Message("orders", b"order"))
+        assert len(one.messages("orders")) == 1
+        assert other.messages("orders") == []
+
+
+def test_stopping_leaves_no_thread_behind() -> None:
+    with EmbeddedRocketMQ():
+        pass
+    before = threading.active_count()
+    with EmbeddedRocketMQ():
+        assert threading.active_count() > before
+    assert threading.active_count() == before
+
+
+def test_wrong_use_is_one_sentence() -> None:
+    with pytest.raises(ConfigurationError, match="'mesageDelayLevel' is given"):
+        EmbeddedRocketMQ(mesageDelayLevel="1s")
+    with pytest.raises(ConfigurationError, match="clock is 'fast'"):
+        EmbeddedRocketMQ(clock="fast")  # type: ignore[arg-type]
+    with pytest.raises(ClosedError, match="not started"):
+        _ = EmbeddedRocketMQ().namesrv_addr
+    with EmbeddedRocketMQ(clock="system") as rocketmq, pytest.raises(ConfigurationError, match="manual clock"):
+        rocketmq.advance(1)
+
+
+def test_a_wait_that_is_in_vain_says_so(rocketmq: EmbeddedRocketMQ) -> None:
+    with pytest.raises(AssertionError, match="after 20 ms of real time"):
+        rocketmq.wait_until(lambda: False, timeout_ms=20)
+    with pytest.raises(AssertionError, match="after 3000 ms of the manual clock"):
+        rocketmq.advance_until(lambda: False, limit_ms=3_000, patience_ms=1)

@@ -1,0 +1,120 @@
+"""The demo from end to end, on the first flights of the data set, as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from sprocketmq.cli.demo.flights import load_flights
+
+ROWS = 3_000
+DEADLINE_S = 170
+
+
+def run_demo(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sprocketmq.cli", "demo", "--rows", str(ROWS), "--out", str(out), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        env={**os.environ, "COLUMNS": "160"},
+    )
+
+
+def numbers(out: Path) -> dict[tuple[str, str], Any]:
+    summary = json.loads((out / "summary.json").read_text())
+    return {
+        (stage, check["name"]): check["measured"] for stage, checks in summary["stages"].items() for check in checks
+    }
+
+
+@pytest.mark.spark
+def test_every_number_reconciles_and_the_pictures_source_is_right(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run_demo(out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Every number reconciles" in done.stdout
+    bad = load_flights(ROWS).bad_rows
+    measured = numbers(out)
+    assert measured["publish", "distinct flights on the broker"] == ROWS
+    assert measured["push group", "flights consumed"] == ROWS - len(bad)
+    assert measured["push group", "retries"] == 2 * len(bad)
+    assert measured["push group", "dead-lettered"] == len(bad)
+    assert measured["orderly group", "order inversions"] == 0
+    assert measured["Spark pipeline", "dead-lettered"] == len(bad)
+    for group in ("push group", "orderly group", "Spark pipeline"):
+        assert measured[group, "lag, asked by another process"] == 0
+    delays = pd.read_parquet(out / "delays.parquet").sort_values(["carrier", "hour"], ignore_index=True)
+    pd.testing.assert_frame_equal(delays, load_flights(ROWS).mean_delays, check_dtype=False)
+    assert (out / "delays.png").read_bytes().startswith(b"\x89PNG")
+    assert not (out / "store").exists()
+
+
+def test_it_runs_twice_in_a_row_and_without_spark(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for _ in range(2):
+        done = run_demo(out, "--no-spark", "--keep")
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (out / "store" / "commitlog").is_dir()
+
+
+def test_ctrl_c_stops_everything_and_says_what_was_left(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sprocketmq.cli", "demo", "--no-spark", "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline_s = time.monotonic() + DEADLINE_S
+        while not (out / "logs" / "push-1.log").exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said, complaints = process.communicate(timeout=DEADLINE_S)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "Stopped while push group" in said
+    assert "Traceback" not in said + complaints
+    assert_no_process_of(out)
+
+
+def assert_no_process_of(out: Path) -> None:
+    """No child outlives the demo: its processes have the output folder, or one of our modules, on their command line."""
+    own = str(out)
+    left = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if own in command:
+            left.append(command)
+    assert left == []
+
+
+def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("the only copy")
+    done = run_demo(tmp_path, "--no-spark")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"sprocketmq: --out {tmp_path} holds files that are not the demo's")
+    assert (tmp_path / "thesis.txt").read_text() == "the only copy"
+
+
+def test_too_many_rows_are_refused(tmp_path: Path) -> None:
+    done = run_demo(tmp_path / "out", "--no-spark", "--rows", "400000")
+    assert done.returncode == 2
+    assert "1 to 336776 are allowed" in done.stderr
