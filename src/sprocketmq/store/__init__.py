@@ -1,0 +1,27 @@
+"""The broker's messages: in the directory format of Apache RocketMQ, or in memory. Start at ``message_store``."""
+
+from sprocketmq.store.disk_message_store import DiskMessageStore
+from sprocketmq.store.memory_message_store import MemoryMessageStore
+from sprocketmq.store.message_store import (
+    AppendResult,
+    FlushDiskType,
+    MessageStore,
+    ReadResult,
+    ReadStatus,
+    StoreConfig,
+    StoredMessage,
+    Unit,
+)
+
+__all__ = [
+    "AppendResult",
+    "DiskMessageStore",
+    "FlushDiskType",
+    "MemoryMessageStore",
+    "MessageStore",
+    "ReadResult",
+    "ReadStatus",
+    "StoreConfig",
+    "StoredMessage",
+    "Unit",
+]

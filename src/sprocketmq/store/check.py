@@ -1,0 +1,169 @@
+"""Does a store keep its laws? Used after every store test, and by ``sprocketmq store check DIR``.
+
+Checks of the log: from the first file on, records follow each other without a gap, across fillers; each has a sound structure, a true
+body checksum and its own physical offset; behind the end there is nothing. Checks of each queue: entries are dense, in the order of the
+log, and each record says the same topic, queue and offset; every record that should have an entry has it.
+Problems are yielded as they are found; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.commit_log import CommitLog
+from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store.recovery import is_indexed
+
+__all__ = ["Problem", "StoreSummary", "check_directory", "check_store"]
+
+_UNITS_AT_ONCE = 4_096
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One broken law: ``where`` (file, or topic/queue/offset) and ``what`` (a sentence)."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+@dataclass
+class StoreSummary:
+    """Filled while a check runs."""
+
+    record_count: int = 0
+    record_bytes: int = 0
+    queue_count: int = 0
+    entry_count: int = 0
+
+
+def check_directory(
+    path: str | os.PathLike[str], config: StoreConfig | None = None, summary: StoreSummary | None = None
+) -> Iterator[Problem]:
+    """Check the store in ``path`` while no broker has it open. Reads only; file sizes are taken from the files that are there.
+
+    Raises:
+        StoreCorrupt: it is no store directory, or its files do not fit together at all.
+    """
+    root = os.path.abspath(os.fspath(path))
+    config = config or StoreConfig()
+    log_path = config.store_path_commit_log or os.path.join(root, "commitlog")
+    if not os.path.isdir(log_path):
+        raise StoreCorrupt(
+            f"{root} is no store directory: it has no folder commitlog; name the storePathRootDir of a broker"
+        )
+    queue_path = os.path.join(root, "consumequeue")
+    log_size, queue_size = _first_file_size(log_path), _first_file_size(queue_path)
+    config = replace(
+        config,
+        mapped_file_size_commit_log=log_size or config.mapped_file_size_commit_log,
+        mapped_file_size_consume_queue=queue_size or config.mapped_file_size_consume_queue,
+    )
+    store = QueueLogStore(config, log_path, queue_path, read_only=True)
+    store.commit_log.files.load()
+    store.consume_queues.load()
+    for _ in store.commit_log.scan(store.min_physical_offset):
+        pass  # finds the end
+    for queue in store.consume_queues.queues.values():
+        queue.min_offset = queue.first_from(store.min_physical_offset)
+    if os.path.exists(os.path.join(root, "abort")):
+        yield Problem(
+            root,
+            "the file abort is there: a broker is running, or was killed; its next start repairs what follows here",
+        )
+    try:
+        yield from check_store(store, summary)
+    finally:
+        store.consume_queues.unmap()
+        store.commit_log.files.unmap()
+
+
+def _first_file_size(directory: str) -> int:
+    for folder, _, names in os.walk(directory):
+        for name in sorted(names):
+            if len(name) == 20 and name.isdigit():
+                return os.path.getsize(os.path.join(folder, name))
+    return 0
+
+
+def check_store(store: QueueLogStore, summary: StoreSummary | None = None) -> Iterator[Problem]:
+    """Check an open store, from the thread that owns it."""
+    summary = summary if summary is not None else StoreSummary()
+    expected: dict[tuple[str, int], int] = {}
+    yield from _check_log(store.commit_log, expected, summary)
+    for key, queue in sorted(store.consume_queues.queues.items()):
+        summary.queue_count += 1
+        yield from _check_queue(store.commit_log, queue, expected.pop(key, 0), summary)
+    for (topic, queue_id), count in sorted(expected.items()):
+        yield Problem(f"{topic}/{queue_id}", f"the log has {count} records, the queue has no entries")
+
+
+def _check_log(log: CommitLog, expected: dict[tuple[str, int], int], summary: StoreSummary) -> Iterator[Problem]:
+    at, end = log.min_offset, log.max_offset
+    while at < end:
+        record = log.view_at(at)
+        if record is None:
+            following = log.behind_filler(at)
+            if following is None:
+                yield Problem(f"commitlog at {at}", f"no valid record begins here, but the log goes on to {end}")
+                return
+            at = following
+            continue
+        summary.record_count += 1
+        summary.record_bytes += record.size
+        if is_indexed(record.sys_flag):
+            key = record.topic, record.queue_id
+            expected[key] = expected.get(key, 0) + 1
+        at += record.size
+    if log.has_data_behind_end():
+        yield Problem(f"commitlog at {end}", "the log ends here, but bytes that are not zero follow")
+
+
+def _check_queue(log: CommitLog, queue: ConsumeQueue, record_count: int, summary: StoreSummary) -> Iterator[Problem]:
+    name = f"{queue.topic}/{queue.queue_id}"
+    before = -1
+    offset = queue.min_offset
+    real = 0
+    while offset < queue.max_offset:
+        raw = queue.unit_bytes(offset, _UNITS_AT_ONCE)
+        if not raw:
+            yield Problem(f"{name}/{offset}", f"the queue goes on to {queue.max_offset}, but its file is missing")
+            return
+        for physical_offset, size, _ in UNIT.iter_unpack(raw):
+            summary.entry_count += 1
+            if size != FILLER_SIZE:
+                real += 1
+                problem = _entry_problem(log, queue, offset, physical_offset, size)
+                if problem:
+                    yield Problem(f"{name}/{offset}", problem)
+                if physical_offset <= before:
+                    yield Problem(
+                        f"{name}/{offset}", f"its record at {physical_offset} lies before that of the entry before it"
+                    )
+            before = physical_offset
+            offset += 1
+    if real != record_count:
+        yield Problem(name, f"the log has {record_count} records of this queue, the queue has {real} entries")
+    behind = queue.files.file_at(queue.max_offset * UNIT.size)
+    if behind is not None and any(behind.read(queue.max_offset * UNIT.size - behind.start, UNIT.size)):
+        yield Problem(f"{name}/{queue.max_offset}", "the queue ends here, but bytes that are not zero follow")
+
+
+def _entry_problem(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: int, size: int) -> str:
+    record = log.view_at(physical_offset, check_crc=False)
+    if record is None:
+        return f"it points at {physical_offset}, where no record begins"
+    if record.size != size:
+        return f"it says {size} bytes, its record has {record.size}"
+    found = (record.topic_bytes, record.queue_id, record.queue_offset)
+    if found != (queue.topic_bytes, queue.queue_id, offset):
+        return f"its record at {physical_offset} belongs to {record.topic}/{record.queue_id}/{record.queue_offset}"
+    return ""

@@ -1,0 +1,219 @@
+"""The log of all records, in the order of arrival. Java: CommitLog.
+
+A sequence of equally long files. A record never crosses a file's end: when it does not fit together with the 8 bytes of a filler, the
+rest of the file is declared blank (int32 remaining size, int32 blank magic) and the record opens the next file. The log ends where no
+valid record begins; everything behind the end is zero.
+
+Torn writes. The kernel keeps what a killed process wrote, but a kill can fall into the middle of a copy. So a record's first eight bytes
+(size and magic) are written last: before that store the record does not exist, after it the record is whole. A batch is written the same
+way, its first header last of all, so it exists whole or not at all. After a power loss pages may be missing anywhere behind the last
+flush: that is what the checks of ``view_at`` are for.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from sprocketmq.errors import ConfigurationError, ProtocolError, StoreCorrupt
+from sprocketmq.store.mapped_file import StoreFile
+from sprocketmq.store.mapped_file_queue import MappedFileQueue
+from sprocketmq.wire.record import BLANK_BYTES, RecordFields, RecordView, blank_size, check_record, encode_blank
+from sprocketmq.wire.sys_flag import BORNHOST_V6
+
+__all__ = ["CommitLog"]
+
+_INT64 = struct.Struct(">q")
+_NO_VIEW = memoryview(b"")
+
+
+class CommitLog:
+    """Writing at the end, reading anywhere.
+
+    Attributes:
+        at: position of the end in the last file; ``start``: physical offset where that file begins.
+        room: position up to which a record may reach in it (a filler still fits behind).
+        last_store_timestamp_ms: of the newest record.
+        indexed_offset: where the newest record that has its queue entry begins; -1 = none yet. The checkpoint takes it.
+    """
+
+    __slots__ = (
+        "_view",
+        "at",
+        "file_size_bytes",
+        "files",
+        "indexed_offset",
+        "last_store_timestamp_ms",
+        "room",
+        "start",
+    )
+
+    def __init__(self, files: MappedFileQueue) -> None:
+        self.files = files
+        self.file_size_bytes = files.file_size_bytes
+        self._view, self.at, self.room, self.start = _NO_VIEW, 0, -1, 0
+        self.last_store_timestamp_ms = 0
+        self.indexed_offset = -1
+
+    @property
+    def min_offset(self) -> int:
+        return self.files.start
+
+    @property
+    def max_offset(self) -> int:
+        """The physical offset that the next record gets, unless it has to go to the next file."""
+        return self.start + self.at
+
+    # -- writing ---------------------------------------------------------------------------------------------------------------
+
+    def reserve(self, size_bytes: int) -> int:
+        """Make sure that the next ``size_bytes`` fit in one piece; the physical offset where they will begin.
+
+        Raises:
+            ConfigurationError: larger than a file.
+            StoreNotWritable: no space; nothing has changed.
+        """
+        if self.at + size_bytes > self.room:
+            self._make_room(size_bytes)
+        return self.start + self.at
+
+    def _make_room(self, size_bytes: int) -> None:
+        needed = size_bytes + BLANK_BYTES
+        if needed > self.file_size_bytes:
+            raise ConfigurationError(
+                f"the record has {size_bytes} bytes, a commit log file takes {self.file_size_bytes - BLANK_BYTES}; "
+                "send smaller messages or batches, or raise mappedFileSizeCommitLog"
+            )
+        file = self.files.file_at(self.start + self.at)
+        if file is None or self.at + needed > self.file_size_bytes:
+            file = self._roll(file, needed)
+        else:
+            file.ensure_space(self.at + needed)
+        self._view, self.room = file.view, file.room - BLANK_BYTES
+
+    def _roll(self, full: StoreFile | None, needed: int) -> StoreFile:
+        following = 0 if full is None else full.start + full.size_bytes
+        # An empty next file may be there already: a crash fell between its creation and its first record.
+        file = self.files.file_at(following) or self.files.create_file(following)
+        file.ensure_space(needed)
+        if full is not None and self.at < full.size_bytes:  # only now: the filler says that the next file exists
+            full.ensure_space(self.at + BLANK_BYTES)
+            full.view[self.at : self.at + BLANK_BYTES] = encode_blank(full.size_bytes - self.at)
+        # The flush thread reads start + at without a lock: in this order it may see an early end, never one that does not exist.
+        self.at = 0
+        self.start = following
+        return file
+
+    def write(self, record: bytes) -> None:
+        """Put what was reserved for at the end: a record, or a batch of them."""
+        view, at = self._view, self.at
+        end = at + len(record)
+        view[at + 8 : end] = record[8:]
+        view[at : at + 8] = record[:8]  # law of torn writes: the head goes last
+        self.at = end
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------
+
+    def slice(self, physical_offset: int, size_bytes: int) -> memoryview:
+        """A read-only view.
+
+        Raises:
+            StoreCorrupt: the range is not inside the log: a queue entry points nowhere.
+        """
+        file = self.files.file_at(physical_offset)
+        if file is None or physical_offset + size_bytes > self.start + self.at:
+            raise StoreCorrupt(
+                f"a queue entry points at {size_bytes} bytes at {physical_offset}, the log has {self.min_offset} to "
+                f"{self.max_offset}; stop the broker and run: sprocketmq store check"
+            )
+        at = physical_offset - file.start
+        return file.readable[at : at + size_bytes]
+
+    def record_at(self, physical_offset: int) -> memoryview | None:
+        """The record that begins there; None where none does. The offset may come from the network."""
+        record = self.view_at(physical_offset, check_crc=False)
+        return self.slice(physical_offset, record.size) if record else None
+
+    def view_at(self, physical_offset: int, *, check_crc: bool = True, limit: int | None = None) -> RecordView | None:
+        """The valid record that begins at ``physical_offset``; None where none does.
+
+        ``limit`` (default: the end of the log) is where a record must have ended. Recovery, which looks for the end, passes more.
+        """
+        file = self.files.file_at(physical_offset)
+        if file is None:
+            return None
+        try:
+            record = check_record(file.readable, physical_offset - file.start, check_crc)
+        except ProtocolError:
+            return None
+        if physical_offset + record.size > (self.max_offset if limit is None else limit):
+            return None
+        return record if _is_whole(record, physical_offset) else None
+
+    def store_timestamp_at(self, physical_offset: int) -> int:
+        """Store time of the record that begins there, known to be valid."""
+        file = self.files.file_at(physical_offset)
+        if file is None:
+            return -1
+        view, at = file.readable, physical_offset - file.start
+        shift = 12 if view[at + RecordFields.SYS_FLAG + 3] & BORNHOST_V6 else 0
+        timestamp: int = _INT64.unpack_from(view, at + RecordFields.STORE_TIMESTAMP + shift)[0]
+        return timestamp
+
+    def scan(self, physical_offset: int, *, check_crc: bool = True) -> Iterator[RecordView]:
+        """Recovery: the valid records from ``physical_offset`` on, across files, until none begins; that place becomes the log's end."""
+        limit = self.files.files[-1].start + self.file_size_bytes if self.files.files else 0
+        at = physical_offset
+        while at < limit:
+            record = self.view_at(at, check_crc=check_crc, limit=limit)
+            if record is not None:
+                yield record
+                at += record.size
+                self.last_store_timestamp_ms = record.store_timestamp_ms
+                continue
+            following = self.behind_filler(at)
+            if following is None or following >= limit:
+                break
+            at = following
+        self.end_at(at)
+
+    def end_at(self, physical_offset: int) -> None:
+        """Recovery: the valid data ends here."""
+        self._view, self.room = _NO_VIEW, -1
+        file = self.files.file_at(physical_offset)
+        if file is not None:
+            self.start, self.at = file.start, physical_offset - file.start
+        elif self.files.files:  # exactly behind the last file: full
+            self.start, self.at = self.files.files[-1].start, self.file_size_bytes
+        else:
+            self.start, self.at = 0, 0
+
+    def behind_filler(self, physical_offset: int) -> int | None:
+        file = self.files.file_at(physical_offset)
+        if file is None:
+            return None
+        return file.start + file.size_bytes if blank_size(file.readable, physical_offset - file.start) else None
+
+    def has_data_behind_end(self) -> bool:
+        """Whether anything but zeros follows the end at once, or another file follows: then the tail has to be cut."""
+        if not self.files.files:
+            return False
+        file = self.files.file_at(self.max_offset)
+        if file is None:
+            return False
+        if file is not self.files.files[-1]:
+            return True
+        return any(file.read(self.at, 64))
+
+    def truncate_to_end(self) -> None:
+        """Recovery: everything behind the end becomes zero."""
+        self._view, self.room = _NO_VIEW, -1
+        self.files.truncate_to(self.max_offset)
+
+
+def _is_whole(record: RecordView, physical_offset: int) -> bool:
+    if record.physical_offset != physical_offset:
+        return False
+    # Lengths and body checksum do not cover topic and properties; a page that never reached the disk leaves zeros in them.
+    properties = record.raw_properties
+    return 0 not in record.topic_bytes and (not properties or properties[-1] != 0)

@@ -1,0 +1,259 @@
+"""The index of one queue: for each message 20 bytes that say where its record is. Java: ConsumeQueue.
+
+    unit = physical offset int64 | size int32 | tags code int64          offset n of the queue is the unit at byte n * 20
+
+Laws (``store.check`` tests them all):
+1. Units are dense: every offset in [min_offset, max_offset) has one, and its record says the same topic, queue and offset.
+2. Physical offsets grow with the offset.
+3. Everything behind max_offset is zero on disk, so that the end can be found again.
+4. A queue that begins above 0 has filler units (0, 0x7FFFFFFF, 0) before its first one in that file.
+
+Only the last file is mapped; older ones are read with plain reads. Mappings cost a file descriptor each, so ``MappedBudget`` unmaps the
+queues that had no traffic when there are too many. What is in the page cache survives both that and kill -9.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+
+from sprocketmq.store.mapped_file import StoreFile
+from sprocketmq.store.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.message_store import UNIT_SIZE_BYTES
+
+__all__ = ["FILLER_SIZE", "UNIT", "ConsumeQueue", "MappedBudget"]
+
+UNIT = struct.Struct(">qiq")
+FILLER_SIZE = 0x7FFFFFFF
+_FILLER = UNIT.pack(0, FILLER_SIZE, 0)
+_NO_VIEW = memoryview(b"")
+
+
+class MappedBudget:
+    """Keeps the number of mapped queues under ``limit``: those without an append since the last look go first (second chance)."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = max(1, limit)
+        self._queues: OrderedDict[ConsumeQueue, int] = OrderedDict()
+
+    def admit(self, queue: ConsumeQueue) -> None:
+        """``queue`` was just mapped."""
+        while len(self._queues) >= self.limit:
+            candidate, seen_offset = self._queues.popitem(last=False)
+            if candidate.max_offset != seen_offset:
+                self._queues[candidate] = candidate.max_offset
+            else:
+                candidate.unmap()
+        self._queues[queue] = queue.max_offset
+
+    def forget(self, queue: ConsumeQueue) -> None:
+        self._queues.pop(queue, None)
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+
+class ConsumeQueue:
+    """One queue's index.
+
+    The append path of the store writes units itself (``UNIT.pack_into(queue.view, queue.at, ...)``, then ``at`` and ``max_offset`` are
+    moved) because a method call more would be felt there; it calls ``make_room`` first whenever ``at > room``.
+
+    Attributes:
+        min_offset, max_offset: first kept offset, and one past the last.
+        at: position of the next unit in the last file; ``view``: that file; ``room``: last position where a unit may begin.
+        flushed_offset: everything before it is on the disk (flush thread).
+    """
+
+    __slots__ = (
+        "at", "budget", "files", "flushed_offset", "max_offset", "min_offset", "queue_id", "room", "topic", "topic_bytes", "view",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, budget: MappedBudget) -> None:
+        self.topic, self.queue_id, self.files, self.budget = topic, queue_id, files, budget
+        self.topic_bytes = topic.encode()
+        self.min_offset = self.max_offset = self.flushed_offset = 0
+        self.view, self.at, self.room = _NO_VIEW, 0, -1
+
+    def __repr__(self) -> str:
+        return f"ConsumeQueue({self.topic!r}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+
+    # -- writing ---------------------------------------------------------------------------------------------------------------
+
+    def make_room(self) -> None:
+        """Map the last file, or a new one, and reserve space for the next unit.
+
+        Raises:
+            StoreNotWritable: no space; the queue is unchanged.
+        """
+        position = self.max_offset * UNIT_SIZE_BYTES
+        file = self.files.file_at(position)
+        if file is None:
+            if self.files.files:
+                self.files.files[-1].unmap()
+                file = self.files.create_file(position)
+            else:
+                file = self._create_first(self.max_offset)
+        at = position - file.start
+        file.ensure_space(at + UNIT_SIZE_BYTES)
+        if not file.mapped:
+            self.budget.admit(self)
+        self.view, self.at, self.room = file.view, at, file.room - UNIT_SIZE_BYTES
+
+    def put(self, physical_offset: int, size_bytes: int, tags_code: int) -> None:
+        """Append one unit."""
+        if self.at > self.room:
+            self.make_room()
+        UNIT.pack_into(self.view, self.at, physical_offset, size_bytes, tags_code)
+        self.at += UNIT_SIZE_BYTES
+        self.max_offset += 1
+
+    def put_at(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
+        """Recovery: make the unit of ``queue_offset`` what its record says. Writes nothing that is right already.
+
+        Returns False, having written nothing, when units between max_offset and ``queue_offset`` are missing (an index that lost its tail).
+        """
+        if not self.files.files:
+            self._create_first(queue_offset)
+            self.min_offset = self.max_offset = self.flushed_offset = queue_offset
+            self.unmap()
+        if queue_offset > self.max_offset:
+            return False
+        if queue_offset == self.max_offset:
+            self.put(physical_offset, size_bytes, tags_code)
+            return True
+        file = self.files.file_at(queue_offset * UNIT_SIZE_BYTES)
+        if file is None:  # before the first kept file: expired together with units that are older still
+            return True
+        unit = UNIT.pack(physical_offset, size_bytes, tags_code)
+        at = queue_offset * UNIT_SIZE_BYTES - file.start
+        present = file.read(at, UNIT_SIZE_BYTES)
+        if present != unit:
+            present_offset, present_size, _ = UNIT.unpack(present)
+            sound = 0 < present_size < FILLER_SIZE
+            if sound and present_offset > physical_offset:
+                return True  # the topic was deleted and made again, this record is of its first life
+            if sound and present_offset < physical_offset:  # ... of its second life: the first one's entries end here
+                self.truncate_to(queue_offset)
+                self.put(physical_offset, size_bytes, tags_code)
+                return True
+            file.view[at : at + UNIT_SIZE_BYTES] = unit
+            self.flushed_offset = min(self.flushed_offset, queue_offset)
+        self.min_offset = min(self.min_offset, queue_offset)
+        return True
+
+    def _create_first(self, queue_offset: int) -> StoreFile:
+        position = queue_offset * UNIT_SIZE_BYTES
+        file = self.files.create_file(position - position % self.files.file_size_bytes)
+        if file.start < position:
+            file.ensure_space(position - file.start)
+            file.view[: position - file.start] = _FILLER * ((position - file.start) // UNIT_SIZE_BYTES)
+        return file
+
+    def fill_gap(self, queue_offset: int) -> None:
+        """Recovery: records up to ``queue_offset`` are gone from the log; readers step over the fillers that take their place."""
+        before = self.unit(self.max_offset - 1)[0] if self.max_offset > self.min_offset else 0  # keeps law 2
+        while self.max_offset < queue_offset:
+            self.put(before, FILLER_SIZE, 0)
+
+    def truncate_to(self, max_offset: int) -> None:
+        """Recovery: drop the units from ``max_offset`` on; the tail becomes zero."""
+        self.unmap()
+        self.files.truncate_to(max_offset * UNIT_SIZE_BYTES)
+        self.max_offset = max_offset
+        self.min_offset = min(self.min_offset, max_offset)
+        self.flushed_offset = min(self.flushed_offset, max_offset)
+
+    def unmap(self) -> None:
+        self.view, self.at, self.room = _NO_VIEW, 0, -1
+        self.budget.forget(self)
+        self.files.unmap()
+
+    def delete(self) -> None:
+        self.unmap()
+        self.files.delete_all()
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------
+
+    def unit_bytes(self, offset: int, max_units: int) -> bytes:
+        """The raw units from ``offset`` on, fewer at the end of the queue."""
+        remaining = min(max_units, self.max_offset - offset)
+        if remaining <= 0 or offset < self.files.start // UNIT_SIZE_BYTES:
+            return b""
+        position, wanted = offset * UNIT_SIZE_BYTES, remaining * UNIT_SIZE_BYTES
+        parts = []
+        while wanted:
+            file = self.files.file_at(position)
+            if file is None:
+                break
+            at = position - file.start
+            part = file.read(at, min(wanted, file.size_bytes - at))
+            parts.append(part)
+            position += len(part)
+            wanted -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def unit(self, offset: int) -> tuple[int, int, int]:
+        """(physical offset, size, tags code) of one existing offset."""
+        physical_offset, size_bytes, tags_code = UNIT.unpack(self.unit_bytes(offset, 1))
+        return physical_offset, size_bytes, tags_code
+
+    def first_from(self, physical_offset: int, low: int | None = None) -> int:
+        """First offset whose record lies at or behind ``physical_offset``; max_offset if there is none."""
+        low, high = self.min_offset if low is None else low, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            at, size_bytes, _ = self.unit(middle)
+            if at < physical_offset or (at == 0 and size_bytes == FILLER_SIZE):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Open the files and find the end: units are valid from the front, zeros follow (law 3)."""
+        self.files.load()
+        if not self.files.files:
+            return
+        # A crash may leave a new last file without a unit behind a full one: the search steps back over it.
+        for index in range(len(self.files.files) - 1, -1, -1):
+            file = self.files.files[index]
+            count = _count_units(file)
+            if count or index == 0:
+                self.max_offset = file.start // UNIT_SIZE_BYTES + count
+                break
+        self.flushed_offset = self.max_offset
+        self.min_offset = self.files.start // UNIT_SIZE_BYTES
+
+    def clean(self, min_physical_offset: int) -> None:
+        """Retention: forget what points before ``min_physical_offset``; the last file stays, so the offsets go on from there."""
+        self.min_offset = self.first_from(min_physical_offset, self.files.start // UNIT_SIZE_BYTES)
+        while len(self.files.files) > 1 and self.files.files[1].start <= self.min_offset * UNIT_SIZE_BYTES:
+            if not self.files.delete_first():
+                break
+
+    def sync(self) -> None:
+        """Flush thread: bring the units written so far to the disk."""
+        max_offset = self.max_offset
+        if max_offset == self.flushed_offset:
+            return
+        self.files.sync_directories()
+        for file in list(self.files.files):
+            if file.start + file.size_bytes > self.flushed_offset * UNIT_SIZE_BYTES:
+                file.sync()
+        self.flushed_offset = max_offset
+
+
+def _count_units(file: StoreFile) -> int:
+    """Valid units at the front of a file, by binary search (a valid unit has size > 0)."""
+    low, high = 0, file.size_bytes // UNIT_SIZE_BYTES
+    while low < high:
+        middle = (low + high) // 2
+        physical_offset, size_bytes, _ = UNIT.unpack(file.read(middle * UNIT_SIZE_BYTES, UNIT_SIZE_BYTES))
+        if physical_offset >= 0 and size_bytes > 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,109 @@
+"""All consume queues of a store, by (topic, queue id). Java: queue.ConsumeQueueStore.
+
+On disk: ``consumequeue/TOPIC/QUEUE_ID/FILES``. A queue comes into being with its first record.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.store.consume_queue import ConsumeQueue, MappedBudget
+from sprocketmq.store.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.message_store import StoreConfig
+
+__all__ = ["ConsumeQueueTable"]
+
+_FILES_FOR_OTHERS = 256
+_ENOUGH_MAPPINGS = 16_384  # Linux allows 65,530 mappings to a process by default
+
+
+class ConsumeQueueTable:
+    """``queues`` is read by the append path directly; everything that adds or removes goes through here.
+
+    Args:
+        directory: the ``consumequeue`` folder; None = in memory.
+    """
+
+    def __init__(self, directory: str | None, config: StoreConfig, *, read_only: bool = False) -> None:
+        self.directory, self.read_only = directory, read_only
+        self.file_size_bytes = config.mapped_file_size_consume_queue
+        limit = config.max_mapped_queue_files
+        self.budget = MappedBudget(_mapping_limit() if limit is None else limit)
+        self.queues: dict[tuple[str, int], ConsumeQueue] = {}
+
+    def open(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, made if it does not exist yet.
+
+        Raises:
+            ConfigurationError: the topic is no name for a folder. The broker checks names first; this is the last fence.
+        """
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            if not topic or topic in (".", "..") or any(character in topic for character in "/\\\0") or queue_id < 0:
+                raise ConfigurationError(
+                    f"topic {topic!r}, queue {queue_id} cannot be stored; a topic has 1 to 127 characters out of "
+                    "% | a-z A-Z 0-9 _ -, a queue id is not negative"
+                )
+            queue = self.queues[topic, queue_id] = self._named(topic, queue_id)
+        return queue
+
+    def _named(self, topic: str, queue_id: int) -> ConsumeQueue:
+        folder = None if self.directory is None else os.path.join(self.directory, topic, str(queue_id))
+        files = MappedFileQueue(folder, self.file_size_bytes, "mappedFileSizeConsumeQueue", read_only=self.read_only)
+        return ConsumeQueue(topic, queue_id, files, self.budget)
+
+    def load(self) -> None:
+        """Open what the directory holds.
+
+        Raises:
+            StoreCorrupt: a file has a wrong length or name.
+        """
+        if self.directory is None or not os.path.isdir(self.directory):
+            return
+        for topic in sorted(os.listdir(self.directory)):
+            folder = os.path.join(self.directory, topic)
+            if not os.path.isdir(folder):
+                continue
+            for queue_id in os.listdir(folder):
+                if queue_id.isdigit():
+                    queue = self._named(topic, int(queue_id))
+                    queue.load()
+                    if queue.files.files:
+                        self.queues[topic, int(queue_id)] = queue
+
+    def delete_topic(self, topic: str) -> int:
+        """Drop the queues of ``topic`` with their files; how many there were."""
+        keys = [key for key in self.queues if key[0] == topic]
+        for key in keys:
+            self.queues.pop(key).delete()
+        if keys and self.directory is not None:
+            shutil.rmtree(os.path.join(self.directory, topic), ignore_errors=True)
+        return len(keys)
+
+    def delete_all(self) -> None:
+        """Recovery: the log is gone, or the whole index has to be rebuilt."""
+        for topic in {topic for topic, _ in self.queues}:
+            self.delete_topic(topic)
+
+    def sync(self) -> None:
+        """Flush thread: bring all units written so far to the disk."""
+        for queue in list(self.queues.values()):
+            queue.sync()
+
+    def unmap(self) -> None:
+        for queue in self.queues.values():
+            queue.unmap()
+
+
+def _mapping_limit() -> int:
+    """Each mapping holds one file descriptor; leave some for connections."""
+    try:
+        import resource
+    except ImportError:  # Windows has handles in plenty
+        return _ENOUGH_MAPPINGS
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _ENOUGH_MAPPINGS
+    return max(64, min(_ENOUGH_MAPPINGS, (soft - _FILES_FOR_OTHERS) // 2))

@@ -1,0 +1,138 @@
+"""The message store in Apache RocketMQ's directory format: either side opens what the other has written. Java: DefaultMessageStore.
+
+    commitlog/      20-digit files of records                abort        exists while running: the next start is after a crash
+    consumequeue/   TOPIC/QUEUE_ID/ 20-digit files           checkpoint   how far the disk was known to be good
+    config/         the broker's JSON files (config_files)   lock         held while running
+
+Left alone if found: index, batchconsumequeue, consumequeue_ext, timer and RocksDB files of a Java broker.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+
+from sprocketmq.errors import StoreCorrupt, StoreNotWritable
+from sprocketmq.store.checkpoint import Checkpoint
+from sprocketmq.store.flush import Flusher
+from sprocketmq.store.lock_file import LockFile
+from sprocketmq.store.mapped_file import not_writable, sync_directory
+from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store.recovery import Recovery
+
+__all__ = ["DiskMessageStore"]
+
+
+class DiskMessageStore(QueueLogStore):
+    """See ``message_store.MessageStore``.
+
+    Args:
+        path: the store directory (``storePathRootDir``); made if it does not exist.
+        config: sizes and intervals; default: Apache's.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
+        config = config or StoreConfig()
+        self.path = os.path.abspath(os.fspath(path))
+        commit_log = config.store_path_commit_log or os.path.join(self.path, "commitlog")
+        super().__init__(config, commit_log, os.path.join(self.path, "consumequeue"))
+        self.recovery: Recovery | None = None
+        self._checkpoint = Checkpoint(os.path.join(self.path, "checkpoint"))
+        self._lock = LockFile(self.path)
+        self._abort_path = os.path.join(self.path, "abort")
+        self._flusher: Flusher | None = None
+
+    def __repr__(self) -> str:
+        return f"DiskMessageStore({self.path!r}, {self.min_physical_offset}..{self.max_physical_offset})"
+
+    def load(self) -> None:
+        self._make_writable_directory()
+        self._lock.acquire()
+        try:
+            self._open_files()
+        except BaseException:
+            self._release()
+            raise
+        self.refuse_appends(None)
+
+    def _make_writable_directory(self) -> None:
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            os.makedirs(self.commit_log.files.directory or self.path, exist_ok=True)
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+        for directory in (self.path, self.commit_log.files.directory or self.path):
+            if not os.access(directory, os.W_OK | os.X_OK):
+                raise not_writable(directory, PermissionError(13, "Permission denied"))
+
+    def _open_files(self) -> None:
+        clean_stop = not os.path.exists(self._abort_path)
+        try:
+            self._checkpoint.load()
+            self.commit_log.files.load()
+            self.consume_queues.load()
+            self._write_abort()
+            self.recovery = Recovery(self.commit_log, self.consume_queues, self._checkpoint, self.config)
+            self.recovery.run(clean_stop=clean_stop)
+        except PermissionError as error:
+            raise not_writable(error.filename or self.path, error) from error
+        except OSError as error:
+            raise StoreCorrupt(
+                f"the store {self.path} cannot be read: {error}; check the disk, or restore the directory"
+            ) from error
+        good = self.commit_log.max_offset if clean_stop and not self.recovery.record_count else self.recovery.begin
+        self._flusher = Flusher(
+            self.commit_log,
+            self.consume_queues,
+            self._checkpoint,
+            self.config,
+            self.refuse_appends,
+            flushed_offset=good,
+        )
+        self._flusher.flush()
+        self._flusher.start()
+
+    def _write_abort(self) -> None:
+        try:
+            with open(self._abort_path, "w", encoding="ascii") as file:
+                file.write(str(os.getpid()))
+            sync_directory(self.path)
+        except OSError as error:
+            raise not_writable(self._abort_path, error) from error
+
+    @property
+    def flushed_offset(self) -> int:
+        return self._flusher.flushed_offset if self._flusher else 0
+
+    @property
+    def sync_count(self) -> int:
+        """Commit log syncs since the start."""
+        return self._flusher.sync_count if self._flusher else 0
+
+    def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
+        if self._flusher is None:
+            raise StoreNotWritable("the store is not open; call load() first")
+        return self._flusher.when_durable(physical_offset)
+
+    def flush(self) -> None:
+        if self._flusher is not None:
+            self._flusher.flush()
+
+    def close(self) -> None:
+        flusher, self._flusher = self._flusher, None
+        if flusher is None:
+            return
+        healthy = self.refusal is None or self.retention.disk_full
+        self.refuse_appends(StoreNotWritable("the store is closed; start the broker again"))
+        try:
+            flusher.close()
+            if healthy:  # after a failed flush the next start must look closely
+                os.unlink(self._abort_path)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self.consume_queues.unmap()
+        self.commit_log.files.unmap()
+        self._lock.release()

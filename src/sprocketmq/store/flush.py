@@ -1,0 +1,175 @@
+"""Bringing written bytes to the disk, on a thread of its own. Java: GroupCommitService, FlushRealTimeService, FlushConsumeQueueService.
+
+Group commit: all who wait when the thread gets to work share one fdatasync. The thread notes the log's end *before* it syncs; what
+is written while it syncs belongs to the next round. It never touches a mapping, only paths (``mapped_file`` says why), so the owner
+loop goes on appending meanwhile.
+
+A failed fdatasync is final: the kernel may have dropped the pages, and a second call would report success for data that is gone. Every
+waiter gets the error, and the store takes no more messages.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.checkpoint import Checkpoint
+from sprocketmq.store.commit_log import CommitLog
+from sprocketmq.store.consume_queue_table import ConsumeQueueTable
+from sprocketmq.store.mapped_file import not_writable
+from sprocketmq.store.message_store import StoreConfig
+
+__all__ = ["Flusher"]
+
+Waiter = tuple[int, int, "concurrent.futures.Future[None]"]
+
+
+class Flusher:
+    """The flush thread of one disk store.
+
+    Args:
+        flushed_offset: physical offset up to which the disk is known to be good at the start.
+        on_failure: called once, on the flush thread, with the error after which the store must not take messages.
+    """
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        consume_queues: ConsumeQueueTable,
+        checkpoint: Checkpoint,
+        config: StoreConfig,
+        on_failure: Callable[[StoreNotWritable], None],
+        flushed_offset: int,
+    ) -> None:
+        self._log, self._queues, self._checkpoint, self._on_failure = commit_log, consume_queues, checkpoint, on_failure
+        self._log_interval_s = config.flush_interval_commit_log_ms / 1000
+        self._queue_interval_s = config.flush_interval_consume_queue_ms / 1000
+        self._condition = threading.Condition()
+        self._syncing = threading.Lock()
+        self._waiters: list[Waiter] = []
+        self._numbers = itertools.count()
+        self._closed = False
+        self._failure: StoreNotWritable | None = None
+        self._thread: threading.Thread | None = None
+        self.flushed_offset = flushed_offset
+        self.sync_count = 0  # commit log rounds so far; what a group commit saves is appends / sync_count
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._main, name="sprocketmq-flush", daemon=True)
+        self._thread.start()
+
+    def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
+        """See ``MessageStore.when_durable``."""
+        future: concurrent.futures.Future[None] = concurrent.futures.Future()
+        with self._condition:
+            if self._failure is not None:
+                future.set_exception(self._failure)
+            elif physical_offset <= self.flushed_offset:
+                future.set_result(None)
+            elif self._closed:
+                future.set_exception(StoreNotWritable("the store is closed; start the broker again"))
+            else:
+                heapq.heappush(self._waiters, (physical_offset, next(self._numbers), future))
+                self._condition.notify()
+        return future
+
+    def flush(self) -> None:
+        """Everything, now, on the calling thread.
+
+        Raises:
+            StoreNotWritable: the disk said no.
+        """
+        try:
+            self._sync_log()
+            self._sync_queues()
+        except StoreNotWritable as error:
+            self._fail(error)
+            raise
+
+    def close(self) -> None:
+        """Stop the thread after a last flush; errors of that flush are raised."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._failure is None:
+            self.flush()
+
+    def _main(self) -> None:
+        queues_due_s = time.monotonic() + self._queue_interval_s
+        while True:
+            with self._condition:
+                if not self._waiters and not self._closed:
+                    self._condition.wait(min(self._log_interval_s, self._queue_interval_s))
+                if self._closed:
+                    return
+            try:
+                self._sync_log()
+                if time.monotonic() >= queues_due_s:
+                    self._sync_queues()
+                    queues_due_s = time.monotonic() + self._queue_interval_s
+            except StoreNotWritable as error:
+                self._fail(error)
+                return
+
+    def _sync_log(self) -> None:
+        with self._syncing:
+            store_timestamp_ms = self._log.last_store_timestamp_ms  # before the end is read: may be early, never late
+            end = self._log.max_offset
+            if end > self.flushed_offset:
+                files = self._log.files
+                try:
+                    files.sync_directories()
+                    for file in list(files.files):
+                        if file.start + file.size_bytes > self.flushed_offset and file.start <= end:
+                            file.sync()
+                except OSError as error:
+                    raise not_writable(files.directory or "", error) from error
+                self.sync_count += 1
+                self._checkpoint.physic_msg_timestamp = store_timestamp_ms
+                with self._condition:
+                    self.flushed_offset = end
+        self._release_waiters()
+
+    def _release_waiters(self) -> None:
+        ready: list[concurrent.futures.Future[None]] = []
+        with self._condition:
+            while self._waiters and self._waiters[0][0] <= self.flushed_offset:
+                ready.append(heapq.heappop(self._waiters)[2])
+        for future in ready:
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
+
+    def _sync_queues(self) -> None:
+        """Log, then entries, then the checkpoint that says so.
+
+        The checkpoint's place is noted first: a record whose entry the owner loop is just about to write must not be in it.
+        """
+        indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms
+        if indexed_offset < 0 or indexed_offset == self._checkpoint.durable_offset:
+            return
+        self._sync_log()
+        with self._syncing:
+            try:
+                self._queues.sync()
+            except OSError as error:
+                raise not_writable(self._queues.directory or "", error) from error
+            self._checkpoint.logics_msg_timestamp = store_timestamp_ms
+            self._checkpoint.durable_offset = indexed_offset
+            self._checkpoint.save()
+
+    def _fail(self, error: StoreNotWritable) -> None:
+        with self._condition:
+            self._failure = error
+            waiters, self._waiters = self._waiters, []
+        self._on_failure(error)
+        for _, _, future in waiters:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)

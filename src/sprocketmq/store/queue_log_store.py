@@ -1,0 +1,321 @@
+"""A commit log plus its consume queues: what both message stores are made of. Java: the heart of DefaultMessageStore.
+
+``append`` is one pass: queue offset, room, record, queue entry. Room for the record and for its entry is made first (both may fail, then
+nothing has changed), then both are written. What a kill between the two leaves is repaired by recovery: a record without an entry is
+indexed, an entry that points behind the end of the log is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sprocketmq.errors import ConfigurationError, StoreNotWritable
+from sprocketmq.store.commit_log import CommitLog
+from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from sprocketmq.store.consume_queue_table import ConsumeQueueTable
+from sprocketmq.store.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.message_store import (
+    UNIT_SIZE_BYTES,
+    AppendResult,
+    ReadResult,
+    ReadStatus,
+    StoreConfig,
+    StoredMessage,
+    Unit,
+)
+from sprocketmq.store.retention import Retention
+from sprocketmq.wire.record import encode_record, record_size
+
+__all__ = ["QueueLogStore"]
+
+_TRANSACTION_MASK = 0xC
+_PREPARED, _ROLLBACK = 0x4, 0xC
+_MAX_PROPERTIES_BYTES = 32_767
+_iter_units = UNIT.iter_unpack
+_pack_unit = UNIT.pack_into
+
+
+class QueueLogStore:
+    """See ``message_store.MessageStore`` for every method; the two stores add load, flush and close."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        commit_log_directory: str | None,
+        consume_queue_directory: str | None,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        self.config = config
+        log_files = MappedFileQueue(
+            commit_log_directory, config.mapped_file_size_commit_log, "mappedFileSizeCommitLog", read_only=read_only
+        )
+        self.commit_log = CommitLog(log_files)
+        self.consume_queues = ConsumeQueueTable(consume_queue_directory, config, read_only=read_only)
+        self.retention = Retention(self)
+        self._queues = self.consume_queues.queues
+        self._refusal: StoreNotWritable | None = StoreNotWritable("the store is not open; call load() first")
+
+    # -- writing ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def writable(self) -> bool:
+        """False before load, after close, after a failed flush, and while the disk is nearly full."""
+        return self._refusal is None
+
+    @property
+    def refusal(self) -> StoreNotWritable | None:
+        """Why appends are refused now."""
+        return self._refusal
+
+    def refuse_appends(self, reason: StoreNotWritable | None) -> None:
+        """From now on every append raises ``reason``; None lifts it."""
+        self._refusal = reason
+
+    def append(self, message: StoredMessage, now_ms: int) -> AppendResult:
+        if self._refusal is not None:
+            raise self._refusal
+        queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
+        topic = queue.topic_bytes
+        size = self._checked_size(message, len(topic))
+        indexed = (message.sys_flag & _TRANSACTION_MASK) not in (_PREPARED, _ROLLBACK)
+        if indexed and queue.at > queue.room:
+            queue.make_room()
+        log = self.commit_log
+        physical_offset = log.reserve(size)
+        queue_offset = queue.max_offset if indexed else 0
+        log.write(_record(message, topic, queue_offset, physical_offset, now_ms))
+        log.last_store_timestamp_ms = now_ms
+        if indexed:
+            _pack_unit(queue.view, queue.at, physical_offset, size, message.tags_code)
+            queue.at += UNIT_SIZE_BYTES
+            queue.max_offset = queue_offset + 1
+        log.indexed_offset = physical_offset
+        return AppendResult(physical_offset, queue_offset, now_ms, size)
+
+    def append_batch(self, messages: Sequence[StoredMessage], now_ms: int) -> list[AppendResult]:
+        if self._refusal is not None:
+            raise self._refusal
+        if not messages:
+            return []
+        first = messages[0]
+        key = (first.topic, first.queue_id)
+        if any(
+            (message.topic, message.queue_id) != key or message.sys_flag & _TRANSACTION_MASK for message in messages
+        ):
+            raise ConfigurationError(
+                f"a batch for topic {first.topic!r}, queue {first.queue_id} holds another topic, another queue or a transaction; "
+                "send those on their own"
+            )
+        queue = self._queues.get(key) or self._open_queue(first)
+        topic = queue.topic_bytes
+        sizes = [self._checked_size(message, len(topic)) for message in messages]
+        at = self.commit_log.reserve(sum(sizes))
+        records, results, queue_offset = [], [], queue.max_offset
+        for message, size in zip(messages, sizes, strict=True):
+            records.append(_record(message, topic, queue_offset, at, now_ms))
+            results.append(AppendResult(at, queue_offset, now_ms, size))
+            at += size
+            queue_offset += 1
+        self._put_batch(queue, b"".join(records), results, messages)
+        self.commit_log.last_store_timestamp_ms = now_ms
+        self.commit_log.indexed_offset = results[-1].physical_offset
+        return results
+
+    def _put_batch(
+        self, queue: ConsumeQueue, records: bytes, results: list[AppendResult], messages: Sequence[StoredMessage]
+    ) -> None:
+        # Entries beyond max_offset are invisible, so unlike in append they may come first: making room for a later one can
+        # still fail, and then nothing has happened.
+        begin = queue.max_offset
+        try:
+            for result, message in zip(results, messages, strict=True):
+                queue.put(result.physical_offset, result.size, message.tags_code)
+        except StoreNotWritable:
+            queue.truncate_to(begin)
+            raise
+        self.commit_log.write(records)
+
+    def _open_queue(self, message: StoredMessage) -> ConsumeQueue:
+        return self.consume_queues.open(message.topic, message.queue_id)
+
+    def _checked_size(self, message: StoredMessage, topic_bytes: int) -> int:
+        body_bytes, properties_bytes = len(message.body), len(message.properties)
+        if body_bytes > self.config.max_message_size or properties_bytes > _MAX_PROPERTIES_BYTES:
+            raise ConfigurationError(
+                f"the message for topic {message.topic!r} has a body of {body_bytes} and properties of {properties_bytes} bytes, "
+                f"{self.config.max_message_size} and {_MAX_PROPERTIES_BYTES} are allowed; send less, or raise maxMessageSize"
+            )
+        return record_size(
+            topic_bytes,
+            body_bytes,
+            properties_bytes,
+            born_host_v6=len(message.born_host[0]) == 16,
+            store_host_v6=len(message.store_host[0]) == 16,
+        )
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int = 32,
+        max_bytes: int = 256 * 1024,
+        match: Callable[[int], bool] | None = None,
+        match_record: Callable[[memoryview], bool] | None = None,
+    ) -> ReadResult:
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
+        if high == 0:
+            return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+        if offset < low:
+            return ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)
+        if offset == high:
+            return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+        if offset > high:
+            return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+        result = ReadResult(ReadStatus.FOUND, offset, low, high)
+        if match is None and match_record is None:
+            self._collect(queue, result, max_messages, max_bytes)
+        else:
+            self._collect_matching(queue, result, max_messages, max_bytes, match, match_record)
+        if not result.count:
+            result.status = ReadStatus.NO_MATCHED_MESSAGE
+        return result
+
+    def _collect(self, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int) -> None:
+        """The common case: every entry is wanted, neighbours in the log go out as one chunk."""
+        chunks, take = result.chunks, self.commit_log.slice
+        total = count = skipped = 0
+        run_start = run_end = -1
+        for physical_offset, size, _ in _iter_units(queue.unit_bytes(result.next_offset, max(1, max_messages))):
+            if total + size > max_bytes:
+                if size == FILLER_SIZE:
+                    skipped += 1
+                    continue
+                if count:
+                    break
+            if physical_offset == run_end:
+                run_end += size
+            else:
+                if count:
+                    chunks.append(take(run_start, run_end - run_start))
+                run_start, run_end = physical_offset, physical_offset + size
+            total += size
+            count += 1
+        if count:
+            chunks.append(take(run_start, run_end - run_start))
+        result.bytes, result.count = total, count
+        result.next_offset += count + skipped
+
+    def _collect_matching(
+        self,
+        queue: ConsumeQueue,
+        result: ReadResult,
+        max_messages: int,
+        max_bytes: int,
+        match: Callable[[int], bool] | None,
+        match_record: Callable[[memoryview], bool] | None,
+    ) -> None:
+        max_units = max(self.config.max_filter_units, max_messages)
+        for physical_offset, size, tags_code in _iter_units(queue.unit_bytes(result.next_offset, max_units)):
+            if size != FILLER_SIZE and (match is None or match(tags_code)):
+                if result.count and (result.count >= max_messages or result.bytes + size > max_bytes):
+                    return
+                record = self.commit_log.slice(physical_offset, size)
+                if match_record is None or match_record(record):
+                    result.chunks.append(record)
+                    result.bytes += size
+                    result.count += 1
+            result.next_offset += 1
+
+    def units(self, topic: str, queue_id: int, offset: int, max_units: int = 32) -> list[Unit]:
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return []
+        return [
+            Unit(offset + index, physical_offset, size, tags_code)
+            for index, (physical_offset, size, tags_code) in enumerate(_iter_units(queue.unit_bytes(offset, max_units)))
+            if size != FILLER_SIZE
+        ]
+
+    def record_at(self, physical_offset: int) -> memoryview | None:
+        return self.commit_log.record_at(physical_offset)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        queue = self._queues.get((topic, queue_id))
+        return queue.min_offset if queue else 0
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        queue = self._queues.get((topic, queue_id))
+        return queue.max_offset if queue else 0
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, *, upper: bool = False) -> int:
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return 0
+        # First offset stored at (lower) or after (upper) the time; store times grow with the offset unless the clock was set back.
+        low, high = queue.min_offset, queue.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            stored_ms = self._store_time(queue, middle)
+            if stored_ms < timestamp_ms or (upper and stored_ms == timestamp_ms):
+                low = middle + 1
+            else:
+                high = middle
+        return max(queue.min_offset, low - 1) if upper else low
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        queue = self._queues.get((topic, queue_id))
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return -1
+        return self._store_time(queue, offset)
+
+    def _store_time(self, queue: ConsumeQueue, offset: int) -> int:
+        physical_offset, size, _ = queue.unit(offset)
+        return -1 if size == FILLER_SIZE else self.commit_log.store_timestamp_at(physical_offset)
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def queues(self) -> list[tuple[str, int]]:
+        return sorted(self._queues)
+
+    @property
+    def min_physical_offset(self) -> int:
+        return self.commit_log.min_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        return self.commit_log.max_offset
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def delete_topic(self, topic: str) -> int:
+        return self.consume_queues.delete_topic(topic)
+
+    def clean(self, now_ms: int) -> int:
+        return self.retention.clean(now_ms)
+
+
+def _record(message: StoredMessage, topic: bytes, queue_offset: int, physical_offset: int, now_ms: int) -> bytes:
+    return encode_record(
+        topic,
+        message.body,
+        message.properties,
+        queue_id=message.queue_id,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host=message.born_host,
+        store_timestamp_ms=now_ms,
+        store_host=message.store_host,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=message.prepared_transaction_offset,
+    )
