@@ -1,0 +1,152 @@
+"""Last stage: the Spark pipeline. Topic to parsed rows to Parquet, bad rows retried and dead-lettered one by one, then the means.
+
+Run as a child process, so that the JVM comes and goes with it. Each batch writes a folder of its own by overwriting it, so a batch that
+Spark runs again after a crash does not count twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from sprocketmq.cli.demo.members import member_options, report, run_until_stdin_closes
+from sprocketmq.cli.demo.publish import TOPIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["GROUP", "MAX_RECONSUME_TIMES", "Batch", "PipelineOptions"]
+
+GROUP: Final = "delays-spark"
+MAX_RECONSUME_TIMES: Final = 2
+_RETRY_LEVEL: Final = 1
+_ROWS_PER_BATCH: Final = 60_000
+_COLUMNS: Final = "topic,brokerName,commitLogOffset,messageId,body,reconsumeTimes"
+_FLIGHT: Final = (
+    "row INT, time_hour STRING, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, distance INT, "
+    "hour INT, minute INT, sched_dep_time INT, dep_time INT, dep_delay INT, arr_delay INT"
+)
+
+
+class PipelineOptions(msgspec.Struct):
+    """What the pipeline is started with; ``out`` gets ``flights.parquet``, ``delays.parquet`` and the checkpoint."""
+
+    namesrv_addr: str
+    out: str
+
+
+class Batch(msgspec.Struct):
+    """One batch: rows written, rows sent back (to be retried, or as dead letters), and how long it took."""
+
+    good: int
+    bad: int
+    seconds: float
+
+
+def main() -> None:
+    options = member_options(PipelineOptions)
+    spark = _session()
+    try:
+        query = _start(spark, options)
+
+        def raise_if_it_failed() -> None:
+            if (error := query.exception()) is not None:
+                raise error
+
+        run_until_stdin_closes(raise_if_it_failed)
+        # Waits for one more trigger after the last batch: in it the progress goes to the broker.
+        query.processAllAvailable()
+        query.stop()
+        _write_means(spark, Path(options.out))
+    finally:
+        spark.stop()
+
+
+def _session() -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.appName("sprocketmq-demo")
+        .master("local[*]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _start(spark: SparkSession, options: PipelineOptions) -> StreamingQuery:
+    from sprocketmq.spark.row_retry import foreach_batch
+
+    out = Path(options.out)
+    messages = (
+        spark.readStream.format("rocketmq")
+        .option("namesrvAddr", options.namesrv_addr)
+        .option("topic", TOPIC)
+        .option("group", GROUP)
+        .option("startingOffsets", "earliest")
+        .option("includeRetry", "true")
+        .option("columns", _COLUMNS)
+        .option("maxOffsetsPerTrigger", str(_ROWS_PER_BATCH))
+        .load()
+    )
+    written = 0
+
+    def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        flights = rows.withColumn("flight", f.from_json(f.col("body").cast("string"), _FLIGHT))
+        return flights.withColumn("failed", f.col("flight.dep_time").isNull())
+
+    def write(good: DataFrame, batch_id: int) -> None:
+        nonlocal written
+        path = str(out / "flights.parquet" / f"batch={batch_id}")
+        good.select("flight.*").write.mode("overwrite").parquet(path)
+        written = spark.read.parquet(path).count()  # from the files' footers
+
+    retry = foreach_batch(
+        judge,
+        write=write,
+        group=GROUP,
+        namesrv_addr=options.namesrv_addr,
+        max_reconsume=MAX_RECONSUME_TIMES,
+        delay_level=_RETRY_LEVEL,
+    )
+
+    def run_batch(rows: DataFrame, batch_id: int) -> None:
+        started_s, before = time.perf_counter(), retry.retried + retry.dead_lettered
+        retry(rows, batch_id)
+        report(Batch(written, retry.retried + retry.dead_lettered - before, time.perf_counter() - started_s))
+
+    return (
+        messages.writeStream.foreachBatch(run_batch)
+        .option("checkpointLocation", str(out / "checkpoint"))
+        .queryName(GROUP)
+        .start()
+    )
+
+
+def _write_means(spark: SparkSession, out: Path) -> None:
+    """``delays.parquet``: mean departure delay by carrier and scheduled hour, over the flights that left."""
+    from pyspark.sql import functions as f
+
+    flights = spark.read.parquet(str(out / "flights.parquet"))
+    means = flights.groupBy("carrier", "hour").agg(
+        f.count("dep_delay").alias("flights"), f.avg("dep_delay").alias("mean_dep_delay")
+    )
+    means.orderBy("carrier", "hour").coalesce(1).write.mode("overwrite").parquet(str(out / "delays.parquet"))
+
+
+if __name__ == "__main__":
+    main()
