@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Annotated, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -124,20 +124,52 @@ def response(
     )
 
 
-class _JsonHeader(msgspec.Struct, omit_defaults=False):
+_JSON: Final = 0
+_ROCKETMQ: Final = 1
+
+
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+class _WrittenHeader(msgspec.Struct):
     """Keys in alphabetical order, as fastjson writes them; an absent remark or ext map is left out."""
 
     code: int
-    extFields: dict[str, str | None] | msgspec.UnsetType | None = msgspec.UNSET  # noqa: N815 - wire names
-    flag: int = 0
-    language: str | None = "JAVA"
-    opaque: int = 0
-    remark: str | msgspec.UnsetType | None = msgspec.UNSET
-    serializeTypeCurrentRPC: str | None = "JSON"  # noqa: N815
-    version: int = 0
+    extFields: dict[str, str] | msgspec.UnsetType  # noqa: N815 - wire names
+    flag: int
+    language: str
+    opaque: int
+    remark: str | msgspec.UnsetType
+    serializeTypeCurrentRPC: str  # noqa: N815
+    version: int
 
 
-_decode_json = msgspec.json.Decoder(_JsonHeader).decode
+class _ReadHeader(msgspec.Struct):
+    """What is read of a JSON header: no value in it is null, which is all but always so."""
+
+    code: _Int32
+    extFields: dict[str, str] = {}  # noqa: N815 - wire name; msgspec copies an empty default
+    flag: _Int32 = 0
+    language: str = "JAVA"
+    opaque: _Int32 = 0
+    remark: str | None = None
+    version: _Int32 = 0
+
+
+class _ReadHeaderWithNulls(msgspec.Struct):
+    """The same from a peer that writes nulls."""
+
+    code: _Int32
+    extFields: dict[str, str | None] | None = None  # noqa: N815
+    flag: _Int32 | None = 0
+    language: str | None = None
+    opaque: _Int32 | None = 0
+    remark: str | None = None
+    version: _Int32 | None = 0
+
+
+_decode_json = msgspec.json.Decoder(_ReadHeader).decode
+_decode_json_with_nulls = msgspec.json.Decoder(_ReadHeaderWithNulls, strict=False).decode
 _encode_json = msgspec.json.Encoder().encode
 _FIXED = struct.Struct(">hbhii")
 _PREFIX = struct.Struct(">ii")
@@ -154,21 +186,23 @@ def encode_command(command: Command) -> bytes:
 
 def encode_head(command: Command, body_bytes: int) -> bytes:
     """Frame up to, not including, the body: lets a pull answer go out as head + views of the commit log without a copy."""
-    header = _encode_binary(command) if command.serialize_type == SerializeType.ROCKETMQ else _encode_text(command)
+    header = _encode_binary(command) if command.serialize_type == _ROCKETMQ else _encode_text(command)
     size = len(header)
     return _PREFIX.pack(4 + size + body_bytes, (command.serialize_type << _TYPE_SHIFT) | size) + header
 
 
 def _encode_text(command: Command) -> bytes:
+    remark = command.remark
     return _encode_json(
-        _JsonHeader(
-            code=command.code,
-            extFields=command.ext_fields or msgspec.UNSET,  # type: ignore[arg-type]
-            flag=command.flag,
-            language=command.language,
-            opaque=command.opaque,
-            remark=msgspec.UNSET if command.remark is None else command.remark,
-            version=command.version,
+        _WrittenHeader(
+            command.code,
+            command.ext_fields or msgspec.UNSET,
+            command.flag,
+            command.language,
+            command.opaque,
+            msgspec.UNSET if remark is None else remark,
+            "JSON",
+            command.version,
         )
     )
 
@@ -201,9 +235,9 @@ def decode_command(frame: memoryview) -> Command:
     if header_length > len(frame) - 4:
         raise ProtocolError(f"header length {header_length} exceeds the frame's {len(frame) - 4} bytes")
     header, body = frame[4 : 4 + header_length], frame[4 + header_length :]
-    if serialize_type == SerializeType.JSON:
+    if serialize_type == _JSON:
         return _decode_text(header, body)
-    if serialize_type == SerializeType.ROCKETMQ:
+    if serialize_type == _ROCKETMQ:
         return _decode_binary(header, body)
     raise ProtocolError(f"header encoding {serialize_type} is unknown, 0 (JSON) or 1 (ROCKETMQ) are allowed")
 
@@ -211,16 +245,31 @@ def decode_command(frame: memoryview) -> Command:
 def _decode_text(header: memoryview, body: memoryview) -> Command:
     try:
         text = _decode_json(header)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.ValidationError:
+        return _decode_text_with_nulls(header, body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"the JSON header cannot be read: {error}") from error
-    ext: Any = text.extFields
-    if ext is msgspec.UNSET or ext is None:
-        ext = {}
-    elif None in ext.values():
-        ext = {key: value for key, value in ext.items() if value is not None}
-    remark = None if text.remark is msgspec.UNSET else text.remark
     return Command(
-        text.code, text.opaque, text.flag, text.version, text.language or "OTHER", remark, ext, body, SerializeType.JSON
+        text.code, text.opaque, text.flag, text.version, text.language, text.remark, text.extFields, body, _JSON
+    )
+
+
+def _decode_text_with_nulls(header: memoryview, body: memoryview) -> Command:
+    try:
+        text = _decode_json_with_nulls(header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"the JSON header cannot be read: {error}") from error
+    ext = {key: value for key, value in (text.extFields or {}).items() if value is not None}
+    return Command(
+        text.code,
+        text.opaque or 0,
+        text.flag or 0,
+        text.version or 0,
+        text.language or "OTHER",
+        text.remark,
+        ext,
+        body,
+        _JSON,
     )
 
 
@@ -245,7 +294,7 @@ def _decode_binary(header: memoryview, body: memoryview) -> Command:
     except (struct.error, UnicodeDecodeError) as error:
         raise ProtocolError(f"the ROCKETMQ header cannot be read: {error}") from error
     name = LANGUAGE_NAMES.get(language, "OTHER")
-    return Command(code, opaque, flag, version, name, remark or None, ext, body, SerializeType.ROCKETMQ)
+    return Command(code, opaque, flag, version, name, remark or None, ext, body, _ROCKETMQ)
 
 
 def _text(header: memoryview, at: int, length: int) -> tuple[str, int]:

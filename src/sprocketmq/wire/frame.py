@@ -6,6 +6,7 @@ depend on how it was cut. A length beyond the limit raises before anything of it
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from sprocketmq.errors import FrameTooLarge, ProtocolError
@@ -15,6 +16,7 @@ __all__ = ["MAX_FRAME_BYTES", "FrameDecoder"]
 
 # com.rocketmq.remoting.frameMaxLength: 16 MiB, counted with the four length bytes.
 MAX_FRAME_BYTES: Final = 16_777_216
+_LENGTH: Final = struct.Struct(">i")
 
 
 class FrameDecoder:
@@ -54,18 +56,19 @@ class FrameDecoder:
         commands: list[Command] = []
         at, end = 0, len(view)
         while end - at >= 4:
-            length = int.from_bytes(view[at : at + 4], "big", signed=True)
+            (length,) = _LENGTH.unpack_from(view, at)
             if length < 4:
                 raise ProtocolError(f"a frame announces {length} bytes, at least 4 are needed for its header length")
             if length + 4 > self._max_frame_bytes:
                 raise FrameTooLarge(
                     f"a frame announces {length} bytes, at most {self._max_frame_bytes - 4} are allowed"
                 )
-            if end - at - 4 < length:
+            stop = at + 4 + length
+            if stop > end:
                 self._need = 4 + length
                 break
-            commands.append(decode_command(view[at + 4 : at + 4 + length]))
-            at += 4 + length
+            commands.append(decode_command(view[at + 4 : stop]))
+            at = stop
         else:
             self._need = 4
         if at < end:
