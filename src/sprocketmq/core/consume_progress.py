@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 
 from sprocketmq.core.retry_schedule import is_retry_topic
+from sprocketmq.wire.bodies import ConsumeFromWhere
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = [
@@ -43,14 +43,6 @@ OFFSET_NOT_FOUND = -1
 """Nothing is stored for this group and queue (response code 22, or absent from the local file)."""
 OFFSET_UNKNOWN = -2
 """The store could not be asked, or answered with another error."""
-
-
-class ConsumeFromWhere(str, Enum):
-    """Where a group without stored progress begins; a group that has progress goes on from there. Values are the wire's names."""
-
-    CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
-    CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
-    CONSUME_FROM_TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
 
 
 class ConsumeProgress:
@@ -159,6 +151,7 @@ def decide_start(
         return SkipThisRound()
     if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
         return StartAt(0)  # the broker answers OFFSET_ILLEGAL with its min offset when 0 is gone
-    if where is ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET:
-        return StartAt(0) if is_retry_topic(topic) else AskMaxOffset()
-    return AskMaxOffset() if is_retry_topic(topic) else AskOffsetByTime(timestamp_ms)
+    if where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
+        return AskMaxOffset() if is_retry_topic(topic) else AskOffsetByTime(timestamp_ms)
+    # CONSUME_FROM_LAST_OFFSET and its three deprecated names. Retries belong to this very group: none may be skipped.
+    return StartAt(0) if is_retry_topic(topic) else AskMaxOffset()

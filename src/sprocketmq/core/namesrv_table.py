@@ -3,7 +3,7 @@
     broker --REGISTER_BROKER each 30 s--> register --+-- clusters   cluster name -> broker names
                                                      +-- brokers    broker name  -> {id -> address}
                                                      +-- topics     topic        -> {broker name -> QueueData}
-                                                     `-- live       (cluster, address) -> last seen, data version, connection
+                                                     `-- live       address      -> last seen, data version, connection
            --UNREGISTER_BROKER / connection closed / silent for 120 s--> gone from all four
 
 Laws
@@ -46,6 +46,12 @@ class LiveBroker:
     owner: object
 
 
+@dataclass(slots=True)
+class _Broker:
+    cluster: str
+    addresses: dict[int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """Answer to a registration: for a slave the master's addresses, for a master empty. ``changed``: some route may look different."""
@@ -62,9 +68,9 @@ class NamesrvTable:
 
     def __init__(self) -> None:
         self._clusters: dict[str, set[str]] = {}
-        self._brokers: dict[str, BrokerData] = {}
+        self._brokers: dict[str, _Broker] = {}
         self._topics: dict[str, dict[str, QueueData]] = {}
-        self._live: dict[tuple[str, str], LiveBroker] = {}
+        self._live: dict[str, LiveBroker] = {}
 
     def register(
         self,
@@ -81,52 +87,38 @@ class NamesrvTable:
         owner: object = None,
     ) -> Registered:
         """A broker says that it is here, and which topics it has."""
-        data = self._brokers.get(broker_name)
-        first = data is None
-        if data is None:
-            data = self._brokers[broker_name] = BrokerData(cluster=cluster, broker_name=broker_name, broker_addrs={})
-        elif data.cluster != cluster:
-            self._leave_cluster(data.cluster, broker_name)
-            data.cluster = cluster
-        self._clusters.setdefault(cluster, set()).add(broker_name)
-
-        self._claim_address(data, broker_id, address)
-        old_address = data.broker_addrs.get(broker_id)
+        known = self._live.get(address)
+        if known is not None and known.broker_name != broker_name:
+            self._remove(known)  # law 1: somebody else lived at this address before
+            known = None
+        broker = self._brokers.get(broker_name)
+        if broker is None:
+            broker = self._brokers[broker_name] = _Broker(cluster, {})
+        self._join_cluster(cluster, broker_name, broker)
+        if known is not None and known.broker_id != broker_id:
+            del broker.addresses[known.broker_id]  # law 1: a slave became master, or the other way round
+        old_address = broker.addresses.get(broker_id)
         if old_address is not None and old_address != address:
-            self._live.pop((cluster, old_address), None)
-        data.broker_addrs[broker_id] = address
-        first = first or old_address is None
+            del self._live[old_address]
+        broker.addresses[broker_id] = address
 
-        live = self._live.get((cluster, address))
-        changed = first or old_address != address or live is None or live.data_version != data_version
+        changed = old_address != address or known is None or known.data_version != data_version
         if broker_id == MASTER_ID and changed:
             for name, config in topics.items():
                 self._topics.setdefault(name, {})[broker_name] = _queue_data(broker_name, config)
-        self._live[cluster, address] = LiveBroker(
+        self._live[address] = LiveBroker(
             cluster, broker_name, broker_id, address, ha_address, data_version, now_ms, timeout_ms, owner
         )
         if broker_id == MASTER_ID:
             return Registered(changed=changed)
-        master = data.broker_addrs.get(MASTER_ID, "")
-        live_master = self._live.get((cluster, master))
+        master = broker.addresses.get(MASTER_ID, "")
+        live_master = self._live.get(master)
         return Registered(master, live_master.ha_address if live_master else "", changed)
-
-    def _claim_address(self, data: BrokerData, broker_id: int, address: str) -> None:
-        # Law 1: the address may have been registered before, by this broker under another id or by another broker name.
-        for other in [data, *(other for other in self._brokers.values() if other is not data)]:
-            for number in [number for number, known in other.broker_addrs.items() if known == address]:
-                if other is data and number == broker_id:
-                    continue
-                if other is data:
-                    del data.broker_addrs[number]
-                elif (other.cluster, address) in self._live:
-                    self._remove(self._live[other.cluster, address])
-                break
 
     def unregister(self, cluster: str, broker_name: str, address: str) -> bool:
         """A broker leaves in order; False when it was not known."""
-        live = self._live.get((cluster, address))
-        if live is None or live.broker_name != broker_name:
+        live = self._live.get(address)
+        if live is None or (live.cluster, live.broker_name) != (cluster, broker_name):
             return False
         self._remove(live)
         return True
@@ -147,8 +139,8 @@ class NamesrvTable:
 
     def touch(self, cluster: str, address: str, now_ms: int) -> DataVersion | None:
         """QUERY_DATA_VERSION: counts as a sign of life; returns the version known, None when the broker is not."""
-        live = self._live.get((cluster, address))
-        if live is None:
+        live = self._live.get(address)
+        if live is None or live.cluster != cluster:
             return None
         live.last_update_ms = now_ms
         return live.data_version
@@ -176,13 +168,13 @@ class NamesrvTable:
         return TopicRouteData(
             order_topic_conf=order_topic_conf,
             queue_datas=[queue_datas[name] for name in queue_datas],
-            broker_datas=[_copy(self._brokers[name]) for name in names],
+            broker_datas=[_broker_data(name, self._brokers[name]) for name in names],
         )
 
     def cluster_info(self) -> ClusterInfo:
         """GET_BROKER_CLUSTER_INFO."""
         return ClusterInfo(
-            broker_addr_table={name: _copy(data) for name, data in self._brokers.items()},
+            broker_addr_table={name: _broker_data(name, broker) for name, broker in self._brokers.items()},
             cluster_addr_table={cluster: sorted(names) for cluster, names in self._clusters.items()},
         )
 
@@ -199,6 +191,14 @@ class NamesrvTable:
     def _is_in(self, broker_name: str, cluster: str) -> bool:
         return broker_name in self._clusters.get(cluster, ())
 
+    def _join_cluster(self, cluster: str, broker_name: str, broker: _Broker) -> None:
+        if broker.cluster != cluster:
+            self._leave_cluster(broker.cluster, broker_name)
+            broker.cluster = cluster
+            for address in broker.addresses.values():
+                self._live[address].cluster = cluster
+        self._clusters.setdefault(cluster, set()).add(broker_name)
+
     def _leave_cluster(self, cluster: str, broker_name: str) -> None:
         names = self._clusters.get(cluster)
         if names is not None:
@@ -207,14 +207,12 @@ class NamesrvTable:
                 del self._clusters[cluster]
 
     def _remove(self, live: LiveBroker) -> None:
-        self._live.pop((live.cluster, live.address), None)
-        data = self._brokers.get(live.broker_name)
-        if data is None:
+        self._live.pop(live.address, None)
+        broker = self._brokers.get(live.broker_name)
+        if broker is None:
             return
-        data.broker_addrs = {
-            number: address for number, address in data.broker_addrs.items() if address != live.address
-        }
-        if data.broker_addrs:
+        broker.addresses = {number: address for number, address in broker.addresses.items() if address != live.address}
+        if broker.addresses:
             return
         del self._brokers[live.broker_name]
         self._leave_cluster(live.cluster, live.broker_name)
@@ -225,12 +223,17 @@ class NamesrvTable:
                 del self._topics[topic]
 
     def check_invariants(self) -> None:
-        named = {(data.cluster, address) for data in self._brokers.values() for address in data.broker_addrs.values()}
-        assert named == self._live.keys(), "brokers and live brokers disagree"
-        for name, data in self._brokers.items():
-            assert data.broker_addrs, "a broker without an address"
-            assert len(set(data.broker_addrs.values())) == len(data.broker_addrs), "one address under two ids"
-            assert name in self._clusters[data.cluster], "a broker outside of its cluster"
+        named = [
+            (address, name, number, broker.cluster)
+            for name, broker in self._brokers.items()
+            for number, address in broker.addresses.items()
+        ]
+        live = [(one.address, one.broker_name, one.broker_id, one.cluster) for one in self._live.values()]
+        assert sorted(named) == sorted(live), "brokers and live brokers disagree"
+        for name, broker in self._brokers.items():
+            assert broker.addresses, "a broker without an address"
+            assert len(set(broker.addresses.values())) == len(broker.addresses), "one address under two ids"
+            assert name in self._clusters[broker.cluster], "a broker outside of its cluster"
         for cluster, names in self._clusters.items():
             assert names, "an empty cluster stays"
             assert all(self._brokers[name].cluster == cluster for name in names), "a cluster names a stranger"
@@ -249,5 +252,5 @@ def _queue_data(broker_name: str, config: TopicConfig) -> QueueData:
     )
 
 
-def _copy(data: BrokerData) -> BrokerData:
-    return BrokerData(cluster=data.cluster, broker_name=data.broker_name, broker_addrs=dict(data.broker_addrs))
+def _broker_data(broker_name: str, broker: _Broker) -> BrokerData:
+    return BrokerData(cluster=broker.cluster, broker_name=broker_name, broker_addrs=dict(broker.addresses))

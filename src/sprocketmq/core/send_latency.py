@@ -63,15 +63,21 @@ class QueueRoundRobin:
             last_broker: name of the broker that the try before failed on; None at the first try.
             is_available: judge of broker names, as ``LatencyFaultTable.is_available`` bound to now; None accepts all.
         """
-        for wanted in (
-            lambda name: name != last_broker and (is_available is None or is_available(name)),
-            lambda name: name != last_broker,
-        ):
-            for _ in range(len(queues)):
-                queue = self._next(queues)
-                if wanted(queue.broker_name):
-                    return queue
+        if is_available is not None and (queue := self._first(queues, last_broker, is_available)):
+            return queue
+        if last_broker is not None and (queue := self._first(queues, last_broker, None)):
+            return queue
         return self._next(queues)
+
+    def _first(
+        self, queues: Sequence[MessageQueue], last_broker: str | None, is_available: Callable[[str], bool] | None
+    ) -> MessageQueue | None:
+        for _ in range(len(queues)):
+            queue = self._next(queues)
+            name = queue.broker_name
+            if name != last_broker and (is_available is None or is_available(name)):
+                return queue
+        return None
 
     def _next(self, queues: Sequence[MessageQueue]) -> MessageQueue:
         queue = queues[self._index % len(queues)]

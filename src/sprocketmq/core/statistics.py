@@ -3,7 +3,7 @@
     add(value) --> slot of this 10 s --> sum over the slots of the last 60 s / span = rate per second;  sum of values / count = mean
 
     pull_rt, pull_tps, consume_rt, consume_ok_tps, consume_failed_tps       last minute
-    consume_failed_messages                                                last hour
+    consume_failed_msgs                                                    last hour
 
 Java samples each 10 s on a timer; here slots are chosen by the time of the event, so nothing runs while nothing happens.
 
@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-__all__ = ["ConsumeStatus", "ConsumerStatistics", "RollingWindow", "WindowTotals"]
+from sprocketmq.wire.bodies import ConsumeStatus
+
+__all__ = ["ConsumerStatistics", "RollingWindow", "WindowTotals"]
 
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
@@ -86,18 +88,6 @@ class RollingWindow:
         assert len(starts) <= self.window_ms // self.slot_ms + 2, "more slots than the window has"
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumeStatus:
-    """The numbers of one topic as ConsumerRunningInfo shows them. Times in ms, rates per second, failed messages per last hour."""
-
-    pull_rt: float = 0.0
-    pull_tps: float = 0.0
-    consume_rt: float = 0.0
-    consume_ok_tps: float = 0.0
-    consume_failed_tps: float = 0.0
-    consume_failed_messages: int = 0
-
-
 class _TopicStatistics:
     __slots__ = ("consume_failed", "consume_failed_hour", "consume_ok", "consume_rt", "pull_rt", "pull_tps")
 
@@ -135,7 +125,7 @@ class ConsumerStatistics:
             topic_statistics.consume_failed_hour.add(failed_count, now_ms)
 
     def status(self, topic: str, now_ms: int) -> ConsumeStatus:
-        """The numbers of a topic now; zeros for a topic never seen."""
+        """The numbers of a topic now, as ConsumerRunningInfo shows them; zeros for a topic never seen."""
         found = self._topics.get(topic)
         if found is None:
             return ConsumeStatus()
@@ -145,7 +135,7 @@ class ConsumerStatistics:
             consume_rt=found.consume_rt.totals(now_ms).mean,
             consume_ok_tps=found.consume_ok.totals(now_ms).per_second,
             consume_failed_tps=found.consume_failed.totals(now_ms).per_second,
-            consume_failed_messages=int(found.consume_failed_hour.totals(now_ms).total),
+            consume_failed_msgs=int(found.consume_failed_hour.totals(now_ms).total),
         )
 
     def topics(self) -> list[str]:

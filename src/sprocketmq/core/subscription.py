@@ -77,8 +77,7 @@ def parse_tag_expression(topic: str, expression: str | None, now_ms: int) -> Sub
     """
     if expression is None or expression == "" or expression == SUB_ALL:
         return SubscriptionData(topic=topic, sub_string=SUB_ALL, sub_version=now_ms, expression_type=TAG)
-    # Java keeps a LinkedHashSet-like order nowhere; dict.fromkeys drops repeats and keeps the written order for readers.
-    tags = list(dict.fromkeys(tag for part in expression.split("||") if (tag := part.strip())))
+    tags = {tag for part in expression.split("||") if (tag := part.strip())}
     if not tags:
         raise ConfigurationError(
             f"the tag expression {expression!r} names no tag; write tags as in 'TagA || TagB', or '*' for all"
@@ -87,7 +86,7 @@ def parse_tag_expression(topic: str, expression: str | None, now_ms: int) -> Sub
         topic=topic,
         sub_string=expression,
         tags_set=tags,
-        code_set=list(dict.fromkeys(tags_code(tag) for tag in tags)),
+        code_set={tags_code(tag) for tag in tags},
         sub_version=now_ms,
         expression_type=TAG,
     )
@@ -112,14 +111,14 @@ def build_subscription(topic: str, expression: FilterExpression | str | None, no
 
 def matches_tags_code(subscription: SubscriptionData, code: int) -> bool:
     """The broker's test, on the low 32 bits of the consume queue's tagsCode. Not for SQL92 (see the module comment)."""
-    if subscription.sub_string == SUB_ALL or subscription.expression_type not in (None, TAG):
+    if subscription.sub_string == SUB_ALL or subscription.expression_type != TAG:
         return True
     return _int32(code) in subscription.code_set
 
 
 def tags_code_matcher(subscription: SubscriptionData) -> Callable[[int], bool] | None:
     """``matches_tags_code`` bound to one subscription for a hot loop; None means that everything matches."""
-    if subscription.sub_string == SUB_ALL or subscription.expression_type not in (None, TAG):
+    if subscription.sub_string == SUB_ALL or subscription.expression_type != TAG:
         return None
     codes = frozenset(subscription.code_set)
     return lambda code: (code if -0x80000000 <= code <= 0x7FFFFFFF else _int32(code)) in codes
@@ -137,8 +136,8 @@ def same_subscription(one: SubscriptionData, other: SubscriptionData) -> bool:
     return (
         one.topic == other.topic
         and one.sub_string == other.sub_string
-        and (one.expression_type or TAG) == (other.expression_type or TAG)
-        and set(one.tags_set) == set(other.tags_set)
+        and one.expression_type == other.expression_type
+        and one.tags_set == other.tags_set
     )
 
 
