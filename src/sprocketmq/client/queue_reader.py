@@ -9,7 +9,8 @@ message. How long segments are follows what answers bring.
 Laws
 1. The segments of a range tile it: each offset is in exactly one of them, at every moment.
 2. Within a range chunks come out in offset order, each offset once.
-3. At most ``pulls_in_flight`` pulls are under way and at most as many chunks wait again: memory is bounded, whoever is slow.
+3. At most ``pulls_in_flight`` pulls are under way, and no new segment begins while as many chunks wait to be taken or twice as many
+   segments wait for an earlier one: memory is bounded, whoever is slow.
 4. Progress is ``nextBeginOffset`` as the broker says it, never "last + count".
 5. What a broker cannot give any more is reported to ``on_offset_moved`` before it is skipped; nothing is skipped silently.
 """
@@ -136,10 +137,13 @@ class QueueReader:
         self._timeout_ms, self._retry_timeout_ms = timeout_ms, retry_timeout_ms
         self._on_offset_moved = on_offset_moved or _raise_moved
         self._ranges = deque(
-            _Range(queue, start, end, min(max_messages, _LONGEST_SEGMENT)) for queue, start, end in ranges if start < end
+            _Range(queue, start, end, min(max_messages, _LONGEST_SEGMENT))
+            for queue, start, end in ranges
+            if start < end
         )
         self._broker_addresses: dict[tuple[str, str], str] = {}
         self._ready: deque[PulledChunk] = deque()
+        self._held = 0  # segments begun whose chunks are not in _ready yet
         self._failure: BaseException | None = None
         self._finished = False
         self._changed: asyncio.Condition | None = None
@@ -218,7 +222,7 @@ class QueueReader:
         changed = self._condition()
         while True:
             async with changed:
-                await changed.wait_for(lambda: len(self._ready) < self._pulls_in_flight)
+                await changed.wait_for(self._has_room)
             begun = self._begin()
             if begun is None:
                 return
@@ -229,7 +233,12 @@ class QueueReader:
                 async with changed:
                     while where.segments and where.segments[0].done:
                         self._ready.extend(where.segments.popleft().chunks)
+                        self._held -= 1
                     changed.notify_all()
+
+    def _has_room(self) -> bool:
+        """Law 3. The first segment of every range is always with a worker, so waiting for room comes to an end."""
+        return len(self._ready) < self._pulls_in_flight and self._held < 2 * self._pulls_in_flight
 
     def _begin(self) -> tuple[_Range, _Segment] | None:
         """The next segment, of each range in turn; None when all of all ranges is begun."""
@@ -241,6 +250,7 @@ class QueueReader:
             segment = _Segment(where.next, min(where.next + where.span, where.end))
             where.next = segment.limit
             where.segments.append(segment)
+            self._held += 1
             self._ranges.rotate(-1)
             return where, segment
         return None
@@ -316,14 +326,18 @@ class QueueReader:
             assert self._api is not None
             route = await self._api.route(queue.topic)
             if route is None:
-                raise TopicNotExist(17, f"topic {queue.topic!r} has no route; check the spelling or create the topic first")
+                raise TopicNotExist(
+                    17, f"topic {queue.topic!r} has no route; check the spelling or create the topic first"
+                )
             for broker in route.broker_datas:
                 if broker.broker_addrs:
                     chosen = broker.broker_addrs.get(_MASTER) or next(iter(broker.broker_addrs.values()))
                     self._broker_addresses[queue.topic, broker.broker_name] = chosen
             address = self._broker_addresses.get(key)
         if address is None:
-            raise NetworkError(f"broker {queue.broker_name!r} of topic {queue.topic!r} is not registered now; is it running?")
+            raise NetworkError(
+                f"broker {queue.broker_name!r} of topic {queue.topic!r} is not registered now; is it running?"
+            )
         return address
 
 

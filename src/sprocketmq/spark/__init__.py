@@ -1,0 +1,32 @@
+"""RocketMQ for Spark: ``format("rocketmq")`` (found by Spark through ``pyspark_rocketmq``), row-level retry, and lag reports.
+
+from sprocketmq.spark import RocketMQProgressListener, foreach_batch, send_back
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sprocketmq.spark.progress_listener import RocketMQProgressListener
+    from sprocketmq.spark.row_retry import foreach_batch, send_back
+    from sprocketmq.spark.source import RocketMQDataSource, message_schema
+
+__all__ = ["RocketMQDataSource", "RocketMQProgressListener", "foreach_batch", "message_schema", "send_back"]
+
+_HOME = {
+    "RocketMQDataSource": "source",
+    "RocketMQProgressListener": "progress_listener",
+    "foreach_batch": "row_retry",
+    "message_schema": "source",
+    "send_back": "row_retry",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Only what is asked for is imported: Spark's workers need the readers, not the listener."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

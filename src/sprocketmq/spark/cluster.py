@@ -96,9 +96,7 @@ class Cluster:
         """Topics whose whole name matches, system topics left out, sorted."""
         matcher = re.compile(pattern)
         names = self._run(self.api.topic_list)
-        return tuple(
-            sorted(name for name in names if matcher.fullmatch(name) and not _SYSTEM_TOPIC.fullmatch(name))
-        )
+        return tuple(sorted(name for name in names if matcher.fullmatch(name) and not _SYSTEM_TOPIC.fullmatch(name)))
 
     def queues(self, topics: Iterable[str]) -> list[MessageQueue]:
         """The readable queues of ``topics``.
@@ -146,9 +144,7 @@ class Cluster:
 
         return self._run(ask)
 
-    def offsets_by_time(
-        self, bounds: Mapping[MessageQueue, QueueBounds], timestamp_ms: int
-    ) -> dict[MessageQueue, int]:
+    def offsets_by_time(self, bounds: Mapping[MessageQueue, QueueBounds], timestamp_ms: int) -> dict[MessageQueue, int]:
         """The first offset stored at or after ``timestamp_ms``; a queue without so young a message is left out."""
         queues = list(bounds)
 

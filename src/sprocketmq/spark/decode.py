@@ -20,9 +20,11 @@ tests hold them against each other. Compressed bodies are common and only cost t
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -71,8 +73,8 @@ _MANY_NAMES: Final = 256
 _size_at: Final = struct.Struct(">i").unpack_from
 
 
-class _OddRecord(Exception):  # noqa: N818 - a signal between two ways of decoding, never seen outside
-    """This batch needs the plain way."""
+class _OddRecord(Exception):
+    """This batch needs the plain way; a signal inside this file only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,9 @@ class BatchDecoder:
         if self._needs_names or "properties" in self._names:
             rows.split_properties(with_values="properties" in self._names)
         return self._filtered(
-            pa.RecordBatch.from_arrays([_BUILDERS[field.name](rows, field) for field in self.schema], schema=self.schema),
+            pa.RecordBatch.from_arrays(
+                [_BUILDERS[field.name](rows, field) for field in self.schema], schema=self.schema
+            ),
             rows,
         )
 
@@ -148,12 +152,14 @@ class BatchDecoder:
     def decode_plain(self, bodies: Sequence[PullBody]) -> pa.RecordBatch:
         """The same batch by way of one MessageExt per message. Raises as :meth:`decode`."""
         found: list[tuple[MessageExt, PullBody]] = []
-        tags = set(self._tags.to_pylist()) if self._tags is not None else None
+        tags = set(self._tags.to_pylist()) if self._tags is not None else set()
         for entry in bodies:
-            unfiltered = tags is None or entry.queue.topic.startswith(RETRY_PREFIX)
-            for message in decode_records(entry.body, entry.queue.broker_name):
-                if entry.start <= message.queue_offset < entry.end and (unfiltered or message.tags in tags):  # type: ignore[operator]
-                    found.append((message, entry))
+            unfiltered = self._tags is None or entry.queue.topic.startswith(RETRY_PREFIX)
+            found.extend(
+                (message, entry)
+                for message in decode_records(entry.body, entry.queue.broker_name)
+                if entry.start <= message.queue_offset < entry.end and (unfiltered or message.tags in tags)
+            )
         columns = []
         for field in self.schema:
             values = [_PLAIN[field.name](message, entry) for message, entry in found]
@@ -250,6 +256,17 @@ class _Rows:
         if np.count_nonzero(seen) != len(self.name_codes):
             raise _OddRecord
 
+    @cached_property
+    def unpacked_bodies(self) -> dict[int, bytes]:
+        """Row -> original body of compressed rows. A broken one is not in it: it stays as it is, COMPRESSED still set."""
+        unpacked = {}
+        for row in np.flatnonzero(self.head["sys_flag"] & flags.COMPRESSED).tolist():
+            start = int(self.body_starts[row])
+            raw = self.data[start : start + int(self.body_sizes[row])].tobytes()
+            with contextlib.suppress(ProtocolError):
+                unpacked[row] = decompress(raw, int(self.head["sys_flag"][row]))
+        return unpacked
+
     def property(self, name: str) -> Array:
         """One property as a column, null where a message has it not."""
         if name not in self.names:
@@ -320,22 +337,20 @@ def _properties(rows: _Rows, field: Any) -> Array:
 
 
 def _body(rows: _Rows, _: Any) -> Array:
-    compressed = np.flatnonzero(rows.head["sys_flag"] & flags.COMPRESSED)
     bodies = _slices(rows.data, rows.body_starts, rows.body_sizes)
-    if not len(compressed):
+    unpacked = rows.unpacked_bodies
+    if not unpacked:
         return bodies
-    plain = []
-    for row in compressed.tolist():
-        start = int(rows.body_starts[row])
-        raw = rows.data[start : start + int(rows.body_sizes[row])].tobytes()
-        plain.append(decompress(raw, int(rows.head["sys_flag"][row])))
     at = np.arange(len(rows), dtype=np.int64)
-    at[compressed] = len(rows) + np.arange(len(plain))
-    return pa.concat_arrays([bodies, pa.array(plain, pa.binary())]).take(pa.array(at))
+    at[list(unpacked)] = len(rows) + np.arange(len(unpacked))
+    return pa.concat_arrays([bodies, pa.array(list(unpacked.values()), pa.binary())]).take(pa.array(at))
 
 
 def _sys_flag(rows: _Rows, _: Any) -> Array:
-    return pa.array((rows.head["sys_flag"] & ~flags.COMPRESSED).astype(np.int32))
+    sys_flags = rows.head["sys_flag"].astype(np.int32)
+    unpacked = list(rows.unpacked_bodies)
+    sys_flags[unpacked] &= ~flags.COMPRESSED
+    return pa.array(sys_flags)
 
 
 def _integers(name: str, kind: Any) -> Callable[[_Rows, Any], Array]:

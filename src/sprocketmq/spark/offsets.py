@@ -11,6 +11,7 @@ began. The same field serves every later batch in which a queue appears for the 
 
 Laws
 1. The start of a queue in the batch (start, end] is ``end.origin[queue]``, else ``start.queues[queue]``. Nothing else is ever asked.
+   A batch whose start equals its end is empty.
 2. Equal offsets are equal text: keys are sorted, so Spark, which compares text, sees "no new data" exactly when nothing moved.
 3. A queue in ``end.queues`` has a start by law 1: it is in ``start.queues`` or in ``end.origin``.
 4. Unknown versions are refused, never guessed.
@@ -99,7 +100,9 @@ def queues_from_json(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> d
         for broker_name, queues in brokers.items():
             for queue_id, offset in queues.items():
                 if isinstance(offset, bool) or not isinstance(offset, int):
-                    raise ValueError(f"offset of {topic}/{broker_name}/{queue_id} is {offset!r}, a whole number is allowed")
+                    raise ValueError(
+                        f"offset of {topic}/{broker_name}/{queue_id} is {offset!r}, a whole number is allowed"
+                    )
                 offsets[MessageQueue(topic, broker_name, int(queue_id))] = offset
     return offsets
 
@@ -110,6 +113,8 @@ def batch_ranges(start: StreamOffset, end: StreamOffset) -> list[QueueRange]:
     Raises:
         ConfigurationError: law 3 is broken, so the checkpoint was edited or belongs to another query.
     """
+    if start == end:  # Spark may plan an empty batch; the origin in ``end`` belongs to the batch that ended there
+        return []
     ranges = []
     for queue, upto in sorted(end.queues.items()):
         first = end.origin.get(queue, start.queues.get(queue))

@@ -285,7 +285,7 @@ def _offsets_bound(given: _Given, name: str, words: tuple[str, ...]) -> Bound:
     text = (given.text(name) or "").strip()
     if text.lower() in words:
         return Bound(text.lower())  # type: ignore[arg-type]
-    allowed = f"{', '.join(words)} or JSON like {{\"topic\":{{\"broker-a\":{{\"0\":42}}}}}} (-2 earliest, -1 latest)"
+    allowed = f'{", ".join(words)} or JSON like {{"topic":{{"broker-a":{{"0":42}}}}}} (-2 earliest, -1 latest)'
     try:
         document: Any = json.loads(text)
         offsets = queues_from_json(document.get("q", document))
@@ -323,7 +323,9 @@ class _Given:
             name = _NAMES.get(key.lower())
             if name is None:
                 near = difflib.get_close_matches(key.lower(), _NAMES, 1)
-                known = f"did you mean {_NAMES[near[0]]}?" if near else f"known are {', '.join(sorted(_NAMES.values()))}"
+                known = (
+                    f"did you mean {_NAMES[near[0]]}?" if near else f"known are {', '.join(sorted(_NAMES.values()))}"
+                )
                 raise ConfigurationError(f"option {key!r} is unknown to the rocketmq data source; {known}")
             self._values[name] = value
 
@@ -360,10 +362,10 @@ class _Given:
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
         text = self._values.get(name, default).strip().lower()
-        for word in allowed:
-            if word.lower() == text:
-                return word
-        self.refuse(name, " or ".join(allowed))
+        found = next((word for word in allowed if word.lower() == text), None)
+        if found is None:
+            self.refuse(name, " or ".join(allowed))
+        return found
 
     def flag(self, name: str, default: bool) -> bool:
         return self.choice(name, ("true", "false"), "true" if default else "false") == "true"

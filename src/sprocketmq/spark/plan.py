@@ -64,7 +64,9 @@ class Loss:
     def __str__(self) -> str:
         held = f"the broker holds {self.bounds.min} to {self.bounds.max}"
         if self.count is None:
-            return f"{self.queue}: offset {self.wanted} is beyond the end, {held} (was the topic deleted and made anew?)"
+            return (
+                f"{self.queue}: offset {self.wanted} is beyond the end, {held} (was the topic deleted and made anew?)"
+            )
         return f"{self.queue}: offsets {self.wanted} to {self.bounds.min} ({self.count} messages) are deleted, {held}"
 
 
@@ -156,7 +158,9 @@ def resolve_end(bound: Bound, facts: Facts) -> dict[MessageQueue, int]:
     return end
 
 
-def resolve_batch(start: Offsets, end: Offsets, bounds: Mapping[MessageQueue, QueueBounds]) -> tuple[list[QueueRange], list[Loss]]:
+def resolve_batch(
+    start: Offsets, end: Offsets, bounds: Mapping[MessageQueue, QueueBounds]
+) -> tuple[list[QueueRange], list[Loss]]:
     """The ranges of a batch read, and what of them is gone already (the ranges leave that out).
 
     Raises:

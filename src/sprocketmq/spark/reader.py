@@ -138,9 +138,7 @@ def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[Queue
             pulls_in_flight=options.pull_pipelining,
             timeout_ms=options.pull_timeout_ms,
             retry_timeout_ms=options.retry_timeout_ms,
-            on_offset_moved=lambda queue, wanted, low, high: report_losses(
-                [_loss(queue, wanted, low, high)], options
-            ),
+            on_offset_moved=lambda queue, wanted, low, high: report_losses([_loss(queue, wanted, low, high)], options),
         )
         with reader:
             yield from _batches(reader, decoder)

@@ -1,3 +1,4 @@
+# ruff: noqa: N802 - Spark calls these methods by these names
 """The stream reader: a small driver around ``plan.next_step``, living in one long-lived Python process per stream.
 
 What Spark calls, in this order: ``prepareForTriggerAvailableNow`` (only with that trigger), ``initialOffset``, then for each trigger

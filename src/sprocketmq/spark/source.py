@@ -1,0 +1,115 @@
+# ruff: noqa: N802 - Spark calls these methods, with these argument names
+"""The data source itself: ``format("rocketmq")``, for reading and writing, batch and streaming.
+
+Spark builds it in a short-lived process, pickles it and ships it, so it holds nothing but options; each reader or writer checks those it
+needs when it is made, on the driver, before a task runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.options import COLUMNS, ReadOptions, read_options, sink_options
+
+if TYPE_CHECKING:
+    from sprocketmq.spark.reader import BatchReader
+    from sprocketmq.spark.stream_reader import StreamReader
+    from sprocketmq.spark.writer import BatchWriter, StreamWriter
+
+__all__ = ["RocketMQDataSource", "message_schema"]
+
+_TYPES: Mapping[str, DataType] = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "map<string,string>": MapType(StringType(), StringType()),
+    "binary": BinaryType(),
+    "timestamp": TimestampType(),
+}
+
+
+def message_schema(columns: tuple[str, ...] = tuple(COLUMNS)) -> StructType:
+    """The schema of the source, or of a choice of its columns."""
+    return StructType([StructField(name, _TYPES[COLUMNS[name]]) for name in columns])
+
+
+class RocketMQDataSource(DataSource):
+    """RocketMQ topics as tables and streams. Options: ``sprocketmq.spark.options``; columns: ``message_schema()``.
+
+    ``import pyspark_rocketmq`` is not needed: Spark finds that module by itself. Elsewhere:
+    ``spark.dataSource.register(RocketMQDataSource)``.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq"
+
+    def schema(self) -> StructType:
+        # Which of reading and writing is meant is not known here; the columns are a reader's option that both may carry.
+        return message_schema(read_options(_without_bounds(self.options), streaming=True).columns)
+
+    def reader(self, schema: StructType) -> BatchReader:
+        from sprocketmq.spark.reader import BatchReader
+
+        return BatchReader(self._read_options(schema, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        from sprocketmq.spark.stream_reader import StreamReader
+
+        return StreamReader(self._read_options(schema, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        from sprocketmq.spark.writer import BatchWriter
+
+        _append_only(overwrite)
+        return BatchWriter(sink_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        from sprocketmq.spark.writer import StreamWriter
+
+        _append_only(overwrite)
+        return StreamWriter(sink_options(self.options), schema)
+
+    def _read_options(self, schema: StructType, streaming: bool) -> ReadOptions:
+        """Options, with the columns of ``schema``, which is the user's own choice when ``.schema(...)`` was called."""
+        options = read_options(self.options, streaming=streaming)
+        for field in schema.fields:
+            wanted = COLUMNS.get(field.name)
+            if wanted is None or field.dataType != _TYPES[wanted]:
+                allowed = f"{wanted} is allowed" if wanted else f"known are {', '.join(COLUMNS)}"
+                raise ConfigurationError(
+                    f"column {field.name!r} of the schema is {field.dataType.simpleString()}; {allowed}; leave .schema(...) out, "
+                    "or choose from the columns of the rocketmq source"
+                )
+        return options
+
+
+def _without_bounds(options: Mapping[str, str]) -> dict[str, str]:
+    """Options that are right for a batch only, or for a stream only, are judged when it is known which it is."""
+    bounds = {"startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp"}
+    return {key: value for key, value in options.items() if key.lower() not in bounds}
+
+
+def _append_only(overwrite: bool) -> None:
+    if overwrite:
+        raise ConfigurationError(
+            "the write mode is overwrite (or complete), a topic can only be appended to; use append"
+        )

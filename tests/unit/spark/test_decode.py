@@ -1,0 +1,210 @@
+"""Both ways of decoding give the same batch, and that batch holds what the records hold."""
+
+from __future__ import annotations
+
+import zlib
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.spark.decode import BatchDecoder, PullBody
+from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.properties import encode_properties
+from sprocketmq.wire.record import encode_record
+
+QUEUE = MessageQueue("flights", "broker-a", 3)
+RETRY_QUEUE = MessageQueue("%RETRY%delays", "broker-a", 0)
+STRING_MAP = pa.map_(pa.string(), pa.field("value", pa.string(), True))
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("brokerName", pa.string()),
+        ("queueId", pa.int32()),
+        ("queueOffset", pa.int64()),
+        ("commitLogOffset", pa.int64()),
+        ("messageId", pa.string()),
+        ("keys", pa.string()),
+        ("tags", pa.string()),
+        ("properties", STRING_MAP),
+        ("body", pa.binary()),
+        ("bornTimestamp", pa.timestamp("us", "UTC")),
+        ("storeTimestamp", pa.timestamp("us", "UTC")),
+        ("bornHost", pa.string()),
+        ("storeHost", pa.string()),
+        ("reconsumeTimes", pa.int32()),
+        ("sysFlag", pa.int32()),
+    ]
+)
+V4 = st.tuples(st.binary(min_size=4, max_size=4), st.integers(0, 65_535))
+V6 = st.tuples(st.binary(min_size=16, max_size=16), st.integers(0, 65_535))
+TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=20)
+NAMES = st.one_of(st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "RETRY_TOPIC", "CLUSTER"]), TEXT)
+PROPERTIES = st.dictionaries(NAMES, TEXT, max_size=6).map(encode_properties)
+
+
+def record(offset: int = 0, body: bytes = b"hello", properties: bytes = b"", **fields: object) -> bytes:
+    settings: dict[str, object] = {
+        "queue_id": 3,
+        "queue_offset": offset,
+        "physical_offset": 1000 + offset,
+        "born_timestamp_ms": 1_700_000_000_000,
+        "born_host": (b"\x0a\0\0\x02", 50_000),
+        "store_timestamp_ms": 1_700_000_000_001,
+        "store_host": (b"\x0a\0\0\x01", 10_911),
+    }
+    settings.update(fields)
+    topic = settings.pop("topic", b"flights")
+    return encode_record(topic, body, properties, **settings)  # type: ignore[arg-type]
+
+
+def pull(*records: bytes, start: int = 0, end: int = 1 << 62, queue: MessageQueue = QUEUE) -> PullBody:
+    return PullBody(queue, start, end, memoryview(b"".join(records)))
+
+
+@st.composite
+def records(
+    draw: st.DrawFn, hosts: st.SearchStrategy[tuple[bytes, int]], properties: st.SearchStrategy[bytes]
+) -> bytes:
+    body = draw(st.binary(max_size=60))
+    compressed = draw(st.booleans())
+    return record(
+        draw(st.integers(0, 1 << 40)),
+        zlib.compress(body) if compressed else body,
+        draw(properties),
+        queue_id=draw(st.integers(0, 1 << 30)),
+        physical_offset=draw(st.integers(0, 1 << 50)),
+        sys_flag=(1 if compressed else 0) | draw(st.sampled_from([0, 2, 8])),
+        born_timestamp_ms=draw(st.integers(0, 1 << 43)),
+        store_timestamp_ms=draw(st.integers(0, 1 << 43)),
+        born_host=draw(hosts),
+        store_host=draw(hosts),
+        reconsume_times=draw(st.integers(0, 100)),
+        topic=draw(st.sampled_from([b"flights", b"t" * 127])),
+    )
+
+
+def assert_both_ways_agree(pulls: list[PullBody], tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
+    decoder = BatchDecoder(SCHEMA, tags)
+    batch = decoder.decode(pulls)
+    batch.validate(full=True)
+    assert batch.schema.equals(SCHEMA)
+    assert batch.to_pylist() == decoder.decode_plain(pulls).to_pylist()
+    return batch
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(records(V4, PROPERTIES), max_size=8), max_size=4))
+def test_ordinary_records_decode_as_one_by_one(groups: list[list[bytes]]) -> None:
+    assert_both_ways_agree([pull(*group, queue=QUEUE if at % 2 else RETRY_QUEUE) for at, group in enumerate(groups)])
+
+
+@settings(deadline=None)
+@given(st.lists(records(V4, PROPERTIES), min_size=1, max_size=6))
+def test_ordinary_records_never_need_the_plain_way(group: list[bytes]) -> None:
+    decoder = BatchDecoder(SCHEMA)
+    decoder.decode_plain = None  # type: ignore[method-assign, assignment]
+    assert decoder.decode([pull(*group)]).num_rows == len(group)
+
+
+@given(st.lists(st.one_of(records(V4, st.binary(max_size=40)), records(V6, PROPERTIES)), max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_odd_records_decode_as_one_by_one(group: list[bytes]) -> None:
+    assert_both_ways_agree([pull(*group)])
+
+
+@settings(deadline=None)
+@given(st.lists(records(V4, PROPERTIES), max_size=8), st.frozensets(TEXT, min_size=1, max_size=2))
+def test_the_tag_filter_keeps_the_same_rows_both_ways(group: list[bytes], tags: frozenset[str]) -> None:
+    assert_both_ways_agree([pull(*group), pull(*group, queue=RETRY_QUEUE)], tags)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_garbage_raises_protocol_error_or_decodes_as_one_by_one(garbage: bytes) -> None:
+    decoder = BatchDecoder(SCHEMA)
+    try:
+        batch = decoder.decode([pull(garbage)])
+    except ProtocolError:
+        return
+    assert batch.to_pylist() == decoder.decode_plain([pull(garbage)]).to_pylist()
+
+
+@settings(deadline=None)
+@given(records(V4, PROPERTIES), st.integers(0, 300), st.integers(0, 255))
+def test_a_flipped_byte_never_reads_outside_the_record(good: bytes, at: int, value: int) -> None:
+    broken = bytearray(good)
+    broken[at % len(good)] = value
+    decoder = BatchDecoder(SCHEMA)
+    try:
+        batch = decoder.decode([pull(bytes(broken), start=-(1 << 63))])
+    except ProtocolError:
+        return
+    batch.validate(full=True)
+
+
+def test_every_column_holds_what_was_stored() -> None:
+    properties = encode_properties({"TAGS": "UA", "KEYS": "k1 k2", "UNIQ_KEY": "ID7", "year": "2013"})
+    batch = assert_both_ways_agree([pull(record(7, b"late", properties, reconsume_times=2, sys_flag=8))])
+    row = batch.to_pylist()[0]
+    assert row.pop("bornTimestamp").timestamp() == 1_700_000_000
+    assert row.pop("storeTimestamp").timestamp() == 1_700_000_000.001
+    assert row == {
+        "topic": "flights",
+        "brokerName": "broker-a",
+        "queueId": 3,
+        "queueOffset": 7,
+        "commitLogOffset": 1007,
+        "messageId": "ID7",
+        "keys": "k1 k2",
+        "tags": "UA",
+        "properties": [("TAGS", "UA"), ("KEYS", "k1 k2"), ("UNIQ_KEY", "ID7"), ("year", "2013")],
+        "body": b"late",
+        "bornHost": "10.0.0.2:50000",
+        "storeHost": "10.0.0.1:10911",
+        "reconsumeTimes": 2,
+        "sysFlag": 8,
+    }
+
+
+def test_a_message_without_unique_key_is_named_by_its_stored_copy() -> None:
+    batch = assert_both_ways_agree([pull(record(123_456 - 1000))])
+    assert batch["messageId"].to_pylist() == ["0A00000100002A9F000000000001E240"]
+
+
+def test_a_retried_message_keeps_the_name_of_its_origin_topic() -> None:
+    body = record(0, properties=encode_properties({"RETRY_TOPIC": "flights"}), topic=b"%RETRY%delays")
+    other = record(1, topic=b"%RETRY%delays")
+    batch = assert_both_ways_agree([pull(body, other, queue=RETRY_QUEUE), pull(record(2))])
+    assert batch["topic"].to_pylist() == ["flights", "%RETRY%delays", "flights"]
+
+
+def test_records_outside_the_wanted_range_are_left_out() -> None:
+    batch = assert_both_ways_agree([pull(*[record(at) for at in range(10)], start=3, end=6)])
+    assert batch["queueOffset"].to_pylist() == [3, 4, 5]
+
+
+def test_only_wanted_columns_are_made() -> None:
+    schema = pa.schema([("queueOffset", pa.int64()), ("body", pa.binary())])
+    batch = BatchDecoder(schema).decode([pull(record(1, properties=b"\xff\x01broken"))])
+    assert batch.to_pylist() == [{"queueOffset": 1, "body": b"hello"}]
+
+
+def test_a_broken_compressed_body_stays_as_it_is_and_says_so() -> None:
+    batch = assert_both_ways_agree(
+        [pull(record(0, b"no zlib", sys_flag=1), record(1, zlib.compress(b"fine"), sys_flag=1))]
+    )
+    assert batch["body"].to_pylist() == [b"no zlib", b"fine"]
+    assert batch["sysFlag"].to_pylist() == [1, 0]
+
+
+@pytest.mark.parametrize("cut", [1, 50, 90, 95])
+def test_a_truncated_body_is_refused_as_a_whole(cut: int) -> None:
+    with pytest.raises(ProtocolError, match="does not fit"):
+        BatchDecoder(SCHEMA).decode([pull(record(0), record(1)[:-cut])])
+
+
+def test_no_pulls_make_an_empty_batch_of_the_schema() -> None:
+    assert assert_both_ways_agree([]).num_rows == 0

@@ -1,0 +1,145 @@
+"""Options: names, defaults, values, combinations; every mistake is one sentence that names option, value and what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.options import COLUMNS, Bound, ReadOptions, SinkOptions, read_options, sink_options
+from sprocketmq.wire.message import MessageQueue
+
+BASE = {"namesrvaddr": "127.0.0.1:9876", "topic": "flights"}
+
+
+def batch(**more: str) -> ReadOptions:
+    return read_options({**BASE, **more}, streaming=False)
+
+
+def stream(**more: str) -> ReadOptions:
+    return read_options({**BASE, **more}, streaming=True)
+
+
+def sink(**more: str) -> SinkOptions:
+    return sink_options({**BASE, **more})
+
+
+def test_a_batch_reads_everything_and_a_stream_what_comes() -> None:
+    assert (batch().starting.kind, batch().ending.kind) == ("earliest", "latest")
+    assert stream().starting.kind == "latest"
+    assert batch().columns == tuple(COLUMNS)
+
+
+def test_names_are_matched_without_case() -> None:
+    assert batch(MaxRecordsPerPartition="7").max_records_per_partition == 7
+    assert batch(MAXRECORDSPERPARTITION="7").max_records_per_partition == 7
+
+
+def test_progress_is_committed_only_where_a_group_is_named() -> None:
+    assert stream().commit_offsets == "off"
+    assert stream(group="delays").commit_offsets == "eager"
+    assert batch(group="delays").commit_offsets == "off"
+
+
+def test_topics_come_from_a_list_a_pattern_or_the_path() -> None:
+    assert read_options({"namesrvaddr": "h:1", "topics": "a, b,a"}, streaming=False).topics == ("a", "b")
+    assert read_options({"namesrvaddr": "h:1", "path": "a"}, streaming=False).topics == ("a",)
+    assert read_options({**BASE, "path": "file:/warehouse/t"}, streaming=False).topics == ("flights",)
+    assert read_options({"namesrvaddr": "h:1", "topicspattern": "fl.*"}, streaming=False).topics_pattern == "fl.*"
+
+
+def test_offsets_are_read_from_json_and_from_a_checkpoint_offset() -> None:
+    wanted = Bound("offsets", offsets={MessageQueue("flights", "broker-a", 1): 5})
+    assert batch(startingOffsets='{"flights":{"broker-a":{"1":5}}}').starting == wanted
+    assert batch(startingOffsets='{"v":1,"q":{"flights":{"broker-a":{"1":5}}}}').starting == wanted
+
+
+def test_times_are_milliseconds_or_iso_with_a_zone() -> None:
+    assert batch(startingTimestamp="1700000000000").starting == Bound("timestamp", 1_700_000_000_000)
+    assert batch(endingTimestamp="2023-11-14T22:13:20Z").ending == Bound("timestamp", 1_700_000_000_000)
+    assert stream(maxTriggerDelay="2m").max_trigger_delay_ms == 120_000
+
+
+def test_columns_are_chosen_in_the_users_order_and_spelled_ours() -> None:
+    assert batch(columns="body, QUEUEOFFSET").columns == ("body", "queueOffset")
+    assert "properties" not in batch(includeProperties="false").columns
+
+
+def test_tags_are_split_for_the_exact_check() -> None:
+    assert batch(tags="UA || DL").tags == {"UA", "DL"}
+    assert batch().tags == batch(sql92="distance > 1000").tags == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"startingOffset": "latest"},
+            "option 'startingOffset' is unknown to the rocketmq data source; did you mean startingOffsets",
+        ),
+        ({"zzz": "1"}, "option 'zzz' is unknown to the rocketmq data source; known are columns, "),
+        ({"topics": "a"}, "topic and topics are both given; keep one"),
+        ({"topic": "a b"}, "topic is 'a b'; allowed is letters"),
+        ({"namesrvAddr": "nohost"}, "namesrvAddr is 'nohost'; allowed is host:port"),
+        ({"startingOffsets": "newest"}, "startingOffsets is 'newest'; allowed is earliest, latest, group or JSON"),
+        ({"startingOffsets": '{"a":{"b":{"0":-3}}}'}, "startingOffsets is"),
+        ({"startingOffsets": '{"a":{"b":{"0":"x"}}}'}, "startingOffsets is"),
+        ({"startingOffsets": "group"}, "startingOffsets is 'group' without group"),
+        ({"startingTimestamp": "yesterday"}, "startingTimestamp is 'yesterday'; allowed is milliseconds since 1970"),
+        ({"startingTimestamp": "2023-11-14T22:13:20"}, "a time with its zone"),
+        (
+            {"startingTimestamp": "1", "startingOffsets": "latest"},
+            "startingOffsets and startingTimestamp are both given",
+        ),
+        ({"endingOffsets": "latest"}, "endingOffsets is given for a stream"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss is 'maybe'; allowed is true or false"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is '0'; allowed is a whole number from 1"),
+        ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "minOffsetsPerTrigger is 6, which exceeds"),
+        ({"minPartitions": "5", "maxPartitions": "4"}, "minPartitions is 5, which exceeds"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is 'soon'; allowed is a time"),
+        ({"tags": "a", "sql92": "b > 1"}, "tags and sql92 are both given"),
+        ({"tags": " "}, "the filter expression is empty"),
+        ({"columns": "body,value"}, "columns is 'body,value'; allowed is a comma separated choice of topic"),
+        ({"includeRetry": "true"}, "includeRetry is true without group"),
+        ({"commitOffsets": "eager"}, "commitOffsets is set without group"),
+        ({"group": "a b"}, "group is 'a b'; allowed is"),
+    ],
+)
+def test_a_mistake_in_a_stream_is_named(options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        stream(**options)
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets is 'latest'; allowed is earliest, group"),
+        ({"endingOffsets": '{"a":{"b":{"0":-2}}}'}, "would read nothing"),
+        ({"endingOffsets": "earliest"}, "endingOffsets is 'earliest'; allowed is latest or JSON"),
+    ],
+)
+def test_a_mistake_in_a_batch_is_named(options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=".") as error:
+        batch(**options)
+    assert sentence in str(error.value)
+
+
+def test_a_missing_topic_or_name_server_says_what_to_add(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    with pytest.raises(ConfigurationError, match="no topic is given; add"):
+        read_options({"namesrvAddr": "h:1"}, streaming=False)
+    with pytest.raises(ConfigurationError, match="no name server is given; add"):
+        read_options({"topic": "t"}, streaming=False)
+    monkeypatch.setenv("NAMESRV_ADDR", "mq:9876")
+    assert read_options({"topic": "t"}, streaming=False).namesrv_addr == "mq:9876"
+
+
+def test_the_sink_has_its_own_names_and_leaves_the_readers_alone() -> None:
+    options = sink(delivery="IDEMPOTENT", startingOffsets="earliest")
+    assert (options.topic, options.mode, options.delivery) == ("flights", "send", "idempotent")
+    assert batch(delivery="idempotent").topics == ("flights",)
+    with pytest.raises(ConfigurationError, match="mode is 'ack' without group"):
+        sink(mode="ack")
+    with pytest.raises(ConfigurationError, match="mode is 'throw'; allowed is send or ack"):
+        sink(mode="throw")

@@ -1,0 +1,60 @@
+"""Packing loses nothing, repeats nothing and balances."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sprocketmq.spark.offsets import QueueRange
+from sprocketmq.spark.partitions import RECORDS_PER_TASK, pack, task_count
+from sprocketmq.wire.message import MessageQueue
+
+SIZES = st.lists(st.integers(0, 40), max_size=12)
+
+
+def ranges_of(sizes: list[int]) -> list[QueueRange]:
+    return [QueueRange(MessageQueue("t", "b", at), 100, 100 + size) for at, size in enumerate(sizes)]
+
+
+def messages(ranges: list[QueueRange]) -> list[tuple[int, int]]:
+    return [(entry.queue.queue_id, offset) for entry in ranges for offset in range(entry.start, entry.end)]
+
+
+@settings(deadline=None)
+@given(SIZES, st.integers(1, 9), st.booleans())
+def test_each_message_is_in_exactly_one_piece(sizes: list[int], tasks: int, ordered: bool) -> None:
+    ranges = ranges_of(sizes)
+    pieces = pack(ranges, tasks, ordered=ordered)
+    assert sorted(messages([entry for piece in pieces for entry in piece])) == messages(ranges)
+    assert len(pieces) <= tasks
+    assert all(piece for piece in pieces)
+    assert all(entry.count for piece in pieces for entry in piece)
+
+
+@settings(deadline=None)
+@given(SIZES, st.integers(1, 9))
+def test_pieces_are_equal_but_for_the_last(sizes: list[int], tasks: int) -> None:
+    counts = [sum(entry.count for entry in piece) for piece in pack(ranges_of(sizes), tasks)]
+    assert all(count == -(-sum(sizes) // tasks) for count in counts[:-1])
+
+
+@settings(deadline=None)
+@given(SIZES, st.integers(1, 9))
+def test_ordered_keeps_each_queue_whole(sizes: list[int], tasks: int) -> None:
+    pieces = pack(ranges_of(sizes), tasks, ordered=True)
+    queues = [entry.queue for piece in pieces for entry in piece]
+    assert len(queues) == len(set(queues))
+
+
+def test_few_messages_make_one_task_and_many_one_for_each_core() -> None:
+    assert task_count(0, 8) == 1
+    assert task_count(RECORDS_PER_TASK, 8) == 1
+    assert task_count(RECORDS_PER_TASK + 1, 8) == 2
+    assert task_count(10**9, 8) == 8
+
+
+def test_the_users_limits_come_before_the_cores() -> None:
+    assert task_count(1000, 2, min_partitions=7) == 7
+    assert task_count(1000, 2, max_records_per_partition=100) == 10
+    assert task_count(1000, 2, max_records_per_partition=10, max_partitions=4) == 4
+    assert task_count(3, 2, min_partitions=7) == 3

@@ -1,0 +1,184 @@
+"""Planning: the laws in the head of ``spark.plan``, with Hypothesis playing brokers that grow, delete, restart and gain queues."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.offsets import QueueRange, StreamOffset, batch_ranges
+from sprocketmq.spark.options import Bound
+from sprocketmq.spark.plan import (
+    Facts,
+    QueueBounds,
+    limited_end,
+    next_step,
+    resolve_batch,
+    resolve_end,
+    resolve_start,
+    should_wait,
+)
+from sprocketmq.wire.message import MessageQueue
+
+A, B, C = (MessageQueue("t", "broker", at) for at in range(3))
+RETRY = MessageQueue("%RETRY%g", "broker", 0)
+HELD = {A: QueueBounds(5, 20), B: QueueBounds(0, 10)}
+BOUNDS = st.builds(lambda low, size: QueueBounds(low, low + size), st.integers(0, 50), st.integers(0, 50))
+
+
+def test_starts_follow_the_word() -> None:
+    assert resolve_start(Bound("earliest"), Facts(HELD)) == {A: 5, B: 0}
+    assert resolve_start(Bound("latest"), Facts(HELD)) == {A: 20, B: 10}
+    assert resolve_start(Bound("offsets", offsets={A: 7}), Facts(HELD)) == {A: 7, B: 0}
+    assert resolve_start(Bound("offsets", offsets={A: -1, B: -2}), Facts(HELD)) == {A: 20, B: 0}
+
+
+def test_a_start_by_time_takes_what_was_found_and_says_what_was_not() -> None:
+    bound = Bound("timestamp", 1234)
+    facts = Facts(HELD, by_time={A: 9})
+    assert resolve_start(bound, facts, strategy="latest") == {A: 9, B: 10}
+    with pytest.raises(
+        ConfigurationError, match="startingTimestamp is 1234, and t/broker/1 holds no message that young"
+    ):
+        resolve_start(bound, facts, strategy="error")
+
+
+def test_a_start_by_group_takes_its_commits_and_falls_back_as_told() -> None:
+    facts = Facts(HELD, committed={A: 9})
+    assert resolve_start(Bound("group"), facts, fallback="earliest") == {A: 9, B: 0}
+    assert resolve_start(Bound("group"), facts, fallback="latest") == {A: 9, B: 10}
+    with pytest.raises(ConfigurationError, match="committed nothing for t/broker/1"):
+        resolve_start(Bound("group"), facts, fallback="error")
+
+
+def test_retries_are_read_from_where_their_group_left_them_even_by_a_stream_that_starts_at_the_end() -> None:
+    held = {RETRY: QueueBounds(0, 8)}
+    assert resolve_start(Bound("latest"), Facts(held)) == {RETRY: 0}
+    assert resolve_start(Bound("latest"), Facts(held, committed={RETRY: 3})) == {RETRY: 3}
+
+
+def test_a_named_queue_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(
+        ConfigurationError, match="startingOffsets names t/broker/2, which does not exist; known are t/broker/0"
+    ):
+        resolve_start(Bound("offsets", offsets={C: 1}), Facts(HELD))
+
+
+def test_ends_are_cut_to_what_is_there() -> None:
+    assert resolve_end(Bound("latest"), Facts(HELD)) == {A: 20, B: 10}
+    assert resolve_end(Bound("offsets", offsets={A: 7, B: 99}), Facts(HELD)) == {A: 7, B: 10}
+    assert resolve_end(Bound("timestamp", 1), Facts(HELD, by_time={A: 6})) == {A: 6, B: 10}
+
+
+def test_a_batch_leaves_lost_messages_out_and_names_them() -> None:
+    ranges, losses = resolve_batch({A: 2, B: 10}, {A: 20, B: 10}, HELD)
+    assert ranges == [QueueRange(A, 5, 20)]
+    assert [loss.count for loss in losses] == [3]
+    assert "offsets 2 to 5 (3 messages) are deleted" in str(losses[0])
+    with pytest.raises(ConfigurationError, match="would start at 9 and end at 7"):
+        resolve_batch({A: 9}, {A: 7}, HELD)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.sampled_from([A, B, C]), st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1),
+    st.integers(1, 60),
+)
+def test_a_limit_starves_nobody_and_is_kept(queues: dict[MessageQueue, tuple[int, int]], limit: int) -> None:
+    start = {queue: low for queue, (low, _) in queues.items()}
+    head = {queue: low + size for queue, (low, size) in queues.items()}
+    end = limited_end(start, head, limit)
+    assert all(start[queue] < end[queue] <= head[queue] for queue in head if head[queue] > start[queue])
+    assert sum(end[queue] - start[queue] for queue in end) <= max(limit, len(queues))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_batches_meet_whatever_brokers_do(data: st.DataObject) -> None:
+    """Growing, late and vanishing queues under changing limits: read together, the ranges are each queue from its start to its head."""
+    held = {A: data.draw(BOUNDS), B: data.draw(BOUNDS)}
+    begin = {queue: bounds.min for queue, bounds in held.items()}
+    first = next_step(StreamOffset(begin), held, limit=data.draw(st.none() | st.integers(1, 20)), first=True)
+    read: dict[MessageQueue, int] = dict(begin)
+    position = StreamOffset(initial="earliest")
+    end = first.end
+    for _ in range(data.draw(st.integers(0, 8))):
+        position = _check_batch(position, end, read)
+        held = {
+            queue: QueueBounds(bounds.min, bounds.max + data.draw(st.integers(0, 9))) for queue, bounds in held.items()
+        }
+        if C not in held and data.draw(st.booleans()):
+            held[C] = data.draw(BOUNDS)
+            read[C] = held[C].min
+        seen = {queue: bounds for queue, bounds in held.items() if data.draw(st.booleans())}
+        step = next_step(position, seen, limit=data.draw(st.none() | st.integers(1, 20)))
+        assert not step.losses
+        end = step.end
+    position = _check_batch(position, end, read)
+    _check_batch(position, next_step(position, held).end, read)
+    assert {queue: at for queue, at in read.items() if at > held[queue].min} == {
+        queue: bounds.max for queue, bounds in held.items() if bounds.max > bounds.min
+    }
+
+
+def _check_batch(start: StreamOffset, end: StreamOffset, read: dict[MessageQueue, int]) -> StreamOffset:
+    """Law 2: the batch goes on exactly where the last one ended. Through JSON, as Spark does it."""
+    start, end = (StreamOffset.from_json(json.loads(json.dumps(offset.to_json()))) for offset in (start, end))
+    for entry in batch_ranges(start, end):
+        assert entry.start == read[entry.queue]
+        read[entry.queue] = entry.end
+    return end
+
+
+def test_nothing_new_is_the_very_same_offset() -> None:
+    start = StreamOffset({A: 20, B: 10}, {A: 1})
+    assert next_step(start, HELD).end is start
+    assert next_step(start, {}).end is start
+
+
+def test_the_first_step_is_journaled_even_if_nothing_is_there() -> None:
+    step = next_step(StreamOffset({A: 20, B: 10}), HELD, first=True)
+    assert step.end == StreamOffset({A: 20, B: 10}, {A: 20, B: 10})
+    assert step.count == 0
+
+
+def test_deleted_messages_are_a_loss_and_the_stream_goes_on_at_what_is_left() -> None:
+    step = next_step(StreamOffset({A: 2, B: 10}), HELD)
+    assert [str(loss) for loss in step.losses] == [
+        "t/broker/0: offsets 2 to 5 (3 messages) are deleted, the broker holds 5 to 20"
+    ]
+    assert batch_ranges(StreamOffset({A: 2, B: 10}), step.end) == [QueueRange(A, 5, 20)]
+
+
+def test_a_topic_made_anew_is_a_loss_of_unknown_size_and_is_read_from_its_beginning() -> None:
+    step = next_step(StreamOffset({A: 99, B: 10}), HELD)
+    assert step.losses[0].count is None
+    assert batch_ranges(StreamOffset({A: 99, B: 10}), step.end) == [QueueRange(A, 5, 20)]
+
+
+def test_available_now_stops_at_its_target_and_ignores_what_comes_later() -> None:
+    target = {A: 15}
+    position = StreamOffset({A: 5})
+    for _ in range(20):
+        step = next_step(position, {A: QueueBounds(5, 40), B: QueueBounds(0, 10)}, limit=3, target=target)
+        if step.end is position:
+            break
+        position = step.end
+    assert position.queues == {A: 15}
+
+
+def test_available_now_after_a_restart_beyond_the_target_neither_goes_back_nor_loses() -> None:
+    position = StreamOffset({A: 18})
+    step = next_step(position, HELD, target={A: 15, B: 0})
+    assert step.end is position
+    assert not step.losses
+
+
+def test_a_small_trigger_waits_for_more_but_not_for_ever() -> None:
+    assert should_wait(5, 10, 100, 1000)
+    assert not should_wait(10, 10, 100, 1000)
+    assert not should_wait(5, 10, 1000, 1000)
+    assert not should_wait(0, None, 0, 1000)
