@@ -1,0 +1,12 @@
+"""The embedded RocketMQ: a name server and a broker that official remoting clients can talk to, startable inside any process.
+
+Each runs on one owner loop: handlers are plain functions of (broker, connection, request, now), so no state here has a lock.
+"""
+
+from __future__ import annotations
+
+from sprocketmq.broker.broker import Broker
+from sprocketmq.broker.config import BrokerConfig, NameServerConfig
+from sprocketmq.broker.namesrv import NameServer
+
+__all__ = ["Broker", "BrokerConfig", "NameServer", "NameServerConfig"]

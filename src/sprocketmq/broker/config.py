@@ -7,6 +7,7 @@ allowed is a ConfigurationError that names key, value and what would be right.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +15,9 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from sprocketmq.core.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.store.message_store import UNIT_SIZE_BYTES, FlushDiskType, StoreConfig
 
 __all__ = ["BrokerConfig", "NameServerConfig"]
 
@@ -27,25 +30,17 @@ _GIB: Final = 1024 * _MIB
 _WIRE_NAMES: Final = {
     "namesrv_addr": "namesrvAddr",
     "broker_ip": "brokerIP1",
-    "destroy_mapped_file_interval_forcibly_ms": "destroyMapedFileIntervalForcibly",
-    "fast_failure_wait_ms": "waitTimeMillsInSendQueue",
     "short_polling_time_ms": "shortPollingTimeMills",
     "register_namesrv_period_ms": "registerNameServerPeriod",
     "flush_consumer_offset_interval_ms": "flushConsumerOffsetInterval",
     "flush_delay_offset_interval_ms": "flushDelayOffsetInterval",
     "channel_expired_timeout_ms": "channelExpiredTimeout",
-    "heartbeat_timeout_ms": "brokerHeartbeatTimeout",
     "flush_interval_commit_log_ms": "flushIntervalCommitLog",
     "flush_interval_consume_queue_ms": "flushIntervalConsumeQueue",
     "sync_flush_timeout_ms": "syncFlushTimeout",
-    "file_reserved_time_hours": "fileReservedTime",
     "scan_not_active_broker_interval_ms": "scanNotActiveBrokerInterval",
-    "max_message_bytes": "maxMessageSize",
-    "mapped_file_commit_log_bytes": "mappedFileSizeCommitLog",
-    "mapped_file_consume_queue_bytes": "mappedFileSizeConsumeQueue",
     "max_transfer_bytes_in_memory": "maxTransferBytesOnMessageInMemory",
     "max_transfer_count_in_memory": "maxTransferCountOnMessageInMemory",
-    "max_filter_message_bytes": "maxFilterMessageSize",
 }
 
 # Keys of a working broker.conf / namesrv.conf that steer what a single embedded process does not have (threads, replication, page cache
@@ -53,7 +48,7 @@ _WIRE_NAMES: Final = {
 _WITHOUT_EFFECT: Final = re.compile(
     r"rocketmqHome|.*ThreadPoolNums|.*ThreadPoolQueueCapacity|.*ThreadPoolQueueNums|warmMapedFileEnable|transientStorePool.*"
     r"|useReentrantLockWhenPutMessage|haListenPort|brokerRole|brokerId|server[A-Z].*|client[A-Z].*|useEpollNativeSelector"
-    r"|storePathCommitLog|storePathConsumeQueue|storePathIndex|storeCheckpoint|abortFile|kvConfigPath|configStorePath|productEnvName"
+    r"|storePathConsumeQueue|storePathIndex|storeCheckpoint|abortFile|kvConfigPath|configStorePath|productEnvName"
 )
 
 C = TypeVar("C", bound="_Config")
@@ -124,7 +119,7 @@ class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
         auto_create_subscription_group: a pull or heartbeat of an unknown group creates it.
         message_delay_level: the delay levels, also the retry schedule: texts of number and unit s, m, h or d.
         flush_disk_type: ASYNC_FLUSH answers when the page cache has the message (survives kill -9); SYNC_FLUSH when the disk has it.
-        max_message_bytes: largest body, 4 MiB.
+        max_message_size: largest body, 4 MiB.
         broker_ip: address announced to clients; the bound address by default.
         long_polling_enable: hold a pull that finds nothing until a message comes or its time is over.
         enable_property_filter: allow SQL92 subscriptions.
@@ -162,29 +157,35 @@ class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
     filter_support_retry: bool = False
     max_transfer_bytes_in_memory: int = 256 * 1024
     max_transfer_count_in_memory: int = 32
-    max_filter_message_bytes: int = 16_000
     # retry and delay
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     flush_consumer_offset_interval_ms: int = 5_000
     flush_delay_offset_interval_ms: int = 10_000
     reject_transaction_message: bool = False
-    # store
+    # store (names as in StoreConfig)
     store_path_root_dir: str = ""
+    store_path_commit_log: str | None = None
     flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = "ASYNC_FLUSH"
     sync_flush_timeout_ms: int = 5_000
     flush_interval_commit_log_ms: int = 500
     flush_interval_consume_queue_ms: int = 1_000
-    max_message_bytes: int = 4 * _MIB
-    mapped_file_commit_log_bytes: int = _GIB
-    mapped_file_consume_queue_bytes: int = 300_000 * 20
-    file_reserved_time_hours: int = 72
+    max_message_size: int = 4 * _MIB
+    max_filter_message_size: int = 16_000
+    mapped_file_size_commit_log: int = _GIB
+    mapped_file_size_consume_queue: int = 300_000 * UNIT_SIZE_BYTES
+    check_crc_on_recover: bool = True
+    file_reserved_time: int = 72
     delete_when: str = "04"
+    disk_max_used_space_ratio: int = 75
+    disk_space_clean_forcibly_ratio: int = 85
+    disk_space_warning_level_ratio: int = 90
+    delete_file_batch_max: int = 10
 
     def __post_init__(self) -> None:
         self._check("listen_port", lambda port: 0 <= port < 65536, "a port from 0 (any free one) to 65535")
         self._check("broker_permission", lambda perm: perm in (2, 4, 6), "2 (write), 4 (read) or 6 (both)")
         self._check("default_topic_queue_nums", lambda number: 0 < number <= 1024, "a number from 1 to 1024")
-        self._check("max_message_bytes", lambda size: 0 < size <= 15 * _MIB, "a size from 1 to 15728640 bytes (15 MiB)")
+        self._check("max_message_size", lambda size: 0 < size <= 15 * _MIB, "a size from 1 to 15728640 bytes (15 MiB)")
         self._check("max_transfer_count_in_memory", lambda number: number > 0, "1 or more")
         self._check("max_transfer_bytes_in_memory", lambda size: size > 0, "1 or more")
         self._check("register_namesrv_period_ms", lambda ms: 10_000 <= ms <= 60_000, "10000 to 60000 milliseconds")
@@ -192,8 +193,17 @@ class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
                       "channel_expired_timeout_ms", "flush_interval_commit_log_ms", "flush_interval_consume_queue_ms",
                       "sync_flush_timeout_ms"):  # fmt: skip
             self._check(field, lambda ms: ms > 0, "1 or more milliseconds")
+        DelayLevels.parse(self.message_delay_level)
+        self.store_config()
         self._check("broker_name", _is_name, "1 to 127 characters of % | a-z A-Z 0-9 _ -")
         self._check("broker_cluster_name", _is_name, "1 to 127 characters of % | a-z A-Z 0-9 _ -")
+
+    def store_config(self) -> StoreConfig:
+        """The store's share of these settings."""
+        own: dict[str, Any] = {"flush_disk_type": FlushDiskType(self.flush_disk_type)}
+        own["max_filter_units"] = max(1, self.max_filter_message_size // UNIT_SIZE_BYTES)
+        shared = {field.name for field in dataclasses.fields(StoreConfig)} & set(self.__struct_fields__)
+        return StoreConfig(**{**{field: getattr(self, field) for field in shared}, **own})
 
 
 class NameServerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):

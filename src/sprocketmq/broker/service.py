@@ -1,4 +1,4 @@
-"""What broker and name server share: started inside a running loop (``astart``) or from blocking code on an engine of their own (``start``)."""
+"""What broker and name server share: starting inside a running loop (``astart``) or on an engine of their own (``start``)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Service(ABC):
     def is_running(self) -> bool:
         return self._state == "running"
 
-    def start(self: S) -> S:
+    def start(self) -> None:
         """Start on the given engine, or on a thread of its own; returns when requests are served.
 
         Raises:
@@ -76,7 +76,6 @@ class Service(ABC):
                 engine.close()
             raise
         self._engine = engine
-        return self
 
     def stop(self) -> None:
         """Stop and return when everything is on disk and closed. Harmless when stopped already."""
@@ -89,7 +88,7 @@ class Service(ABC):
             if engine is not self._given_engine:
                 engine.close()
 
-    async def astart(self: S) -> S:
+    async def astart(self) -> None:
         """Start on the running loop, which owns it from now on. Raises as :meth:`start`."""
         if self._state != "new":
             raise ClosedError(f"this {type(self).__name__} was started before; make a new one")
@@ -101,7 +100,6 @@ class Service(ABC):
             self._state = "stopped"
             raise
         self._state = "running"
-        return self
 
     async def astop(self) -> None:
         """Stop; the twin of :meth:`astart`. Harmless when stopped already."""
@@ -121,13 +119,17 @@ class Service(ABC):
         """Undo what ``_start`` did, also when it did only a part."""
 
     def __enter__(self: S) -> S:
-        return self.start()
+        self.start()
+        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     async def __aenter__(self: S) -> S:
-        return await self.astart()
+        await self.astart()
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

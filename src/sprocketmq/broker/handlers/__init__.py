@@ -1,0 +1,33 @@
+"""Request families of the broker, one file each: code -> ``handle(broker, connection, command, now_ms) -> answer``.
+
+A handler runs on the broker's loop, never awaits and takes no lock. None means that the answer went out already (pull), comes later
+(parked pull, SYNC_FLUSH, topic creation), or is not wanted (one-way).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sprocketmq.broker.handlers import consumers, groups, locks, lookup, offsets, pull, send, send_back, stats, topics
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.command import Command
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["Handler", "handler_table"]
+
+Handler = Callable[["Broker", Connection, Command, int], "Command | None"]
+
+_FAMILIES = (send, pull, send_back, offsets, consumers, locks, topics, groups, stats, lookup)
+
+
+def handler_table() -> dict[int, Handler]:
+    """All handlers by request code; a code that two families claim is a bug that shows at the first start."""
+    table: dict[int, Handler] = {}
+    for family in _FAMILIES:
+        for code, handler in family.HANDLERS.items():
+            assert int(code) not in table, f"request code {code} has two handlers"
+            table[int(code)] = handler
+    return table

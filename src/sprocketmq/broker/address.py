@@ -1,0 +1,52 @@
+"""Which address a broker announces, and the host it writes into its records."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["announced_host", "packed_address"]
+
+
+def announced_host(bind_host: str, broker_ip: str) -> str:
+    """The address clients are told: ``broker_ip`` if set, else the bound one, else (bound to all) one of this machine.
+
+    Raises:
+        ConfigurationError: the name cannot be resolved.
+    """
+    host = broker_ip or bind_host
+    if host in ("", "0.0.0.0", "::"):
+        host = _own_address()
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return str(socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)[0][4][0])
+    except OSError as error:
+        raise ConfigurationError(
+            f"brokerIP1 or bindAddress is {host!r}, which is not an address and cannot be resolved; give an IP address"
+        ) from error
+
+
+def _own_address() -> str:
+    """The address of the interface that leads outside; no packet is sent for that. Loopback on a machine without a network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # TEST-NET-1: never a real peer
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
+
+
+def packed_address(peer: tuple[str, int]) -> tuple[bytes, int]:
+    """A socket's peer as a record holds it: 4 or 16 address bytes, port. An unknown peer (a closed socket) becomes 0.0.0.0:0."""
+    try:
+        # An IPv6 socket may carry a zone ("fe80::1%eth0"), and shows IPv4 peers as ::ffff:a.b.c.d.
+        address = ipaddress.ip_address(peer[0].partition("%")[0])
+    except ValueError:
+        return b"\0\0\0\0", 0
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).packed, peer[1]

@@ -1,0 +1,392 @@
+"""The broker: one store, one loop, the tables and timers around them (Java: BrokerController).
+
+    connection --command--> handlers/<family> --> topics groups offsets consumers locks        tables, no I/O
+                                              `-> store.append / store.read                     at once, no await
+                    put --> schedule (delay levels), parked (long polling)                      woken by what was stored
+                    timers: registration 30 s, offsets 5 s, delay progress 10 s, silent clients 10 s, old files 10 s
+
+Everything runs on one loop, so a handler sees and leaves consistent tables without a lock. Order of stopping: leave the name servers, stop
+what produces messages (schedule), answer who waits (pulls, SYNC_FLUSH), close connections, write the config files, close the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from sprocketmq.broker.address import announced_host, packed_address
+from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.config_store import ConfigStore
+from sprocketmq.broker.consumers import ConsumerGroup, ConsumerTable, ProducerTable
+from sprocketmq.broker.counters import Counters
+from sprocketmq.broker.durability import DurableAnswers
+from sprocketmq.broker.groups import GroupTable
+from sprocketmq.broker.handlers import handler_table
+from sprocketmq.broker.handlers.pull import Match, answer_pull
+from sprocketmq.broker.offsets import OffsetTable
+from sprocketmq.broker.parked import ParkedPulls, PullRequest
+from sprocketmq.broker.registration import Registration
+from sprocketmq.broker.schedule import Schedule
+from sprocketmq.broker.service import Interceptor, Periodic, Service
+from sprocketmq.broker.topics import TopicTable
+from sprocketmq.core.queue_lock import QueueLockTable
+from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
+from sprocketmq.errors import RocketMQError, StoreError
+from sprocketmq.net.clock import Clock, SystemClock
+from sprocketmq.net.connection import Connection
+from sprocketmq.net.engine import Engine
+from sprocketmq.net.pool import ConnectionPool, split_address
+from sprocketmq.net.server import Server
+from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, request, response
+from sprocketmq.wire.headers import NotifyConsumerIdsChangedRequestHeader
+from sprocketmq.wire.message_id import offset_message_id, unique_key_after, unique_key_prefix
+
+__all__ = ["Broker"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_SCAN_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResourceInterval
+
+
+class Broker(Service):
+    """A broker for clients of Apache RocketMQ 4.9 and 5.x, and for ours.
+
+    Args:
+        namesrv_addr: name servers to register with, ``host:port``, several joined by ``;``. Default: ``config``, else the environment
+            variable ``NAMESRV_ADDR``; without any the broker serves those who know its address.
+        host: address to listen on, 127.0.0.1 by default.
+        port: 10911 by default; 0 takes any free one, see :attr:`port` after the start.
+        store_dir: directory of messages and configuration in Apache RocketMQ's format; None (default) keeps everything in memory.
+        broker_name, cluster_name: as clients and tools see them; ``broker-a`` and ``DefaultCluster`` by default.
+        clock: time of everything but sockets; the machine's by default, a ManualClock in tests.
+        config: further settings, see :class:`BrokerConfig`; arguments given here win.
+        engine: an :class:`~sprocketmq.net.engine.Engine` to run on; a thread of its own by default.
+
+    Use ``start()`` and ``stop()`` or ``with`` from blocking code, ``astart()`` and ``astop()`` or ``async with`` inside a loop. Set
+    ``intercept`` to a function ``(connection, command, handler) -> answer`` to stand in front of every request.
+
+    Raises:
+        ConfigurationError: an argument is out of range; at the start: the port is taken.
+        StoreError: at the start: the directory is locked, not writable, or holds something that is not a store.
+    """
+
+    def __init__(
+        self,
+        namesrv_addr: str | None = None,
+        host: str | None = None,
+        port: int | None = None,
+        store_dir: str | os.PathLike[str] | None = None,
+        broker_name: str | None = None,
+        cluster_name: str | None = None,
+        *,
+        clock: Clock | None = None,
+        config: BrokerConfig | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        super().__init__("sprocketmq-broker", engine)
+        given: dict[str, Any] = {
+            "namesrv_addr": namesrv_addr,
+            "bind_address": host,
+            "listen_port": port,
+            "store_path_root_dir": None if store_dir is None else os.fspath(store_dir),
+            "broker_name": broker_name,
+            "broker_cluster_name": cluster_name,
+        }
+        given = {field: value for field, value in given.items() if value is not None}
+        self.config = config = BrokerConfig(**{**msgspec.structs.asdict(config or BrokerConfig()), **given})
+        self.host = config.bind_address or "127.0.0.1"
+        self.port = config.listen_port
+        self.clock: Clock = clock or SystemClock()
+        self.intercept: Interceptor | None = None
+        addresses = config.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
+        self.name_servers = [address.strip() for address in addresses.split(";") if address.strip()]
+        for address in self.name_servers:
+            split_address(address, "namesrvAddr")
+        self.announced_host = announced_host(self.host, config.broker_ip)
+
+        now_ms = self.clock.now_ms()
+        self.start_ms = now_ms
+        root = Path(config.store_path_root_dir) if config.store_path_root_dir else None
+        store_config = config.store_config()
+        self.store: MessageStore = (
+            MemoryMessageStore(store_config) if root is None else DiskMessageStore(root, store_config)
+        )
+        self.topics = TopicTable(config, now_ms)
+        self.groups = GroupTable(config, now_ms)
+        self.offsets = OffsetTable()
+        self.consumers = ConsumerTable()
+        self.producers = ProducerTable()
+        self.locks = QueueLockTable()
+        self.counters = Counters()
+        self.schedule = Schedule(self.clock, self.store, DelayLevels.parse(config.message_delay_level), self.put)
+        self.parked = ParkedPulls(self.clock, self._run_pull_again, self.store.max_offset)
+        self.expressions: dict[str, Match] = {}
+        self.trace_on = "true" if config.trace_on else "false"
+        self._config_store = ConfigStore(root, self.topics, self.groups, self.offsets, self.schedule)
+        self._durable: DurableAnswers | None = None
+        if config.flush_disk_type == "SYNC_FLUSH":
+            self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms)
+
+        self._handlers = handler_table()
+        self._server: Server | None = None
+        self._pool: ConnectionPool | None = None
+        self._registration: Registration | None = None
+        self._periodic: list[Periodic] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stamp = f"CLUSTER\x01{config.broker_cluster_name}\x02".encode()
+        self._trace_stamp = f"MSG_REGION\x01{config.region_id}\x02TRACE_ON\x01{self.trace_on}\x02".encode()
+        self._set_store_host()
+        self._key_counter = itertools.count()
+        self._month_start_ms = self._next_month_ms = 0
+
+    @property
+    def address(self) -> str:
+        """``host:port`` that clients are told."""
+        return (
+            f"[{self.announced_host}]:{self.port}"
+            if ":" in self.announced_host
+            else f"{self.announced_host}:{self.port}"
+        )
+
+    @property
+    def namesrv_addr(self) -> str:
+        """The name servers this broker registers with, joined by ``;``."""
+        return ";".join(self.name_servers)
+
+    def __repr__(self) -> str:
+        return f"Broker({self.config.broker_name!r}, {self.address}, {self._state})"
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        now_ms = self.start_ms = self.clock.now_ms()
+        self.store.load()
+        self._config_store.load()
+        self._adopt_queues(now_ms)
+        self._server = Server(self._handle, on_open=self._connection_opened, on_close=self._connection_closed)
+        self.port = await self._server.start(self.host, self.port)
+        self._set_store_host()
+        self._pool = ConnectionPool()
+        self._registration = Registration(
+            self.clock,
+            self._pool,
+            self.name_servers,
+            cluster_name=self.config.broker_cluster_name,
+            broker_name=self.config.broker_name,
+            address=self.address,
+            period_ms=self.config.register_namesrv_period_ms,
+            topics=self.topics.content,
+        )
+        self.topics.on_change = self._topics_changed
+        self.groups.on_change = self._config_store.groups_changed
+        self.consumers.on_change = self._notify_members
+        self.schedule.start()
+        config, save = self.config, self._config_store
+        self._periodic = [
+            Periodic(
+                self.clock, config.flush_consumer_offset_interval_ms, lambda: save.save_offsets(self.clock.now_ms())
+            ),
+            Periodic(self.clock, config.flush_delay_offset_interval_ms, save.save_delay_offsets),
+            Periodic(self.clock, _SCAN_INTERVAL_MS, self._scan),
+        ]
+        save.save_all(now_ms)
+        if not self.name_servers:
+            log.warning(
+                "no name server is given: broker %s serves only those who know %s",
+                self.config.broker_name,
+                self.address,
+            )
+        await self._registration.start()
+        log.info("broker %s listens on %s", self.config.broker_name, self.address)
+
+    async def _stop(self) -> None:
+        for code in (*_SENDS, *_PULLS):
+            self._handlers[code] = _refuse_while_stopping
+        try:
+            await self._stop_serving()
+        finally:
+            if self._server is not None:  # else nothing was loaded, and nothing may be overwritten
+                self._config_store.save_all(self.clock.now_ms())
+            self.store.close()
+
+    async def _stop_serving(self) -> None:
+        if self._registration is not None:
+            await self._registration.stop()
+        for periodic in self._periodic:
+            periodic.cancel()
+        self.schedule.stop()
+        self.parked.stop()
+        if self._durable is not None:
+            self._durable.stop()
+        for task in self._tasks:
+            task.cancel()
+        if self._server is not None:
+            await self._server.stop()
+        if self._pool is not None:
+            await self._pool.aclose()
+
+    def _adopt_queues(self, now_ms: int) -> None:
+        """A topic whose messages are there but whose configuration is not (killed between the two, or files copied by hand)."""
+        missing: dict[str, int] = {}
+        for topic, queue_id in self.store.queues():
+            if self.topics.get(topic) is None:
+                missing[topic] = max(missing.get(topic, 0), queue_id + 1)
+        for topic, queues in missing.items():
+            log.warning("topic %s has messages but no configuration: it gets %d queues", topic, queues)
+            self.topics.create_if_absent(topic, queues, now_ms)
+
+    def _set_store_host(self) -> None:
+        self.store_host = packed_address((self.announced_host, self.port))
+        host, port = self.store_host
+        self._message_id_prefix = offset_message_id((host, port), 0)[:-16]
+        self._unique_key_prefix = unique_key_prefix(host, os.getpid(), id(self) & 0x7FFFFFFF)
+
+    # -- requests ----------------------------------------------------------------------------------------------------------------
+
+    def _handle(self, connection: Connection, command: Command) -> Command | None:
+        if self.intercept is not None:
+            return self.intercept(connection, command, self._dispatch)
+        return self._dispatch(connection, command)
+
+    def _dispatch(self, connection: Connection, command: Command) -> Command | None:
+        handler = self._handlers.get(command.code)
+        if handler is None:
+            remark = f"request code {command.code} is not served by this broker"
+            return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+        try:
+            return handler(self, connection, command, self.clock.now_ms())
+        except StoreError as error:  # no space, a failed disk: the client may try another broker
+            return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
+
+    def _run_pull_again(self, pull: PullRequest) -> None:
+        connection, command = pull.connection, pull.command
+        if connection.is_closed:
+            return
+        try:
+            answer = answer_pull(self, connection, command, pull.header, self.clock.now_ms(), may_park=False)
+        except RocketMQError as error:
+            answer = response(command, ResponseCode.SYSTEM_ERROR, str(error))
+        if answer is not None:
+            connection.send(answer)
+
+    def _connection_opened(self, connection: Connection) -> None:
+        connection.state["born_host"] = packed_address(connection.peer)
+
+    def _connection_closed(self, connection: Connection) -> None:
+        self.parked.connection_closed(connection)
+        self.producers.connection_closed(connection)
+        self.consumers.connection_closed(connection)
+
+    # -- what handlers use -----------------------------------------------------------------------------------------------------------
+
+    def put(self, message: StoredMessage, now_ms: int) -> AppendResult:
+        """Store one message and wake who waits for it.
+
+        Raises:
+            ConfigurationError: over a limit; nothing was written.
+            StoreNotWritable: nothing was written.
+        """
+        result = self.store.append(message, now_ms)
+        self.counters.put += 1
+        if message.topic == SCHEDULE_TOPIC:
+            self.schedule.stored(message.queue_id)
+        self.parked.arrived(message.topic, message.queue_id, message.tags_code)
+        return result
+
+    def put_batch(self, messages: list[StoredMessage], now_ms: int) -> list[AppendResult]:
+        """Store messages of one topic and queue, all or none. Raises as :meth:`put`."""
+        results = self.store.append_batch(messages, now_ms)
+        self.counters.put += len(results)
+        for message in messages:
+            self.parked.arrived(message.topic, message.queue_id, message.tags_code)
+        return results
+
+    def answer_when_durable(
+        self, connection: Connection, command: Command, answer: Command, end: int, waits: bool
+    ) -> Command | None:
+        """``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
+        if self._durable is None or not waits:
+            return answer
+        self._durable.wait(connection, command, answer, end)
+        return None
+
+    def stamp(self, raw: bytes) -> bytes:
+        """``raw`` properties with this broker's marks: CLUSTER (a reply needs it), MSG_REGION and TRACE_ON (trace needs them)."""
+        if raw and not raw.endswith(b"\x02"):
+            raw += b"\x02"
+        if b"CLUSTER\x01" not in raw:
+            raw += self._stamp
+        if b"TRACE_ON\x01" not in raw:
+            raw += self._trace_stamp
+        return raw
+
+    def offset_message_id(self, physical_offset: int) -> str:
+        """The id that names the copy stored at ``physical_offset``."""
+        return f"{self._message_id_prefix}{physical_offset:016X}"
+
+    def new_unique_key(self, now_ms: int) -> str:
+        """A message id for a sender that gave none."""
+        if not self._month_start_ms <= now_ms < self._next_month_ms:
+            year, month = time.localtime(now_ms / 1000)[:2]
+            self._month_start_ms = int(time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1)) * 1000)
+            self._next_month_ms = int(time.mktime((year, month + 1, 1, 0, 0, 0, 0, 0, -1)) * 1000)
+        return unique_key_after(self._unique_key_prefix, now_ms, self._month_start_ms, next(self._key_counter))
+
+    def earliest_store_time(self) -> int:
+        """Store time of the oldest message in the log, -1 when it is empty."""
+        times = [self.store.earliest_store_time(topic, queue_id) for topic, queue_id in self.store.queues()]
+        return min((time_ms for time_ms in times if time_ms >= 0), default=-1)
+
+    async def registered(self) -> None:
+        """Returns when every reachable name server knows the topics as they are now."""
+        if self._registration is not None:
+            await self._registration.settled()
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Hold a handler's task until it ends; a stop cancels it."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- timers and changes ----------------------------------------------------------------------------------------------------------
+
+    def _topics_changed(self) -> None:
+        self._config_store.topics_changed()
+        if self._registration is not None:
+            self._registration.changed()
+
+    def _notify_members(self, group: ConsumerGroup) -> None:
+        header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group.name)
+        for connection in group.members:
+            # One-way, and the opaque is of no use to the peer: a member that cannot be told rebalances by its own timer.
+            connection.send(request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True))
+
+    def _scan(self) -> None:
+        now_ms = self.clock.now_ms()
+        timeout_ms = self.config.channel_expired_timeout_ms
+        for connection in {*self.consumers.expired(now_ms, timeout_ms), *self.producers.expired(now_ms, timeout_ms)}:
+            log.warning(
+                "%s sent no heartbeat for %d ms, its connection is closed", connection.remote_address, timeout_ms
+            )
+            connection.close()
+            self._connection_closed(connection)
+        self.locks.sweep(now_ms)
+        self.counters.sample(now_ms)
+        self.store.clean(now_ms)
+
+
+_SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+_PULLS: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+
+
+def _refuse_while_stopping(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    remark = f"broker {broker.config.broker_name} is stopping; use another one, or try again later"
+    return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, remark)

@@ -1,0 +1,129 @@
+"""Answers that wait for the disk under SYNC_FLUSH (Java: CommitLog.GroupCommitService).
+
+    send --> append --> answer waits with the end of its record --+-- durable: answered 0 as it was
+                                                                  +-- 5 s passed: 10 FLUSH_DISK_TIMEOUT (stored, and clients treat it so)
+                                                                  `-- the disk failed: 14 SERVICE_NOT_AVAILABLE
+
+Laws
+1. One flush is asked for at a time, up to the end of what was appended when it was asked; all answers it covers go out together.
+   While it runs, new answers gather for the next: many senders share one fdatasync.
+2. Answers go out in the order of their records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from sprocketmq.errors import StoreError
+from sprocketmq.net.connection import Connection
+from sprocketmq.store.message_store import MessageStore
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command
+
+__all__ = ["DurableAnswers"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+
+@dataclass(slots=True)
+class _Waiting:
+    end: int
+    connection: Connection
+    command: Command
+    answer: Command
+    since_s: float
+
+
+class DurableAnswers:
+    """The answers of sends that wait for the disk."""
+
+    def __init__(self, store: MessageStore, timeout_ms: int) -> None:
+        self._store: Final = store
+        self._timeout_s: Final = timeout_ms / 1000
+        self._waiting: deque[_Waiting] = deque()
+        self._flushing = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
+        """Send ``answer`` when everything before physical offset ``end`` is on the disk."""
+        loop = asyncio.get_running_loop()
+        self._waiting.append(_Waiting(end, connection, command, answer, loop.time()))
+        if not self._flushing:
+            # At the end of this turn: the other sends of the same read join this flush.
+            self._flushing = True
+            loop.call_soon(self._flush)
+        if self._timer is None:
+            self._timer = loop.call_later(self._timeout_s, self._time_out)
+
+    def stop(self) -> None:
+        """Make everything durable and answer it. Blocks for one flush."""
+        if self._waiting:
+            self._store.flush()
+            self._answer_until(self._waiting[-1].end)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            self._flushing = False
+            return
+        end = self._waiting[-1].end
+        loop = asyncio.get_running_loop()
+        future = self._store.when_durable(end)
+
+        def done(_: concurrent.futures.Future[None]) -> None:
+            try:
+                loop.call_soon_threadsafe(self._flushed, end, future)
+            except RuntimeError:  # the loop closed: its connections are gone too
+                log.debug("a flush ended after the broker's loop was closed")
+
+        future.add_done_callback(done)
+
+    def _flushed(self, end: int, future: concurrent.futures.Future[None]) -> None:
+        self._flushing = False
+        error = None if future.cancelled() else future.exception()
+        if error is not None:
+            if not isinstance(error, StoreError):
+                log.error("a flush failed: %s", error)
+            self._refuse_until(end, f"the disk did not take the message: {error}")
+        else:
+            self._answer_until(end)
+        if self._waiting and not self._flushing:
+            self._flushing = True
+            self._flush()
+
+    def _answer_until(self, end: int) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0].end <= end:
+            self._send(waiting.popleft())
+
+    def _refuse_until(self, end: int, remark: str) -> None:
+        while self._waiting and self._waiting[0].end <= end:
+            late = self._waiting.popleft()
+            late.answer.code, late.answer.remark = ResponseCode.SERVICE_NOT_AVAILABLE, remark
+            late.answer.ext_fields = {}
+            self._send(late)
+
+    def _time_out(self) -> None:
+        loop, self._timer = asyncio.get_running_loop(), None
+        while self._waiting and loop.time() - self._waiting[0].since_s >= self._timeout_s:
+            late = self._waiting.popleft()
+            late.answer.code = ResponseCode.FLUSH_DISK_TIMEOUT
+            self._send(late)
+        if self._waiting:
+            left_s = self._timeout_s - (loop.time() - self._waiting[0].since_s)
+            self._timer = loop.call_later(max(0.0, left_s), self._time_out)
+
+    @staticmethod
+    def _send(waiting: _Waiting) -> None:
+        if not waiting.command.is_oneway:
+            waiting.connection.send(waiting.answer)

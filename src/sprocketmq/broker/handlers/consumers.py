@@ -1,0 +1,125 @@
+"""Membership: HEART_BEAT 34, UNREGISTER_CLIENT 35, GET_CONSUMER_LIST_BY_GROUP 38, CHECK_CLIENT_CONFIG 46, GET_CONSUMER_CONNECTION_LIST 203.
+Java: ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
+
+A heartbeat carries all producer and consumer groups of one client instance. A consumer group's first heartbeat makes its retry topic,
+so that its members find the route of it. NOTIFY_CONSUMER_IDS_CHANGED (40) goes out one-way to each member when somebody came or went.
+
+Heartbeat version 2 (a fingerprint instead of subscriptions that did not change, 5.x) is understood, but not offered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sprocketmq.broker.consumers import Member
+from sprocketmq.core.retry_schedule import retry_topic
+from sprocketmq.core.subscription import TAG, parse_tag_expression
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import (
+    CheckClientConfigRequestBody,
+    ConsumerConnection,
+    GetConsumerListByGroupResponseBody,
+    HeartbeatData,
+)
+from sprocketmq.wire.bodies import Connection as ConnectionBody
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import (
+    GetConsumerConnectionListRequestHeader,
+    GetConsumerListByGroupRequestHeader,
+    UnregisterClientRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+
+def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    data = HeartbeatData.decode(command.body)
+    connection.state["client_id"] = data.client_id
+    member = Member(connection, data.client_id, command.language, command.version, now_ms)
+    for consumer in data.consumer_data_set:
+        group = broker.groups.find(consumer.group_name, now_ms)
+        if group is None:  # as Java: the other groups of the client still count; this one's pulls are answered 26
+            continue
+        broker.topics.create_if_absent(retry_topic(consumer.group_name), max(1, group.retry_queue_nums), now_ms)
+        notify = broker.config.notify_consumer_ids_changed_enable and group.notify_consumer_ids_changed_enable
+        broker.consumers.register(member, consumer, without_sub=data.without_sub, notify=notify)
+    for producer in data.producer_data_set:
+        broker.producers.register(member, producer.group_name)
+    return response(command)
+
+
+def unregister_client(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(UnregisterClientRequestHeader)
+    if header.producer_group:
+        broker.producers.unregister(connection, header.producer_group)
+    if header.consumer_group:
+        group = broker.groups.table.get(header.consumer_group)
+        notify = broker.config.notify_consumer_ids_changed_enable and (
+            group is None or group.notify_consumer_ids_changed_enable
+        )
+        broker.consumers.unregister(connection, header.consumer_group, notify=notify)
+    return response(command)
+
+
+def consumer_list(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(GetConsumerListByGroupRequestHeader)
+    group = broker.consumers.get(header.consumer_group)
+    if group is None:
+        remark = f"consumer group {header.consumer_group} has no member"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    body = GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids)
+    return response(command, body=body.encode())
+
+
+def check_client_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    """A consumer asks at its start whether its filter is understood here (sent for other filters than tags only)."""
+    data = CheckClientConfigRequestBody.decode(command.body)
+    subscription = data.subscription_data
+    if subscription.expression_type not in (None, "", TAG):
+        remark = (
+            f"the broker does not filter messages by {subscription.expression_type}; subscribe with tags, or with '*'"
+        )
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    try:
+        parse_tag_expression(subscription.topic, subscription.sub_string, now_ms)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
+    return response(command)
+
+
+def consumer_connections(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(GetConsumerConnectionListRequestHeader)
+    group = broker.consumers.get(header.consumer_group)
+    if group is None:
+        remark = f"consumer group {header.consumer_group} is not online"
+        return response(command, ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    body = ConsumerConnection(
+        connection_set=[
+            ConnectionBody(
+                client_id=member.client_id,
+                client_addr=member.connection.remote_address,
+                language=member.language,
+                version=member.version,
+            )
+            for member in group.members.values()
+        ],
+        subscription_table=group.subscriptions,
+        consume_type=group.consume_type,
+        message_model=group.message_model,
+        consume_from_where=group.consume_from_where,
+    )
+    return response(command, body=body.encode())
+
+
+HANDLERS = {
+    RequestCode.HEART_BEAT: heart_beat,
+    RequestCode.UNREGISTER_CLIENT: unregister_client,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: consumer_list,
+    RequestCode.CHECK_CLIENT_CONFIG: check_client_config,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: consumer_connections,
+}

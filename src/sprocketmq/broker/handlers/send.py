@@ -1,0 +1,285 @@
+"""Sending: SEND_MESSAGE 10, SEND_MESSAGE_V2 310, SEND_BATCH_MESSAGE 320, each also one-way. Java: SendMessageProcessor, HookUtils.
+
+Fields: producerGroup, topic, defaultTopic, defaultTopicQueueNums, queueId (-1: any), sysFlag, bornTimestamp, flag, properties,
+reconsumeTimes, maxReconsumeTimes, batch. Answer: msgId (offset message id), queueId, queueOffset, transactionId (the unique key), and
+MSG_REGION, TRACE_ON beside it.
+
+Checks in Java's order: order topic on a broker that may not be written; topic name; topic that nobody may send to; topic, or its
+creation; queue id; then the message itself (size, properties), and the rules of retry topics.
+
+Gaps: transactional messages and timer messages are refused with one sentence, never stored as if they were plain ones.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.broker.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN, topic_name_problem
+from sprocketmq.core.retry_schedule import RETRY_PREFIX, dlq_topic, group_of_retry_topic
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.connection import Connection
+from sprocketmq.store.message_store import AppendResult, StoredMessage
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.batch import split_batch
+from sprocketmq.wire.bodies import TopicConfig
+from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.command import FLAG_RESPONSE, Command, response
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.headers import SendMessageRequestHeader
+from sprocketmq.wire.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS", "handle_send"]
+
+_TIMER_MARKS: Final = (b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"TIMER_DELIVER_MS\x01")
+_NOT_WAITING: Final = b"WAIT\x01false"
+
+
+def handle_send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    """The hot path: one pass from header to answer, nothing awaited."""
+    if command.code == RequestCode.SEND_MESSAGE:
+        header = SendMessageRequestHeader.from_v1(command)
+    else:
+        header = SendMessageRequestHeader.from_v2(command)
+    config = broker.topics.get(header.topic)
+    if config is None or header.topic in SEND_FORBIDDEN or broker.config.broker_permission != PERM_READ | PERM_WRITE:
+        refusal = _check_topic(broker, command, header, now_ms)
+        if refusal is not None:
+            return refusal
+        config = broker.topics.table[header.topic]
+    queue_id = header.queue_id
+    if queue_id >= config.write_queue_nums and queue_id >= config.read_queue_nums:
+        limit = max(config.write_queue_nums, config.read_queue_nums)
+        remark = f"queueId is {queue_id}, 0 to {limit - 1} are allowed for topic {header.topic}"
+        return response(command, ResponseCode.INVALID_PARAMETER, remark)
+    if queue_id < 0:
+        if config.write_queue_nums <= 0:
+            return response(command, ResponseCode.INVALID_PARAMETER, f"topic {header.topic} has no queue to write to")
+        queue_id = random.randrange(config.write_queue_nums)
+    if not command.body or len(command.body) > broker.config.max_message_size:
+        return _illegal(
+            command,
+            f"the body has {len(command.body)} bytes, 1 to {broker.config.max_message_size} are allowed (maxMessageSize)",
+        )
+    if header.batch or command.code == RequestCode.SEND_BATCH_MESSAGE:
+        return _send_batch(broker, connection, command, header, queue_id, now_ms)
+    return _send_one(broker, connection, command, header, config, queue_id, now_ms)
+
+
+def _check_topic(broker: Broker, command: Command, header: SendMessageRequestHeader, now_ms: int) -> Command | None:
+    """The checks that a send to a known, ordinary topic of a writable broker passes anyway; None when they pass."""
+    topic = header.topic
+    config = broker.topics.get(topic)
+    if not broker.config.broker_permission & PERM_WRITE and config is not None and config.order:
+        return response(command, ResponseCode.NO_PERMISSION, f"broker {broker.config.broker_name} is read only")
+    problem = topic_name_problem(topic)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
+    if topic in SEND_FORBIDDEN:
+        return response(
+            command, ResponseCode.NO_PERMISSION, f"topic {topic} is the broker's own, nobody may send to it"
+        )
+    if config is None:
+        made = broker.topics.create_in_send(topic, header.default_topic, header.default_topic_queue_nums, now_ms)
+        if made is None:
+            return response(
+                command,
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic {topic} does not exist and may not be created by a send; create it first",
+            )
+    return None
+
+
+def _send_one(
+    broker: Broker,
+    connection: Connection,
+    command: Command,
+    header: SendMessageRequestHeader,
+    config: TopicConfig,
+    queue_id: int,
+    now_ms: int,
+) -> Command | None:
+    raw = header.properties.encode() if header.properties else b""
+    if raw and not raw.endswith(b"\x02"):
+        raw += b"\x02"
+    waits = _NOT_WAITING not in raw
+    unique_key = props.get_property(raw, props.UNIQ_KEY)
+    if unique_key is None:
+        unique_key = broker.new_unique_key(now_ms)
+        raw += f"{props.UNIQ_KEY}\x01{unique_key}\x02".encode()
+    raw = broker.stamp(raw)
+    tags = props.get_property(raw, props.TAGS) if b"TAGS\x01" in raw else None
+    message = StoredMessage(
+        header.topic,
+        queue_id,
+        command.body,  # type: ignore[arg-type]  # a view of immutable bytes; the store copies it once, into the log
+        raw,
+        header.flag,
+        header.sys_flag,
+        header.born_timestamp,
+        connection.state["born_host"],
+        broker.store_host,
+        header.reconsume_times or 0,
+        0,
+        tags_code(tags),
+    )
+    if header.topic.startswith(RETRY_PREFIX):
+        refusal = _retry_rules(broker, command, header, message, now_ms)
+        if refusal is not None:
+            return refusal
+    if b"POP_CK\x01" in raw or b"DELAY" in raw or b"TIMER_" in raw or b"TRAN_MSG\x01" in raw:
+        refusal = _special_properties(broker, command, message, now_ms)
+        if refusal is not None:
+            return refusal
+    if len(message.properties) > props.MAX_PROPERTIES_BYTES:
+        return _illegal(
+            command,
+            f"the properties take {len(message.properties)} bytes, at most {props.MAX_PROPERTIES_BYTES} are allowed",
+        )
+    try:
+        result = broker.put(message, now_ms)
+    except ConfigurationError as error:
+        return _illegal(command, str(error))
+    message_id = broker.offset_message_id(result.physical_offset)
+    answer = _stored(broker, command, message_id, queue_id, result.queue_offset, unique_key)
+    return broker.answer_when_durable(connection, command, answer, result.physical_offset + result.size, waits)
+
+
+def _special_properties(broker: Broker, command: Command, message: StoredMessage, now_ms: int) -> Command | None:
+    """Properties that change what happens to a message; rare, so looked at only when their letters are there at all."""
+    message.properties = raw = props.remove_property(message.properties, props.POP_CK)
+    prepared = message.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED_TYPE
+    level = _delay_level(raw)
+    transactional = props.get_property(raw, props.TRAN_MSG)
+    # Clients before 4.6.1 resend a failed transactional message with TRAN_MSG still set: a retry is no half message.
+    if (transactional or "").lower() == "true" and not (message.reconsume_times > 0 and level > 0):
+        remark = "transactional messages are not supported by this broker; send it without a transaction"
+        return response(command, ResponseCode.NO_PERMISSION, remark)
+    if prepared:
+        return _illegal(command, "sysFlag marks a half message without the property TRAN_MSG; send it as a transaction")
+    if level > 0:
+        broker.schedule.park(message, level, now_ms)
+    elif any(mark in raw for mark in _TIMER_MARKS):
+        remark = "timer messages are not supported by this broker; use a delay level, 1 to " + str(
+            broker.schedule.levels.max_level
+        )
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    return None
+
+
+def _delay_level(raw: bytes) -> int:
+    text = props.get_property(raw, props.DELAY)
+    try:
+        return int(text) if text else 0
+    except ValueError:
+        return 0  # Java's getDelayTimeLevel fails there; a message that cannot be delayed is better delivered than lost
+
+
+def _retry_rules(
+    broker: Broker, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
+) -> Command | None:
+    """A send to ``%RETRY%group``: a consumer's fall-back when send-back failed, or an orderly consumer giving up on a message.
+
+    An orderly group holds queue locks, and its retry limit means dead letter at once. Java: handleRetryAndDLQ.
+    """
+    group_name = group_of_retry_topic(header.topic)
+    group = broker.groups.find(group_name, now_ms)
+    if group is None:
+        return response(
+            command,
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"consumer group {group_name} does not exist; create it first",
+        )
+    limit = group.retry_max_times
+    if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    if message.reconsume_times <= limit and not broker.locks.holds_any(group_name, now_ms):
+        return None
+    dead_letter = broker.topics.create_if_absent(dlq_topic(group_name), 1, now_ms)
+    message.topic, message.queue_id = dead_letter.topic_name, 0
+    message.properties = props.set_property(message.properties, props.DELAY, "-1")
+    return None
+
+
+def _send_batch(
+    broker: Broker,
+    connection: Connection,
+    command: Command,
+    header: SendMessageRequestHeader,
+    queue_id: int,
+    now_ms: int,
+) -> Command | None:
+    """Many messages of one topic and queue in one request, stored as ordinary messages with consecutive offsets, all or none."""
+    if header.topic.startswith(RETRY_PREFIX):
+        return _illegal(command, f"a batch cannot be sent to retry topic {header.topic}; send its messages one by one")
+    of_batch = broker.stamp(header.properties.encode() if header.properties else b"")
+    waits = _NOT_WAITING not in of_batch
+    born_host, messages = connection.state["born_host"], []
+    for flag, body, raw in split_batch(command.body):
+        if any(mark in raw for mark in _TIMER_MARKS) or _delay_level(bytes(raw)) > 0:
+            return _illegal(command, "a message of the batch has a delay; send delayed messages one by one")
+        own = bytes(raw)
+        if own and not own.endswith(b"\x02"):
+            own += b"\x02"
+        if b"UNIQ_KEY\x01" not in own:
+            own += f"{props.UNIQ_KEY}\x01{broker.new_unique_key(now_ms)}\x02".encode()
+        code = tags_code(props.get_property(own, props.TAGS)) if b"TAGS\x01" in own else 0
+        messages.append(
+            StoredMessage(
+                header.topic,
+                queue_id,
+                body,
+                own + of_batch,
+                flag,
+                header.sys_flag,
+                header.born_timestamp,
+                born_host,
+                broker.store_host,
+                header.reconsume_times or 0,
+                0,
+                code,
+            )
+        )
+    if not messages:
+        return _illegal(command, "the batch holds no message; send at least one")
+    try:
+        results = broker.put_batch(messages, now_ms)
+    except ConfigurationError as error:
+        return _illegal(command, str(error))
+    ids = ",".join([broker.offset_message_id(result.physical_offset) for result in results])
+    keys = props.get_property(messages[0].properties, props.UNIQ_KEY) or ""
+    answer = _stored(broker, command, ids, queue_id, results[0].queue_offset, keys)
+    return broker.answer_when_durable(connection, command, answer, _end(results[-1]), waits)
+
+
+def _end(result: AppendResult) -> int:
+    return result.physical_offset + result.size
+
+
+def _stored(
+    broker: Broker, command: Command, message_id: str, queue_id: int, queue_offset: int, unique_key: str
+) -> Command:
+    # SendMessageResponseHeader written out: two dict merges less on the hottest answer.
+    ext = {
+        "msgId": message_id,
+        "queueId": str(queue_id),
+        "queueOffset": str(queue_offset),
+        "transactionId": unique_key,
+        "MSG_REGION": broker.config.region_id,
+        "TRACE_ON": broker.trace_on,
+    }
+    return Command(0, command.opaque, FLAG_RESPONSE, ext_fields=ext, serialize_type=command.serialize_type)
+
+
+def _illegal(command: Command, remark: str) -> Command:
+    return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
+
+
+HANDLERS = {
+    RequestCode.SEND_MESSAGE: handle_send,
+    RequestCode.SEND_MESSAGE_V2: handle_send,
+    RequestCode.SEND_BATCH_MESSAGE: handle_send,
+}

@@ -1,0 +1,95 @@
+"""Retry: CONSUMER_SEND_MSG_BACK 36. Java: AbstractSendMessageProcessor.consumerSendMsgBack.
+
+Fields: offset (commit log offset of the message that failed), group, delayLevel (0: the broker chooses, < 0: dead letter),
+originMsgId, originTopic, unitMode, maxReconsumeTimes (clients from 3.4.9 on). Answer: success, 26, 16, or 1 when no message is there.
+
+The copy keeps body, flag, sysFlag, tags, unique key and born data (a compressed body stays compressed), counts one more reconsume time,
+and remembers the topic it first came from. It goes to ``%RETRY%group`` by way of its delay level, or to ``%DLQ%group``.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from sprocketmq.broker.topics import PERM_WRITE
+from sprocketmq.core.retry_schedule import DeadLetter, decide_send_back, dlq_topic, retry_topic
+from sprocketmq.net.connection import Connection
+from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
+from sprocketmq.wire.record import RecordView
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS", "handle_send_back"]
+
+
+def handle_send_back(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    """Store the retry copy, or the dead letter, of one stored message."""
+    header = command.header(ConsumerSendMsgBackRequestHeader)
+    group = broker.groups.find(header.group, now_ms)
+    if group is None:
+        return response(
+            command,
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"consumer group {header.group} does not exist; create it first",
+        )
+    if not broker.config.broker_permission & PERM_WRITE:
+        return response(command, ResponseCode.NO_PERMISSION, f"broker {broker.config.broker_name} is read only")
+    if group.retry_queue_nums <= 0:
+        return response(command)  # a group without retry queues asked for its failures to be dropped
+    topic = broker.topics.create_if_absent(retry_topic(header.group), group.retry_queue_nums, now_ms)
+    if not topic.perm & PERM_WRITE:
+        return response(command, ResponseCode.NO_PERMISSION, f"topic {topic.topic_name} is not writable")
+    chunk = broker.store.record_at(header.offset)
+    if chunk is None:
+        remark = f"no message begins at commit log offset {header.offset}, or it expired; take it as consumed"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    limit = group.retry_max_times
+    if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    message = _copy(broker, RecordView(chunk), header.offset)
+    decision = decide_send_back(message.reconsume_times, limit, header.delay_level)
+    message.reconsume_times = decision.reconsume_times
+    if isinstance(decision, DeadLetter):
+        message.topic = broker.topics.create_if_absent(dlq_topic(header.group), 1, now_ms).topic_name
+        message.properties = props.set_property(message.properties, props.DELAY, "0")
+    else:
+        message.topic = topic.topic_name
+        message.queue_id = random.randrange(group.retry_queue_nums)
+        message.properties = props.set_property(message.properties, props.DELAY, str(decision.delay_level))
+        broker.schedule.park(message, decision.delay_level, now_ms)
+    result = broker.put(message, now_ms)
+    # Java does not wait for the disk here either (WAIT=false on the copy): the original is there, and stays uncommitted until we answer.
+    del result
+    return response(command)
+
+
+def _copy(broker: Broker, record: RecordView, physical_offset: int) -> StoredMessage:
+    raw = record.raw_properties
+    if props.get_property(raw, props.RETRY_TOPIC) is None:
+        raw = props.set_property(raw, props.RETRY_TOPIC, record.topic)
+    if props.get_property(raw, props.ORIGIN_MESSAGE_ID) is None:
+        raw = props.set_property(raw, props.ORIGIN_MESSAGE_ID, broker.offset_message_id(physical_offset))
+    raw = props.set_property(raw, props.WAIT, "false")
+    return StoredMessage(
+        topic="",
+        queue_id=0,
+        body=bytes(record.body),
+        properties=raw,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=record.born_host,
+        store_host=broker.store_host,
+        reconsume_times=record.reconsume_times,
+        tags_code=tags_code(props.get_property(raw, props.TAGS)),
+    )
+
+
+HANDLERS = {RequestCode.CONSUMER_SEND_MSG_BACK: handle_send_back}

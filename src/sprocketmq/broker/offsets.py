@@ -1,0 +1,81 @@
+"""How far each group has consumed each queue (Java: ConsumerOffsetManager).
+
+Laws
+1. An offset is the next message to consume, so "nothing consumed" and 0 are told apart by the entry being there or not.
+2. What a client commits counts, also when it is lower than before: a consumer that was reset goes back.
+3. ``is_dirty`` is set by each change and cleared by ``content``, so that an idle broker writes no file.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper, DataVersion
+
+__all__ = ["OffsetTable"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+
+class OffsetTable:
+    """Committed offsets, and next to them how far each group has asked (``pull_offset``, what a tool shows as in flight)."""
+
+    def __init__(self) -> None:
+        # "topic@group" as in consumerOffset.json: neither name can hold an "@"
+        self._committed: dict[str, dict[int, int]] = {}
+        self._pulled: dict[tuple[str, str, int], int] = {}
+        self.data_version = DataVersion()
+        self.is_dirty = False
+
+    def load(self, content: ConsumerOffsetSerializeWrapper) -> None:
+        """Take over what ``consumerOffset.json`` holds."""
+        self._committed = content.offset_table
+        if content.data_version is not None:  # 4.9 writes none
+            self.data_version = content.data_version
+
+    def content(self, now_ms: int) -> ConsumerOffsetSerializeWrapper:
+        self.is_dirty = False
+        self.data_version.next_version(now_ms)
+        return ConsumerOffsetSerializeWrapper(offset_table=self._committed, data_version=self.data_version)
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        queues = self._committed.get(f"{topic}@{group}")
+        if queues is None:
+            queues = self._committed[f"{topic}@{group}"] = {}
+        before = queues.get(queue_id)
+        if before is not None and offset < before:
+            log.info("group %s went back from %d to %d on %s queue %d", group, before, offset, topic, queue_id)
+        if offset != before:
+            queues[queue_id] = offset
+            self.is_dirty = True
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """The committed offset, -1 when there is none."""
+        queues = self._committed.get(f"{topic}@{group}")
+        return -1 if queues is None else queues.get(queue_id, -1)
+
+    def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        self._pulled[group, topic, queue_id] = offset
+
+    def pull_offset(self, group: str, topic: str, queue_id: int) -> int:
+        """Where the group's newest pull began; the committed offset when it never pulled."""
+        pulled = self._pulled.get((group, topic, queue_id), -1)
+        return pulled if pulled >= 0 else self.query(group, topic, queue_id)
+
+    def topics_of(self, group: str) -> list[str]:
+        """Topics that the group has an offset for."""
+        return [topic for topic, _, owner in (key.rpartition("@") for key in self._committed) if owner == group]
+
+    def forget_topic(self, topic: str) -> None:
+        """A deleted topic: a new one of the same name starts at 0, and so must its groups."""
+        self._forget([key for key in self._committed if key.rpartition("@")[0] == topic])
+        self._pulled = {key: offset for key, offset in self._pulled.items() if key[1] != topic}
+
+    def forget_group(self, group: str) -> None:
+        self._forget([key for key in self._committed if key.rpartition("@")[2] == group])
+        self._pulled = {key: offset for key, offset in self._pulled.items() if key[0] != group}
+
+    def _forget(self, keys: list[str]) -> None:
+        for key in keys:
+            del self._committed[key]
+            self.is_dirty = True

@@ -1,0 +1,107 @@
+"""Pulls that wait: the driver of core.long_poll (Java: PullRequestHoldService, NotifyMessageArrivingListener).
+
+Laws (those of the waiting room are in core.long_poll)
+1. Arrivals are gathered and waiters woken once per turn of the loop: 64 sends that came in one read make one answer with 64 messages.
+   Nothing can be missed in between, because a pull reads and parks in one step of the same loop.
+2. A woken pull is run again without the right to park, so it is answered exactly once.
+3. One timer, for the earliest deadline; none while nobody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sprocketmq.core.long_poll import LongPoll, ParkedPull
+from sprocketmq.net.clock import Clock, Timer
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.headers import PullMessageRequestHeader
+
+__all__ = ["ParkedPulls", "PullRequest"]
+
+
+@dataclass(slots=True)
+class PullRequest:
+    """What is needed to run a pull again."""
+
+    connection: Connection
+    command: Command
+    header: PullMessageRequestHeader
+
+
+class ParkedPulls:
+    """The waiting pulls of a broker. ``run_again(request)`` answers one; ``max_offset(topic, queue_id)`` is the store's."""
+
+    def __init__(
+        self, clock: Clock, run_again: Callable[[PullRequest], None], max_offset: Callable[[str, int], int]
+    ) -> None:
+        self._clock, self._run_again, self._max_offset = clock, run_again, max_offset
+        self._room: LongPoll[PullRequest] = LongPoll()
+        self._arrived: dict[tuple[str, int], set[int]] = {}
+        self._timer: Timer | None = None
+        self._timer_due_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._room)
+
+    def park(
+        self,
+        connection: Connection,
+        command: Command,
+        header: PullMessageRequestHeader,
+        match: Callable[[int], bool] | None,
+        deadline_ms: int,
+    ) -> None:
+        """Hold the pull until a message for it arrives, or ``deadline_ms``."""
+        command.body = b""  # a view of the whole read it came in: do not keep that alive for 15 s
+        request = PullRequest(connection, command, header)
+        self._room.park(
+            header.topic, header.queue_id, header.queue_offset, deadline_ms, request, match=match, owner=connection
+        )
+        if self._timer is None or deadline_ms < self._timer_due_ms:
+            self._set_timer(deadline_ms)
+
+    def arrived(self, topic: str, queue_id: int, tags_code: int) -> None:
+        """A message was stored; wakes at the end of this turn of the loop."""
+        if not self._room.waiting(topic, queue_id):
+            return
+        if not self._arrived:
+            asyncio.get_running_loop().call_soon(self._wake)
+        self._arrived.setdefault((topic, queue_id), set()).add(tags_code)
+
+    def connection_closed(self, connection: Connection) -> None:
+        if len(self._room):
+            self._room.discard_owner(connection)
+
+    def stop(self) -> None:
+        """Answer everybody with what there is, so that no client runs into a timeout because the broker stops."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._run_all(self._room.drain())
+
+    def _wake(self) -> None:
+        arrived, self._arrived = self._arrived, {}
+        for (topic, queue_id), codes in arrived.items():
+            max_offset = self._max_offset(topic, queue_id)
+            for code in codes:
+                self._run_all(self._room.wake(topic, queue_id, max_offset, code))
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._run_all(self._room.expire(self._clock.now_ms()))
+        due_ms = self._room.next_deadline_ms()
+        if due_ms is not None:
+            self._set_timer(due_ms)
+
+    def _run_all(self, pulls: list[ParkedPull[PullRequest]]) -> None:
+        for pull in pulls:
+            self._run_again(pull.request)
+
+    def _set_timer(self, due_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        self._timer = self._clock.call_later(due_ms - self._clock.now_ms(), self._expire)

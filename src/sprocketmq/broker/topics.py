@@ -1,0 +1,162 @@
+"""The topics of one broker: their queues and permissions, and the rules by which they come into being (Java: TopicConfigManager).
+
+A topic is made in three ways: by an administrator (UPDATE_AND_CREATE_TOPIC), by a send to an unknown topic that names a default topic
+with the inherit permission (TBW102), and by the broker itself for retry and dead letter. Each way bumps the data version, writes
+``topics.json`` and tells the name servers, through the two callbacks that the broker sets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
+from sprocketmq.wire.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+
+__all__ = [
+    "AUTO_CREATE_TOPIC",
+    "MAX_TOPIC_LENGTH",
+    "PERM_INHERIT",
+    "PERM_READ",
+    "PERM_WRITE",
+    "SEND_FORBIDDEN",
+    "TopicTable",
+    "topic_name_problem",
+]
+
+# PermName
+PERM_READ: Final = 4
+PERM_WRITE: Final = 2
+PERM_INHERIT: Final = 1
+
+AUTO_CREATE_TOPIC: Final = "TBW102"
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
+TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+
+# TopicValidator: system topics, and those of them that nobody may send to.
+SEND_FORBIDDEN: Final = frozenset(
+    (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT)
+)
+SYSTEM_TOPICS: Final = SEND_FORBIDDEN | {AUTO_CREATE_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
+SYSTEM_PREFIX: Final = "rmq_sys_"
+
+MAX_TOPIC_LENGTH: Final = 127
+_SCHEDULE_QUEUES: Final = 18
+_VALID: Final = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
+
+
+def topic_name_problem(topic: str) -> str | None:
+    """Why ``topic`` is no topic name, as one sentence; None when it is one. Retry and dead letter topics may be 255 long."""
+    limit = 255 if topic.startswith("%") else MAX_TOPIC_LENGTH
+    if not topic:
+        return "the topic is blank, 1 to 127 characters of % | a-z A-Z 0-9 _ - are allowed"
+    if len(topic) > limit:
+        return f"the topic is {len(topic)} characters long, at most {limit} are allowed"
+    if _VALID(topic) is None:
+        return f"the topic {topic!r} has a character that is not allowed, use % | a-z A-Z 0-9 _ -"
+    return None
+
+
+class TopicTable:
+    """Topics by name. ``on_change()`` is called after each change that must be written down and announced."""
+
+    def __init__(self, config: BrokerConfig, now_ms: int) -> None:
+        self._config = config
+        self.data_version = DataVersion(timestamp=now_ms)
+        self.on_change: Callable[[], None] = lambda: None
+        self.table: dict[str, TopicConfig] = {}
+        self._create_system_topics()
+
+    def load(self, content: TopicConfigSerializeWrapper) -> None:
+        """Take over what ``topics.json`` holds; a system topic keeps the shape it was saved with."""
+        self.table.update(content.topic_config_table)
+        self.data_version = content.data_version
+
+    def content(self) -> TopicConfigSerializeWrapper:
+        """What ``topics.json`` and the registration carry."""
+        return TopicConfigSerializeWrapper(topic_config_table=self.table, data_version=self.data_version)
+
+    def get(self, topic: str) -> TopicConfig | None:
+        return self.table.get(topic)
+
+    def is_system(self, topic: str) -> bool:
+        own = (self._config.broker_name, self._config.broker_cluster_name, self.reply_topic)
+        return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX) or topic in own
+
+    @property
+    def reply_topic(self) -> str:
+        return f"{self._config.broker_cluster_name}_REPLY_TOPIC"
+
+    def create_in_send(self, topic: str, default_topic: str, queue_nums: int, now_ms: int) -> TopicConfig | None:
+        """What a send to an unknown topic gets: a topic shaped by ``default_topic``, or None when that may not be inherited.
+
+        A retry topic is made all the same, with one queue. Java: createTopicInSendMessageMethod.
+        """
+        model = self.table.get(default_topic)
+        allowed = model is not None and model.perm & PERM_INHERIT
+        if default_topic == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
+            allowed = False
+        if model is not None and allowed:
+            queues = max(0, min(queue_nums, model.write_queue_nums))
+            return self._add(topic, queues, model.perm & ~PERM_INHERIT, now_ms)
+        if is_retry_topic(topic):
+            return self.create_if_absent(topic, 1, now_ms)
+        return None
+
+    def create_if_absent(self, topic: str, queue_nums: int, now_ms: int, *, order: bool = False) -> TopicConfig:
+        """The broker's own topics: retry and dead letter, readable and writable. Java: createTopicInSendMessageBackMethod."""
+        found = self.table.get(topic)
+        if found is None:
+            return self._add(topic, queue_nums, PERM_READ | PERM_WRITE, now_ms, order=order)
+        return found
+
+    def update(self, topic: TopicConfig, now_ms: int) -> None:
+        """Create or replace, on an administrator's word."""
+        self.table[topic.topic_name] = topic
+        self._changed(now_ms)
+
+    def delete(self, topic: str, now_ms: int) -> bool:
+        """Forget ``topic``; whether it was there."""
+        if self.table.pop(topic, None) is None:
+            return False
+        self._changed(now_ms)
+        return True
+
+    def _add(self, topic: str, queue_nums: int, perm: int, now_ms: int, *, order: bool = False) -> TopicConfig:
+        added = self.table[topic] = _topic(topic, queue_nums, perm, order=order)
+        self._changed(now_ms)
+        return added
+
+    def _changed(self, now_ms: int) -> None:
+        self.data_version.next_version(now_ms)
+        self.on_change()
+
+    def _create_system_topics(self) -> None:
+        """Those of Java's TopicConfigManager.init whose mechanism exists here. More than one, on purpose: a 5.x name server takes a
+        first registration with exactly one topic for an incremental one and refuses it."""
+        config, both = self._config, PERM_READ | PERM_WRITE
+        own = [
+            _topic(SELF_TEST_TOPIC, 1, both),
+            _topic("BenchmarkTest", 1024, both),
+            _topic(config.broker_cluster_name, 16, PERM_INHERIT | (both if config.cluster_topic_enable else 0)),
+            _topic(config.broker_name, 1, PERM_INHERIT | (both if config.broker_topic_enable else 0)),
+            _topic(OFFSET_MOVED_EVENT, 1, both),
+            _topic(SCHEDULE_TOPIC, _SCHEDULE_QUEUES, both),
+            _topic(self.reply_topic, 1, both),
+            _topic(HALF_TOPIC, 1, both),
+            _topic(OP_TOPIC, 1, both),
+        ]
+        if config.auto_create_topic_enable:
+            own.append(_topic(AUTO_CREATE_TOPIC, config.default_topic_queue_nums, PERM_INHERIT | both))
+        if config.trace_topic_enable:
+            own.append(_topic(config.msg_trace_topic_name, 1, both))
+        self.table.update({topic.topic_name: topic for topic in own})
+
+
+def _topic(name: str, queues: int, perm: int, *, order: bool = False) -> TopicConfig:
+    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, order=order)
