@@ -153,25 +153,25 @@ def demo(
 @app.command()
 def lag(group: str, namesrv_addr: NamesrvAddr = _DEFAULT_NAMESRV, as_json: AsJson = False) -> None:
     """How far a consumer group is behind, queue by queue, its retry topic included."""
-    from sprocketmq.cli import inspect
+    from sprocketmq.cli.progress import show_lag
 
-    inspect.show_lag(group, namesrv_addr, as_json=as_json)
+    show_lag(group, namesrv_addr, as_json=as_json)
 
 
 @app.command()
 def topics(namesrv_addr: NamesrvAddr = _DEFAULT_NAMESRV, as_json: AsJson = False) -> None:
     """The topics of the cluster with their queues and the number of messages in them."""
-    from sprocketmq.cli import inspect
+    from sprocketmq.cli.progress import show_topics
 
-    inspect.show_topics(namesrv_addr, as_json=as_json)
+    show_topics(namesrv_addr, as_json=as_json)
 
 
 @store_app.command("check")
 def store_check(directory: Annotated[Path, typer.Argument(metavar="DIR")]) -> None:
     """Check that every consume queue entry and record of a store fits; exit code 1 if a law is broken. Changes nothing."""
-    from sprocketmq.cli import inspect
+    from sprocketmq.cli.store_check import check_store
 
-    raise typer.Exit(inspect.check_store(directory))
+    raise typer.Exit(check_store(directory))
 
 
 @app.command()

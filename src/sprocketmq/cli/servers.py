@@ -101,14 +101,11 @@ def broker(
 
 
 def _broker(namesrv_addr: str, port: int | None, store: Path | None, host: str | None, config: BrokerConfig) -> Broker:
-    directory = store or (Path(config.store_path_root_dir) if config.store_path_root_dir else None)
     return Broker(
         namesrv_addr=namesrv_addr,
         host=host,
         port=port,
-        store_dir=None if directory is None else directory.expanduser().absolute(),
-        broker_name=config.broker_name,
-        cluster_name=config.broker_cluster_name,
+        store_dir=None if store is None else store.expanduser().absolute(),
         config=config,
     )
 
