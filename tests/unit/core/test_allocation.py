@@ -1,0 +1,186 @@
+"""core.allocation: Java's numbers, and the laws for every strategy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocketmq.core.allocation import (
+    AVG,
+    STRATEGIES,
+    AllocateAveragely,
+    AllocateAveragelyByCircle,
+    AllocateByConfig,
+    AllocateByConsistentHash,
+    AllocateByMachineRoom,
+    AllocateMachineRoomNearby,
+    AllocationStrategy,
+    _java_text,
+    _ring_hash,
+    allocate,
+    java_order,
+    strategy_by_name,
+)
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.message import MessageQueue
+
+
+def queues(count: int, broker: str = "b") -> list[MessageQueue]:
+    return [MessageQueue("T", broker, number) for number in range(count)]
+
+
+def ids(count: int) -> list[str]:
+    return [f"10.0.0.{number}@1" for number in range(count)]
+
+
+def shares(strategy: AllocationStrategy, all_queues: list[MessageQueue], members: list[str]) -> list[list[int]]:
+    return [[queue.queue_id for queue in allocate(strategy, "g", member, all_queues, members)] for member in members]
+
+
+def test_avg_gives_contiguous_runs_and_the_first_get_one_more() -> None:
+    assert shares(AVG, queues(8), ids(3)) == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    assert shares(AVG, queues(4), ids(6)) == [[0], [1], [2], [3], [], []]
+    assert shares(AVG, queues(6), ids(3)) == [[0, 1], [2, 3], [4, 5]]
+
+
+def javas_averagely(count: int, members: int, index: int) -> range:
+    """The formula of AllocateMessageQueueAveragely, as the table of facts 5.6 states it."""
+    mod = count % members
+    size = 1 if count <= members else count // members + (1 if mod > 0 and index < mod else 0)
+    start = index * size if mod > 0 and index < mod else index * size + mod
+    return range(start, start + max(0, min(size, count - start)))
+
+
+@given(count=st.integers(1, 60), members=st.integers(1, 20))
+def test_avg_is_javas_formula(count: int, members: int) -> None:
+    names = [f"{number:03}" for number in range(members)]
+    expected = [list(javas_averagely(count, members, index)) for index in range(members)]
+    assert shares(AllocateAveragely(), queues(count), names) == expected
+
+
+def test_by_circle_deals_like_cards() -> None:
+    assert shares(AllocateAveragelyByCircle(), queues(7), ids(3)) == [[0, 3, 6], [1, 4], [2, 5]]
+
+
+def test_the_ring_hashes_are_javas() -> None:
+    assert _ring_hash("10.0.0.1@1-0") == 2998294157
+    assert _ring_hash(_java_text(MessageQueue("T", "b", 0))) == 562732085
+
+
+def test_consistent_hash_moves_queues_only_to_a_newcomer() -> None:
+    strategy, all_queues = AllocateByConsistentHash(), queues(64)
+    before = {q: m for m in ids(5) for q in allocate(strategy, "g", m, all_queues, ids(5))}
+    after = {q: m for m in ids(6) for q in allocate(strategy, "g", m, all_queues, ids(6))}
+    moved = {queue for queue in all_queues if before[queue] != after[queue]}
+    assert moved
+    assert {after[queue] for queue in moved} == {ids(6)[-1]}
+
+
+def test_consistent_hash_agrees_with_a_ring_walked_by_hand() -> None:
+    strategy, members = AllocateByConsistentHash(virtual_node_count=3), ids(4)
+    ring = sorted((_ring_hash(f"{member}-{number}"), member) for member in members for number in range(3))
+    for queue in queues(40):
+        key = _ring_hash(_java_text(queue))
+        owner = next((member for point, member in ring if point >= key), ring[0][1])
+        assert queue in allocate(strategy, "g", owner, queues(40), members)
+
+
+def test_config_is_what_the_user_said() -> None:
+    mine = tuple(queues(2))
+    assert allocate(AllocateByConfig(mine), "g", "a", queues(5), ["a", "b"]) == list(mine)
+
+
+def test_machine_room_shares_only_the_named_rooms() -> None:
+    all_queues = queues(5, "east@one") + queues(3, "west@one") + queues(2, "nowhere") + queues(1, "east@one@two")
+    strategy = AllocateByMachineRoom(frozenset({"east"}))
+    found = [allocate(strategy, "g", member, all_queues, ids(2)) for member in ids(2)]
+    east = queues(5, "east@one")
+    # each floor(5/2) from i*2, then the remainder's first queue to the first client
+    assert found == [[east[0], east[1], east[4]], [east[2], east[3]]]
+
+
+def room_of_broker(queue: MessageQueue) -> str:
+    return queue.broker_name.split("@")[0]
+
+
+def room_of_client(client_id: str) -> str:
+    return client_id.split("-")[0]
+
+
+def test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers() -> None:
+    strategy = AllocateMachineRoomNearby(AVG, room_of_broker, room_of_client)
+    assert strategy.name == "MACHINE_ROOM_NEARBY-AVG"
+    all_queues = queues(4, "east@1") + queues(2, "west@1") + queues(3, "north@1")
+    members = ["east-a", "east-b", "west-a"]
+    found = {member: allocate(strategy, "g", member, all_queues, members) for member in members}
+    east, west, north = queues(4, "east@1"), queues(2, "west@1"), queues(3, "north@1")
+    assert found["east-a"] == [*east[:2], north[0]]
+    assert found["east-b"] == [*east[2:], north[1]]
+    assert found["west-a"] == [*west, north[2]]
+
+
+def test_nearby_wants_a_room_for_everybody() -> None:
+    strategy = AllocateMachineRoomNearby(AVG, lambda queue: "", room_of_client)
+    with pytest.raises(ConfigurationError, match="machine room of queue"):
+        allocate(strategy, "g", "east-a", queues(1), ["east-a"])
+
+
+SERVING_ALL: list[Callable[[], AllocationStrategy]] = [
+    AllocateAveragely,
+    AllocateAveragelyByCircle,
+    AllocateByConsistentHash,
+    lambda: AllocateMachineRoomNearby(AllocateAveragely(), room_of_broker, room_of_client),
+    lambda: AllocateMachineRoomNearby(AllocateByConsistentHash(), room_of_broker, room_of_client),
+    lambda: AllocateByMachineRoom(frozenset({"east", "west"})),
+]
+
+
+@pytest.mark.parametrize("build", SERVING_ALL)
+@given(
+    brokers=st.lists(st.sampled_from(["east@1", "east@2", "west@1"]), unique=True, min_size=1),
+    per_broker=st.integers(1, 9),
+    members=st.sets(
+        st.sampled_from([f"{room}-{n}" for room in ("east", "west", "south") for n in range(4)]), min_size=1
+    ),
+    seed=st.randoms(use_true_random=False),
+)
+def test_the_shares_partition_the_queues(
+    build: Callable[[], AllocationStrategy],
+    brokers: list[str],
+    per_broker: int,
+    members: set[str],
+    seed: random.Random,
+) -> None:
+    strategy = build()
+    all_queues = [queue for broker in brokers for queue in queues(per_broker, broker)]
+    found: list[MessageQueue] = []
+    for member in members:
+        mixed_queues, mixed_members = list(all_queues), list(members)
+        seed.shuffle(mixed_queues)
+        seed.shuffle(mixed_members)
+        found += allocate(strategy, "g", member, mixed_queues, mixed_members)
+    assert sorted(found) == sorted(all_queues)
+
+
+@pytest.mark.parametrize("build", SERVING_ALL)
+def test_a_client_the_broker_does_not_list_gets_nothing(build: Callable[[], AllocationStrategy]) -> None:
+    assert allocate(build(), "g", "east-stranger", queues(4, "east@1"), ["east-a"]) == []
+    assert allocate(build(), "g", "east-a", [], ["east-a"]) == []
+
+
+def test_names_are_sorted_by_utf16_units_as_java_does() -> None:
+    emoji, private = "\U0001f680", "\uffee"  # by code point the emoji is the greater one, by UTF-16 the smaller
+    assert sorted([private, emoji], key=java_order) == [emoji, private]
+    assert sorted([private, emoji]) == [private, emoji]
+    assert shares(AVG, queues(3), [emoji, private])[0] == [0, 1]
+
+
+def test_strategies_are_found_by_javas_names() -> None:
+    assert set(STRATEGIES) == {"AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"}
+    assert strategy_by_name("AVG") is AVG
+    with pytest.raises(ConfigurationError, match="'NEAREST'.*AVG, AVG_BY_CIRCLE, CONSISTENT_HASH"):
+        strategy_by_name("NEAREST")

@@ -1,0 +1,107 @@
+"""core.retry_schedule: levels, names and the decision between retry and dead letter."""
+
+from __future__ import annotations
+
+import pytest
+
+from sprocketmq.core.retry_schedule import (
+    DeadLetter,
+    DelayLevels,
+    Retry,
+    decide_send_back,
+    delay_level_of_queue,
+    dlq_topic,
+    group_of_retry_topic,
+    is_dlq_topic,
+    is_retry_topic,
+    max_reconsume_times,
+    queue_of_delay_level,
+    retry_level,
+    retry_topic,
+)
+from sprocketmq.errors import ConfigurationError
+
+SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
+
+
+def test_the_default_levels_are_javas() -> None:
+    levels = DelayLevels.parse()
+    assert levels.max_level == 18
+    expected = [1, 5, 10, 30, *(minutes * 60 for minutes in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 60, 120))]
+    assert [levels.delay_ms(level) for level in range(1, 19)] == [seconds * 1000 for seconds in expected]
+
+
+def test_sixteen_retries_wait_almost_4_hours_and_46_minutes_in_sum() -> None:
+    levels, times, waited_ms = DelayLevels.parse(), 0, 0
+    while isinstance(decision := decide_send_back(times, 16), Retry):
+        waited_ms += levels.delay_ms(decision.delay_level)
+        times = decision.reconsume_times
+    assert decision == DeadLetter(17)
+    assert times == 16
+    assert waited_ms == 4 * HOUR + 45 * MINUTE + 40 * SECOND
+
+
+def test_the_first_retry_waits_10_s_and_the_second_30_s() -> None:
+    levels = DelayLevels.parse()
+    assert [levels.delay_ms(retry_level(times)) for times in (0, 1, 2)] == [10 * SECOND, 30 * SECOND, MINUTE]
+
+
+def test_all_units_are_read() -> None:
+    assert DelayLevels.parse("2s 3m 4h 5d").delays_ms == (2 * SECOND, 3 * MINUTE, 4 * HOUR, 120 * HOUR)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "1", "1s x", "1ms", "s", "-1s", "1.5s"])
+def test_nonsense_levels_are_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="messageDelayLevel"):
+        DelayLevels.parse(text)
+
+
+def test_a_level_too_high_is_the_highest_and_0_is_at_once() -> None:
+    levels = DelayLevels.parse("1s 2s")
+    assert [levels.clamp(level) for level in (-1, 0, 1, 2, 3, 99)] == [0, 0, 1, 2, 2, 2]
+    assert [levels.delay_ms(level) for level in (0, 2, 99)] == [0, 2000, 2000]
+    assert levels.due_ms(99, 50) == 2050
+
+
+def test_a_due_time_beyond_the_level_is_corrected_to_now() -> None:
+    levels = DelayLevels.parse("1s 10s")
+    assert levels.corrected_due_ms(2, due_ms=15_000, now_ms=5_000) == 15_000
+    assert levels.corrected_due_ms(2, due_ms=15_001, now_ms=5_000) == 5_000
+
+
+@pytest.mark.parametrize(
+    ("times", "maximum", "asked", "expected"),
+    [
+        (0, 16, 0, Retry(3, 1)),
+        (5, 16, 0, Retry(8, 6)),
+        (0, 16, 1, Retry(1, 1)),
+        (15, 16, 0, Retry(18, 16)),
+        (16, 16, 0, DeadLetter(17)),
+        (16, 16, 1, DeadLetter(17)),
+        (0, 16, -1, DeadLetter(1)),
+        (0, 0, 0, DeadLetter(1)),
+    ],
+)
+def test_send_back_decides(times: int, maximum: int, asked: int, expected: Retry | DeadLetter) -> None:
+    assert decide_send_back(times, maximum, asked) == expected
+
+
+def test_names_lead_there_and_back() -> None:
+    assert (retry_topic("g"), dlq_topic("g")) == ("%RETRY%g", "%DLQ%g")
+    assert is_retry_topic("%RETRY%g")
+    assert not is_retry_topic("%DLQ%g")
+    assert is_dlq_topic("%DLQ%g")
+    assert group_of_retry_topic("%RETRY%g") == group_of_retry_topic("%DLQ%g") == "g"
+    with pytest.raises(ValueError, match="neither"):
+        group_of_retry_topic("g")
+
+
+def test_levels_and_queues_of_the_schedule_topic_correspond() -> None:
+    assert queue_of_delay_level(1) == 0
+    assert [delay_level_of_queue(queue_of_delay_level(level)) for level in range(1, 19)] == list(range(1, 19))
+
+
+def test_the_limit_of_retries_depends_on_the_kind_of_consumption() -> None:
+    assert max_reconsume_times(-1) == 16
+    assert max_reconsume_times(-1, orderly=True) == 2**31 - 1
+    assert max_reconsume_times(0) == max_reconsume_times(0, orderly=True) == 0
