@@ -76,9 +76,7 @@ class Run(NamedTuple):
     p50_us: float
     p99_us: float
     cpu_us: float  # of the broker, per message
-
-    def line(self) -> str:
-        return f"{self.messages_per_s:,.0f}/s  p50 {self.p50_us:,.0f} us  p99 {self.p99_us:,.0f} us  CPU {self.cpu_us:.2f} us"
+    busy: float  # answers that asked to come again later
 
 
 def cpu_seconds(pid: int) -> float:
@@ -119,7 +117,13 @@ def run_load(server: Server, load: Load, scale: float) -> Run:
     after = settled_cpu_seconds(server.broker_pid)
     seen = json.loads(done.stdout)
     messages = seen["messages"]
-    return Run(messages / seen["seconds"], seen["p50_us"], seen["p99_us"], (after - before) * 1e6 / messages)
+    return Run(
+        messages / seen["seconds"],
+        seen["p50_us"],
+        seen["p99_us"],
+        (after - before) * 1e6 / messages,
+        seen["busy_answers"],
+    )
 
 
 def name_of(server: Server) -> str:
@@ -159,13 +163,19 @@ def measure(servers: Sequence[Server], rounds: int, scale: float, progress: Prog
 def print_table(results: dict[str, dict[str, Run]], console: Console) -> None:
     """One line per load and server; behind ours the ratios to each Apache."""
     table = Table("load", "broker", title="median round; ratios are ours against Apache, above 1 is ours being better")
-    for heading in ("messages/s", "p50 us", "p99 us", "CPU us/message", "throughput", "p50", "p99", "CPU"):
+    for heading in ("messages/s", "p50 us", "p99 us", "CPU us/message", "busy", "throughput", "p50", "p99", "CPU"):
         table.add_column(heading, justify="right")
     for load, by_server in results.items():
         ours = by_server.get("SprocketMQ")
         first = True
         for name, run in by_server.items():
-            figures = [f"{run.messages_per_s:,.0f}", f"{run.p50_us:,.0f}", f"{run.p99_us:,.0f}", f"{run.cpu_us:.2f}"]
+            figures = [
+                f"{run.messages_per_s:,.0f}",
+                f"{run.p50_us:,.0f}",
+                f"{run.p99_us:,.0f}",
+                f"{run.cpu_us:.2f}",
+                f"{run.busy:.0f}",
+            ]
             ratios = [""] * 4 if ours is None or run is ours else [f"{ratio:.2f}x" for ratio in compare(ours, run)]
             table.add_row(load if first else "", name, *figures, *ratios)
             first = False

@@ -9,8 +9,8 @@
  *         the queue's beginning when it meets the end. Records are counted by walking the body, not believed from the header.
  *
  * Each message has its own UNIQ_KEY, as from a real client: a broker that indexes must index. It ends after --messages (or --seconds,
- * whichever comes first), when all that is in flight was answered, with one JSON line on standard output. Any answer other than success
- * and ten seconds without any answer are failures: one sentence on standard error, exit code 1.
+ * whichever comes first), when all that is in flight was answered, with one JSON line on standard output. SYSTEM_BUSY is asked again and
+ * counted (busy_answers). Any other refusal and ten seconds without any answer are failures: one sentence on standard error, exit code 1.
  *
  * One thread, non-blocking sockets, poll(2). A slot is one request in flight; its number is written in the frame as the opaque, whose
  * digits therefore never change their count and the frame never its length.
@@ -35,6 +35,7 @@
 enum { OPAQUE_BASE = 1000000000, MAX_SLOTS = 4096, MAX_CONNECTIONS = 64, MAX_QUEUES = 1024, UNIQ_KEY_CHARS = 32 };
 enum { READ_BUFFER = 17 << 20, SILENCE_MS = 10000, MAX_LATENCIES = 1 << 24 };
 enum { SEND_MESSAGE_V2 = 310, SEND_BATCH_MESSAGE = 320, PULL_MESSAGE = 11 };
+enum { SYSTEM_BUSY = 2, MAX_BUSY_ANSWERS = 1000000 };
 enum { PULL_NOT_FOUND = 19, PULL_RETRY_IMMEDIATELY = 20, PULL_OFFSET_MOVED = 21 };
 
 static struct {
@@ -62,7 +63,7 @@ static struct slot slots[MAX_SLOTS];
 static struct connection connections[MAX_CONNECTIONS];
 static long long next_offset[MAX_QUEUES];
 static uint32_t *latencies_us;
-static long latency_count, messages_done, messages_asked, requests_done, in_flight, bytes_in, key_number, empty_pulls;
+static long latency_count, messages_done, messages_asked, requests_done, in_flight, bytes_in, key_number, empty_pulls, busy_answers;
 static uint64_t started_ns, last_answer_ns;
 static char key_prefix[UNIQ_KEY_CHARS - 8 + 1];
 static int is_pull, is_batch;
@@ -210,6 +211,10 @@ static void open_connection(struct connection *c) {
     c->in = must_alloc(READ_BUFFER);
 }
 
+static long messages_of_request(void) {
+    return is_pull ? options.max_nums : is_batch ? options.batch : 1;
+}
+
 static void queue_request(struct connection *c, int number) {
     struct slot *slot = &slots[number];
     if (is_pull) build_pull(slot, number);
@@ -224,7 +229,7 @@ static void queue_request(struct connection *c, int number) {
     slot->sent_ns = now_ns(CLOCK_MONOTONIC);
     slot->busy = 1;
     in_flight++;
-    messages_asked += is_pull ? options.max_nums : is_batch ? options.batch : 1;
+    messages_asked += messages_of_request();
 }
 
 static void flush_requests(struct connection *c) {
@@ -293,6 +298,14 @@ static void take_answer(struct connection *c, const char *frame, size_t length) 
         die("an answer belongs to no request in flight: %.*s", (int)header_length, header);
     struct slot *slot = &slots[number];
     int no_messages = is_pull && (code == PULL_NOT_FOUND || code == PULL_RETRY_IMMEDIATELY || code == PULL_OFFSET_MOVED);
+    if (code == SYSTEM_BUSY && ++busy_answers < MAX_BUSY_ANSWERS) {
+        /* Flow control of a broker that is behind (a JVM that is still cold): ask again, as a client would. */
+        slot->busy = 0;
+        in_flight--;
+        messages_asked -= messages_of_request();
+        queue_request(c, (int)number);
+        return;
+    }
     if (code != 0 && !no_messages) die("the broker refused: %.*s", (int)header_length, header);
 
     last_answer_ns = now_ns(CLOCK_MONOTONIC);
@@ -357,9 +370,9 @@ static void report(void) {
     getrusage(RUSAGE_SELF, &usage);
     double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
     qsort(latencies_us, (size_t)latency_count, sizeof *latencies_us, by_size);
-    printf("{\"mode\":\"%s\",\"messages\":%ld,\"requests\":%ld,\"seconds\":%.6f,\"p50_us\":%u,\"p99_us\":%u,\"bytes_in\":%ld,\"own_cpu_seconds\":%.3f}\n",
+    printf("{\"mode\":\"%s\",\"messages\":%ld,\"requests\":%ld,\"seconds\":%.6f,\"p50_us\":%u,\"p99_us\":%u,\"bytes_in\":%ld,\"busy_answers\":%ld,\"own_cpu_seconds\":%.3f}\n",
            options.mode, messages_done, requests_done, seconds, latencies_us[latency_count / 2],
-           latencies_us[latency_count * 99 / 100], bytes_in, cpu);
+           latencies_us[latency_count * 99 / 100], bytes_in, busy_answers, cpu);
 }
 
 static void read_options(int argc, char **argv) {
