@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 import time
 from typing import Final
 
+from sprocketmq.client.options import local_ip
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.options import ReadOptions
@@ -36,7 +36,7 @@ class Membership:
 
     def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
         self._cluster, self._options = cluster, options
-        self.client_id = f"{_local_ip(options.namesrv_addr)}@spark-{os.getpid()}"
+        self.client_id = f"{local_ip()}@spark-{os.getpid()}"
         self._version = time.time_ns() // 1_000_000
         self._stopped = threading.Event()
 
@@ -79,24 +79,12 @@ class Membership:
         return bodies.HeartbeatData(client_id=self.client_id, producer_data_set=[], consumer_data_set=[member])
 
     def _subscription(self, topic: str, expression: str, kind: str) -> bodies.SubscriptionData:
-        tags = sorted(self._options.tags) if kind == "TAG" and expression != "*" else []
+        tags = set(self._options.tags) if kind == "TAG" and expression != "*" else set()
         return bodies.SubscriptionData(
             topic=topic,
             sub_string=expression,
             tags_set=tags,
-            code_set=[tags_code(tag) for tag in tags],
+            code_set={tags_code(tag) for tag in tags},
             sub_version=self._version,
             expression_type=kind,
         )
-
-
-def _local_ip(namesrv_addr: str) -> str:
-    """The address this machine would be seen by; no packet is sent."""
-    host, _, port = namesrv_addr.split(";")[0].rpartition(":")
-    try:
-        kind, _, _, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
-        with socket.socket(kind, socket.SOCK_DGRAM) as probe:
-            probe.connect(address)
-            return str(probe.getsockname()[0])
-    except OSError:
-        return "127.0.0.1"

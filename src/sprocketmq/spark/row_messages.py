@@ -1,0 +1,142 @@
+"""Rows into messages: which columns the sink takes, and the Message that a row becomes.
+
+| column | type | what it does |
+|---|---|---|
+| body | binary or string | required, not empty; a string is sent as UTF-8 |
+| topic | string | unless the option ``topic`` names one for all rows |
+| tags, keys | string | as in Message; ``keys`` may also be array<string> |
+| properties | map<string,string> | user properties; RocketMQ's own names are left out, so rows of the source can be written as they are |
+| shardingKey | string | rows of one key go to one queue, in the order of their task |
+| queueId | int | exactly this queue (of ``brokerName``, if that column is there too) |
+| delayLevel | int | 1..18 |
+| deliverTimeMs | bigint | milliseconds since 1970 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.options import COLUMNS
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.message import Message
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["OutgoingRow", "check_columns", "outgoing_rows"]
+
+SEND_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "body": ("binary", "string"),
+    "topic": ("string",),
+    "tags": ("string",),
+    "keys": ("string", "array<string>"),
+    "properties": ("map<string,string>",),
+    "shardingKey": ("string",),
+    "queueId": ("int",),
+    "brokerName": ("string",),
+    "delayLevel": ("int",),
+    "deliverTimeMs": ("bigint",),
+}
+ACK_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "brokerName": ("string",),
+    "commitLogOffset": ("bigint",),
+    "action": ("string",),
+    "topic": ("string",),
+    "messageId": ("string",),
+    "reconsumeTimes": ("int",),
+    "delayLevel": ("int",),
+}
+_REQUIRED: Final = {"send": ("body",), "ack": ("brokerName", "commitLogOffset")}
+# The producer sets it from the key itself.
+_LEFT_OUT: Final = props.RESERVED | {props.SHARDING_KEY, props.TRANSACTION_ID}
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingRow:
+    """One row to be sent. ``queue_id`` -1: any queue."""
+
+    message: Message
+    sharding_key: str | None = None
+    broker_name: str | None = None
+    queue_id: int = -1
+    deliver_time_ms: int | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Delayed messages cannot travel in a batch."""
+        return self.message.delay_level > 0 or self.deliver_time_ms is not None
+
+
+def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
+    """Check the columns of a write before a task runs.
+
+    Raises:
+        ConfigurationError: a column is missing, unknown or of another type; the sentence names it.
+    """
+    known = SEND_COLUMNS if mode == "send" else ACK_COLUMNS
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for name in _REQUIRED[mode]:
+        if name not in types:
+            raise ConfigurationError(
+                f"the rows have no column {name!r}, which a write with mode {mode} needs; they have {', '.join(types) or 'no columns'}"
+            )
+    if mode == "send" and topic is None and "topic" not in types:
+        raise ConfigurationError('no topic is given; add .option("topic", "...") or a column topic')
+    for name, kind in types.items():
+        allowed = known.get(name)
+        if allowed is None and name not in COLUMNS:
+            raise ConfigurationError(
+                f"column {name!r} means nothing to the sink; known are {', '.join(known)}; drop or rename it"
+            )
+        if allowed is not None and kind not in allowed:
+            raise ConfigurationError(f"column {name!r} is {kind}; {' or '.join(allowed)} is allowed; cast it")
+
+
+def outgoing_rows(columns: Mapping[str, Sequence[Any]], topic: str | None) -> Iterator[OutgoingRow]:
+    """The rows of one record batch, given as columns of Python values.
+
+    Raises:
+        ConfigurationError: a row has no topic or body, or a value that no message may hold.
+    """
+    count = len(columns["body"])
+    nothing: Sequence[Any] = [None] * count
+
+    def column(name: str) -> Sequence[Any]:
+        return columns.get(name, nothing)
+
+    values = zip(*(column(name) for name in SEND_COLUMNS), strict=True)
+    for (
+        body,
+        row_topic,
+        tags,
+        keys,
+        properties,
+        sharding_key,
+        queue_id,
+        broker_name,
+        delay_level,
+        deliver_time_ms,
+    ) in values:
+        to = topic or row_topic
+        if not to:
+            raise ConfigurationError(
+                'a row has no topic; fill the column topic, or add .option("topic", "...") for all rows'
+            )
+        if not body:
+            raise ConfigurationError(
+                f"a row for topic {to!r} has {'no' if body is None else 'an empty'} body, which RocketMQ does not store; filter it out"
+            )
+        message = Message(
+            to,
+            body.encode() if isinstance(body, str) else body,
+            tags=tags or None,
+            keys=keys or None,
+            properties={name: text for name, text in properties or () if name not in _LEFT_OUT and text},
+            delay_level=delay_level or 0,
+        )
+        yield OutgoingRow(
+            message, sharding_key or None, broker_name, -1 if queue_id is None else queue_id, deliver_time_ms
+        )

@@ -1,0 +1,192 @@
+"""Sends rows from a Spark task: many batches in flight, and nobody goes on before the broker has said that it stored each of them.
+
+Rows without a queue of their own travel in batches (SEND_BATCH_MESSAGE) to queues in turn, several at once. Rows with a sharding key or a
+queue id are gathered by queue and sent to each queue one batch after the other, so their order is that of the task. Delayed rows go alone:
+RocketMQ takes none in a batch.
+
+Law: ``send`` returns only when every row is stored. A row may be stored twice (an answer was lost, a task ran twice), never not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+
+from sprocketmq.client.producer import AsyncProducer
+from sprocketmq.core.send_latency import queue_of_sharding_key
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, SystemBusy
+from sprocketmq.net.engine import Engine
+from sprocketmq.spark.options import SinkOptions
+from sprocketmq.spark.row_messages import SEND_COLUMNS, OutgoingRow, outgoing_rows
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.message import Message, MessageQueue
+
+__all__ = ["RowSender", "Stamp"]
+
+# A batch must stay below the broker's message limit (4 MiB); far below it, the broker's loop is shared more evenly.
+_BATCH_BYTES: Final = 512 * 1024
+_BATCH_MESSAGES: Final = 512
+_MESSAGE_OVERHEAD_BYTES: Final = 512
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 2.0
+
+Stamp = tuple[str, str, int]
+
+
+class RowSender:
+    """One task's way to the brokers. Producers are kept per process: Spark uses its workers again for later batches.
+
+    Args:
+        options: of the sink.
+        stamp: (query id, batch id, partition) to be noted in each message, so that a reader can tell a replay; None for no notes.
+    """
+
+    _producers: ClassVar[dict[tuple[int, str, str], AsyncProducer]] = {}
+
+    def __init__(self, options: SinkOptions, stamp: Stamp | None = None) -> None:
+        self._options = options
+        self._stamp = stamp
+        self._engine = Engine.shared()
+        self._producer = self._started_producer()
+        self.sent = 0
+
+    def _started_producer(self) -> AsyncProducer:
+        key = (os.getpid(), self._options.namesrv_addr, self._options.group)
+        producer = self._producers.get(key)
+        if producer is None:
+            producer = AsyncProducer(
+                self._options.group,
+                namesrv_addr=self._options.namesrv_addr,
+                send_msg_timeout_ms=self._options.send_timeout_ms,
+            )
+            self._engine.run(producer.start())
+            self._producers[key] = producer
+        return producer
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Send all rows and wait until they are stored.
+
+        Raises:
+            ConfigurationError: a row cannot be a message.
+            NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
+        """
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
+        rows = list(outgoing_rows(columns, self._options.topic))
+        if self._stamp is not None:
+            self._note(rows, self._stamp)
+        self._engine.run(self._send_all(rows))
+        self.sent += len(rows)
+
+    def _note(self, rows: Sequence[OutgoingRow], stamp: Stamp) -> None:
+        query_id, batch_id, partition = stamp
+        for number, row in enumerate(rows, self.sent):
+            row.message.properties.update(
+                {
+                    "SPARK_QUERY_ID": query_id,
+                    "SPARK_BATCH_ID": batch_id,
+                    "SPARK_PARTITION": str(partition),
+                    "SPARK_SEQUENCE": str(number),
+                }
+            )
+
+    async def _send_all(self, rows: Iterable[OutgoingRow]) -> None:
+        gate = asyncio.Semaphore(max(1, self._options.max_in_flight // _BATCH_MESSAGES))
+        single_gate = asyncio.Semaphore(self._options.max_in_flight)
+        free: dict[str, list[Message]] = {}
+        bound: dict[MessageQueue, list[OutgoingRow]] = {}
+        work: list[Awaitable[None]] = []
+        for row in rows:
+            queue = await self._queue_of(row)
+            if queue is not None:
+                bound.setdefault(queue, []).append(row)
+            elif row.alone:
+                work.append(self._send_one(row, None, single_gate))
+            else:
+                free.setdefault(row.message.topic, []).append(row.message)
+        work += [self._send_batch(part, None, gate) for messages in free.values() for part in _parts(messages)]
+        work += [self._send_in_order(queue, rows_of_queue, gate) for queue, rows_of_queue in bound.items()]
+        # A failure must not leave sends behind that nobody waits for.
+        outcomes = await asyncio.gather(*work, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _queue_of(self, row: OutgoingRow) -> MessageQueue | None:
+        topic = row.message.topic
+        if row.sharding_key is not None:
+            row.message.properties[props.SHARDING_KEY] = props.checked_value("shardingKey", row.sharding_key)
+        if row.queue_id < 0 and row.sharding_key is None:
+            return None
+        queues: list[MessageQueue] = await self._until_answered(lambda: self._producer.publish_queues(topic))
+        if row.queue_id < 0:
+            assert row.sharding_key is not None
+            return queue_of_sharding_key(row.sharding_key, queues)
+        named: list[MessageQueue] = [queue for queue in queues if queue.queue_id == row.queue_id]
+        same_broker = [queue for queue in named if queue.broker_name == row.broker_name]
+        if not named:
+            raise ConfigurationError(
+                f"queueId is {row.queue_id}, and topic {topic!r} has the writable queues {', '.join(map(str, queues))}; use one of them"
+            )
+        return (same_broker or named)[0]
+
+    async def _send_in_order(self, queue: MessageQueue, rows: Sequence[OutgoingRow], gate: asyncio.Semaphore) -> None:
+        run: list[Message] = []
+        for row in rows:
+            if row.alone:
+                for part in _parts(run):
+                    await self._send_batch(part, queue, gate)
+                run = []
+                await self._send_one(row, queue, gate)
+            else:
+                run.append(row.message)
+        for part in _parts(run):
+            await self._send_batch(part, queue, gate)
+
+    async def _send_batch(self, messages: list[Message], queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            if len(messages) == 1:
+                await self._until_answered(lambda: self._producer.send(messages[0], queue=queue))
+            else:
+                await self._until_answered(lambda: self._producer.send_batch(messages, queue=queue))
+
+    async def _send_one(self, row: OutgoingRow, queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            await self._until_answered(
+                lambda: self._producer.send(row.message, queue=queue, deliver_time_ms=row.deliver_time_ms)
+            )
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """The producer tries other brokers; this goes on after that, as long as ``retryTimeoutMs`` allows."""
+        deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await ask()
+            except (NetworkError, RequestTimeout, RemoteError) as error:
+                passes = not isinstance(error, RemoteError) or isinstance(error, SystemBusy) or error.code in _PASSING
+                if not passes or time.monotonic() + pause_s > deadline_s:
+                    raise
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+_PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL})
+
+
+def _parts(messages: Sequence[Message]) -> Iterable[list[Message]]:
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        size += len(message.body) + _MESSAGE_OVERHEAD_BYTES
+        if part and (size > _BATCH_BYTES or len(part) >= _BATCH_MESSAGES):
+            yield part
+            part, size = [], len(message.body) + _MESSAGE_OVERHEAD_BYTES
+        part.append(message)
+    if part:
+        yield part
