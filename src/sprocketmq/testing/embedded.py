@@ -14,10 +14,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
+from sprocketmq.broker.topics import topic_name_problem
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.clock import Clock, ManualClock, SystemClock
 from sprocketmq.net.engine import Engine
 from sprocketmq.testing.faults import FaultInjector
+from sprocketmq.wire.bodies import TopicConfig
 from sprocketmq.wire.message import MessageExt
 from sprocketmq.wire.record import decode_records
 
@@ -156,8 +158,9 @@ class EmbeddedRocketMQ:
 
     def create_topic(self, topic: str, queues: int = 8) -> None:
         """Create ``topic`` with ``queues`` queues for reading and writing, known to the name server on return."""
-        with self.admin() as admin:
-            admin.create_topic(topic, queues=queues)
+        if problem := topic_name_problem(topic):
+            raise ConfigurationError(problem)
+        _started(self._engine).run(self._create(TopicConfig(topic, queues, queues)))
 
     def messages(self, topic: str) -> list[MessageExt]:
         """Every message stored under ``topic``, queue by queue, oldest first; empty for an unknown topic.
@@ -259,6 +262,10 @@ class EmbeddedRocketMQ:
             return call()
 
         return _started(self._engine).run(run())
+
+    async def _create(self, topic: TopicConfig) -> None:
+        self.broker.topics.update(topic, self.clock.now_ms())
+        await self.broker.registered()
 
     def _read_all(self, topic: str) -> list[MessageExt]:
         store, found = self.broker.store, []

@@ -40,7 +40,7 @@ async def publish(namesrv_addr: str, flights: Flights, advance: Callable[[int], 
     for key, carrier, tail, body in zip(flights.sharding_keys, table["carrier"], tails, flights.bodies(), strict=True):
         lanes[queue_of(key, QUEUES)].append((carrier, tail, body))
     async with rmq.AsyncProducer("flights-publisher", namesrv_addr=namesrv_addr) as producer:
-        queues = sorted(await producer.message_queues(TOPIC))
+        queues = sorted(await producer.publish_queues(TOPIC))
         started_s = time.perf_counter()
         sent = await asyncio.gather(
             *(_send_lane(producer, queue, lane, advance) for queue, lane in zip(queues, lanes, strict=True))
