@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.batch import batch_element_size, encode_batch, split_batch
+from sprocketmq.wire.message import Message
+from sprocketmq.wire.properties import decode_properties, encode_properties
+
+_words = st.text(
+    st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs", "Z", "C"]), min_size=1, max_size=8
+)
+_messages = st.builds(
+    Message,
+    topic=st.just("T"),
+    body=st.binary(max_size=30),
+    tags=st.none() | _words,
+    properties=st.dictionaries(_words.map(lambda word: "p" + word), _words, max_size=3),
+    flag=st.integers(-(2**31), 2**31 - 1),
+)
+
+
+def test_a_batch_is_the_known_bytes() -> None:
+    body = encode_batch([Message("T", b"hi", tags="a", flag=7)])
+    assert body.hex() == "0000001f" + "00000000" * 2 + "00000007" + "00000002" + "6869" + "0007" + "54414753016102"
+    assert split_batch(body) == [(7, b"hi", b"TAGS\x01a\x02")]
+
+
+@given(st.lists(_messages, max_size=5))
+def test_a_batch_comes_back(messages: list[Message]) -> None:
+    body = encode_batch(messages)
+    for data in (body, bytearray(body), memoryview(body)):
+        elements = split_batch(data)
+        assert [(flag, body, decode_properties(raw)) for flag, body, raw in elements] == [
+            (message.flag, message.body, message.properties) for message in messages
+        ]
+    sizes = [batch_element_size(len(message.body), len(encode_properties(message.properties))) for message in messages]
+    assert sum(sizes) == len(body)
+
+
+@given(st.lists(_messages, min_size=1, max_size=3))
+def test_a_batch_cut_anywhere_is_a_protocol_error(messages: list[Message]) -> None:
+    body = encode_batch(messages)
+    whole = {0}
+    for message in messages:
+        whole.add(max(whole) + batch_element_size(len(message.body), len(encode_properties(message.properties))))
+    for end in range(len(body)):
+        if end in whole:
+            assert len(split_batch(body[:end])) == sorted(whole).index(end)
+        else:
+            with pytest.raises(ProtocolError):
+                split_batch(body[:end])
+
+
+@given(st.lists(_messages, min_size=1, max_size=3), st.data())
+def test_a_changed_byte_raises_protocol_errors_only(messages: list[Message], data: st.DataObject) -> None:
+    body = bytearray(encode_batch(messages))
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(ProtocolError):
+        split_batch(body)
+
+
+@given(st.binary(max_size=100))
+def test_garbage_raises_protocol_errors_only(garbage: bytes) -> None:
+    with contextlib.suppress(ProtocolError):
+        split_batch(garbage)

@@ -1,0 +1,227 @@
+"""The JSON dialect: what Java peers write is read, what we write is what they would, and nothing hostile gets through."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.wire import fastjson
+from sprocketmq.wire.fastjson import MAX_DEPTH, ObjectKey
+from sprocketmq.wire.message import MessageQueue
+
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+_scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _texts
+)
+_values = st.recursive(
+    _scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_texts, inner, max_size=4), max_leaves=15
+)
+_queues = st.builds(MessageQueue, _texts, _texts, st.integers(-(2**31), 2**31 - 1))
+_keys = _texts | st.integers(-(2**63), 2**63 - 1) | _queues
+_dialect = st.recursive(
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | _texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_keys, inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(_values)
+def test_standard_json_is_read(value: Any) -> None:
+    assert fastjson.loads(json.dumps(value).encode()) == value
+
+
+@given(_values)
+def test_our_own_parser_agrees_with_the_standard_one(value: Any) -> None:
+    text = json.dumps(value)
+    # An object key forces the dialect's parser on the whole text.
+    assert fastjson.loads(f"[{{{{}}:1}},{text}]".encode())[1] == value
+
+
+@given(_dialect)
+def test_the_dialect_comes_back(value: Any) -> None:
+    assert fastjson.loads(fastjson.dumps([value, {0: 0}]))[0] == value
+
+
+@given(_dialect)
+def test_pretty_text_says_the_same(value: Any) -> None:
+    assert fastjson.loads(fastjson.dumps([value, {0: 0}], pretty=True))[0] == value
+
+
+def test_integer_keys_have_no_quotes() -> None:
+    assert fastjson.dumps({1: "b", 0: "a"}) == b'{0:"a",1:"b"}'
+    assert fastjson.loads(b'{0:"a", -1 : "b"}') == {0: "a", -1: "b"}
+
+
+def test_queue_keys_are_whole_objects() -> None:
+    text = b'{{"brokerName":"b","queueId":0,"topic":"t"}:5}'
+    table = {MessageQueue("t", "b", 0): 5}
+    assert fastjson.dumps(table) == text
+    assert fastjson.loads(text) == table
+    assert fastjson.loads(b' { {"topic":"t" , "queueId":0,"brokerName":"b"} : 5 } ') == table
+
+
+def test_other_object_keys_stay_usable() -> None:
+    (key,) = fastjson.loads(b'{{"b":1,"a":2}:3}')
+    assert key == ObjectKey([("a", 2), ("b", 1)])
+    assert fastjson.dumps({key: 3}) == b'{{"a":2,"b":1}:3}'
+
+
+def test_pretty_text_has_tabs_as_config_files_have() -> None:
+    table = {"offsetTable": {"T@G": {0: 12, 1: 7}}, "dataVersion": {}}
+    assert fastjson.dumps(table, pretty=True).decode() == (
+        '{\n\t"dataVersion":{},\n\t"offsetTable":{\n\t\t"T@G":{\n\t\t\t0:12,\n\t\t\t1:7\n\t\t}\n\t}\n}'
+    )
+
+
+def test_fields_are_sorted_and_none_is_left_out() -> None:
+    class Bean(msgspec.Struct):
+        zeta: int
+        alpha: str | None
+        names: set[str]
+
+    assert fastjson.dumps(Bean(1, None, {"b", "a"})) == b'{"names":["a","b"],"zeta":1}'
+    assert fastjson.dumps_standard({0: Bean(1, "x", set())}) == b'{"0":{"alpha":"x","names":[],"zeta":1}}'
+
+
+def test_escapes_of_java_are_read() -> None:
+    text = rb'{0:"\b\f\n\r\t\v\"\\\/\u4e2d\u0001\x41\0\ud83d\ude80\ud800"}'
+    assert fastjson.loads(text)[0] == '\b\f\n\r\t\v"\\/中\x01A\x00🚀�'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"", "character 0 a value should stand, found the end"),
+        (b"{0:1", "character 4 ',' or '}'"),
+        (b"{0 1}", "character 3 ':'"),
+        (b"{0:1}x", "character 5 the text should end"),
+        (b"{0:[1 2]}", "character 6 ',' or ']'"),
+        (b'{0:"abc', "character 7 a string should end"),
+        (b'{0:"a\\qb"}', "character 5 an escape"),
+        (b"{0:-}", "character 3 a number"),
+        (b"{[]:1}", "character 1 a list cannot be a key"),
+        (b'{{"a":[]}:1}', "character 1 an object that is a key"),
+        (b"{0:" + b"1" * 500 + b"}", "at most 400 digits"),
+        (b"{0:tru}", "character 3 a value"),
+        (b"\xff{", "not UTF-8"),
+    ],
+)
+def test_an_error_says_where(text: bytes, words: str) -> None:
+    with pytest.raises(ProtocolError, match=words):
+        fastjson.loads(text)
+
+
+def test_depth_is_limited() -> None:
+    deep = b"{0:" * (MAX_DEPTH - 1) + b"[]" + b"}" * (MAX_DEPTH - 1)
+    fastjson.loads(deep)
+    for text in (b"{0:" + deep + b"}", b"[" * 100_000, b'{"a":' * 100_000):
+        with pytest.raises(ProtocolError):
+            fastjson.loads(text)
+        with pytest.raises(ProtocolError):
+            fastjson.decode(text, dict)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["{", "}", "[", "]", ":", ",", '"', "0", "-1", "a", "\\", "null", " ", '{"$ref":"$"}', ".5e"]),
+        max_size=20,
+    )
+)
+def test_garbage_raises_protocol_errors_only(parts: list[str]) -> None:
+    text = "".join(parts).encode()
+    for read in (fastjson.loads, lambda data: fastjson.decode(data, dict)):
+        with contextlib.suppress(ProtocolError):
+            read(text)
+
+
+def test_references_are_the_objects_they_name() -> None:
+    value = fastjson.loads(
+        b'{"a":{"b":[{"x":1},{"y":2}]},"c":{"$ref":"$.a.b[0]"},"d":[{"$ref":"$.a"}],"e":{7:{"z":3}},"f":{"$ref":"$.e[7]"}}'
+    )
+    assert value["c"] is value["a"]["b"][0]
+    assert value["d"][0] is value["a"]
+    assert value["f"] == {"z": 3}
+
+
+def test_references_know_root_self_and_parent() -> None:
+    value = fastjson.loads(b'{"a":{"self":{"$ref":"@"},"up":{"$ref":".."},"root":{"$ref":"$"}}}')
+    assert value["a"]["self"] is value["a"]
+    assert value["a"]["up"] is value
+    assert value["a"]["root"] is value
+
+
+def test_references_with_escaped_names_are_found() -> None:
+    value = fastjson.loads(rb'{"t":{"%RETRY%g":{"x":1}},"u":{"$ref":"$.t.\\%RETRY\\%g"}}')
+    assert value["u"] == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":{"$ref":"$.b"}}',
+        b'{"a":{"$ref":"$.a"}}',
+        b'{"a":{"$ref":"$.b"},"b":{"$ref":"$.a"}}',
+        b'{"a":{"$ref":"$["}}',
+        b'{"a":{"$ref":"nothing"}}',
+        b'{"a":[1],"b":{"$ref":"$.a[1]"}}',
+        b'{"a":[1],"b":{"$ref":"$.a.x"}}',
+        b'{"a":{"$ref":""}}',
+    ],
+)
+def test_a_reference_to_nothing_is_a_protocol_error(text: bytes) -> None:
+    with pytest.raises(ProtocolError, match="reference"):
+        fastjson.loads(text)
+
+
+def test_references_cannot_describe_more_than_they_should() -> None:
+    levels = ",".join(f'"a{n}":[{{"$ref":"$.a{n - 1}"}},{{"$ref":"$.a{n - 1}"}}]' for n in range(1, 40))
+    with pytest.raises(ProtocolError, match="more than a million"):
+        fastjson.decode(f'{{"a0":[1],{levels}}}'.encode(), dict)
+    with pytest.raises(ProtocolError, match="circle"):
+        fastjson.decode(b'{"a":{"$ref":"$"}}', dict)
+
+
+class _Typed(msgspec.Struct):
+    name: str
+    addrs: dict[int, str] = {}
+    table: dict[MessageQueue, int] = {}
+    queues: list[MessageQueue] = []
+
+
+def test_typed_reading_takes_both_dialects() -> None:
+    plain = b'{"name":"n","addrs":{"0":"a"},"queues":[{"topic":"t","brokerName":"b","queueId":1}]}'
+    dialect = b'{"name":"n","addrs":{0:"a"},"queues":[{"topic":"t","brokerName":"b","queueId":1}]}'
+    assert fastjson.decode(plain, _Typed) == fastjson.decode(dialect, _Typed)
+    assert fastjson.decode(plain, _Typed).addrs == {0: "a"}
+    table = fastjson.decode(b'{"name":"n","table":{{"topic":"t","brokerName":"b","queueId":1}:5}}', _Typed).table
+    assert table == {MessageQueue("t", "b", 1): 5}
+
+
+def test_typed_reading_forgives_nulls_quoted_numbers_and_unknown_fields() -> None:
+    typed = fastjson.decode(
+        b'{"name":"n","addrs":null,"new":{"x":[null]},"queues":[{"topic":"t","brokerName":"b","queueId":"1"}]}', _Typed
+    )
+    assert typed == _Typed("n", queues=[MessageQueue("t", "b", 1)])
+
+
+def test_typed_reading_names_what_is_wrong() -> None:
+    with pytest.raises(ProtocolError, match="no _Typed: .*`name`"):
+        fastjson.decode(b"{}", _Typed)
+    with pytest.raises(ProtocolError, match=r"\$.queues"):
+        fastjson.decode(b'{"name":"n","queues":5}', _Typed)
+
+
+def test_what_has_no_json_form_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="object has no JSON form"):
+        fastjson.dumps(object())

@@ -1,0 +1,194 @@
+"""Frames and commands, in both header encodings: whole, in pieces, cut short, with a tail, and as garbage."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocketmq.errors import FrameTooLarge, ProtocolError
+from sprocketmq.wire.codes import LANGUAGE_CODES
+from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, request, response
+from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.wire.headers import GetRouteInfoRequestHeader
+
+ROUTE_JSON = (
+    b"\x00\x00\x00\x81\x00\x00\x00\x7d"
+    b'{"code":105,"extFields":{"topic":"T"},"flag":0,"language":"PYTHON","opaque":1,"serializeTypeCurrentRPC":"JSON","version":401}'
+)
+ROUTE_BINARY = bytes.fromhex("0000002501000021006903019100000001000000000000000000" + "00000c0005746f7069630000000154")
+
+_int32 = st.integers(-(2**31), 2**31 - 1)
+_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_filled = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+_languages = st.sampled_from(sorted(LANGUAGE_CODES))
+
+
+def _commands(serialize_type: int) -> st.SearchStrategy[Command]:
+    binary = serialize_type == 1
+    return st.builds(
+        Command,
+        code=st.integers(-(2**15), 2**15 - 1) if binary else _int32,
+        opaque=_int32,
+        flag=_int32,
+        version=st.integers(0, 2**15 - 1) if binary else _int32,
+        language=_languages,
+        remark=st.none() | (_filled if binary else _text),
+        ext_fields=st.dictionaries(_filled, _filled, max_size=5),
+        body=st.binary(max_size=50),
+        serialize_type=st.just(serialize_type),
+    )
+
+
+_any_command = _commands(0) | _commands(1)
+
+
+def _route(serialize_type: int) -> Command:
+    return Command(105, opaque=1, version=401, ext_fields={"topic": "T"}, serialize_type=serialize_type)
+
+
+@pytest.mark.parametrize(("serialize_type", "frame"), [(0, ROUTE_JSON), (1, ROUTE_BINARY)])
+def test_frames_are_the_known_bytes(serialize_type: int, frame: bytes) -> None:
+    assert encode_command(_route(serialize_type)) == frame
+    (command,) = FrameDecoder().feed(frame)
+    assert command == _route(serialize_type)
+    assert command.header(GetRouteInfoRequestHeader) == GetRouteInfoRequestHeader("T")
+
+
+@given(_any_command)
+def test_a_command_comes_back(command: Command) -> None:
+    (again,) = FrameDecoder().feed(encode_command(command))
+    assert again == command
+
+
+@given(st.lists(_any_command, min_size=1, max_size=4), st.data())
+def test_frames_do_not_depend_on_how_the_stream_is_cut(commands: list[Command], data: st.DataObject) -> None:
+    stream = b"".join(encode_command(command) for command in commands)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    decoder, found = FrameDecoder(), []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        found += decoder.feed(stream[start:end])
+    assert found == commands
+    assert decoder.pending_bytes == 0
+
+
+@given(_any_command)
+def test_frames_arrive_byte_by_byte(command: Command) -> None:
+    stream = encode_command(command)
+    decoder, found = FrameDecoder(), []
+    for at in range(len(stream)):
+        assert found == []
+        found += decoder.feed(stream[at : at + 1])
+    assert found == [command]
+
+
+@given(_any_command)
+def test_a_beginning_of_the_next_frame_is_kept(command: Command) -> None:
+    stream = encode_command(command)
+    decoder = FrameDecoder()
+    for tail in range(1, len(stream)):
+        assert decoder.feed(stream + stream[:tail]) == [command]
+        assert decoder.pending_bytes == tail
+        assert decoder.feed(stream[tail:]) == [command]
+        assert decoder.pending_bytes == 0
+
+
+@given(_any_command)
+def test_a_header_cut_short_is_a_protocol_error(command: Command) -> None:
+    frame = encode_command(command)[4:]
+    header_bytes = int.from_bytes(frame[1:4], "big")
+    for end in range(4 + header_bytes):
+        with pytest.raises(ProtocolError):
+            decode_command(memoryview(frame[:end]))
+        # The same with a header length that fits what is left.
+        cut = frame[:1] + max(end - 4, 0).to_bytes(3, "big") + frame[4:end]
+        with pytest.raises(ProtocolError):
+            decode_command(memoryview(cut))
+
+
+@given(st.binary(max_size=200), st.sampled_from([0, 1, 2, 255]))
+def test_garbage_raises_protocol_errors_only(garbage: bytes, serialize_type: int) -> None:
+    frame = bytes([serialize_type]) + len(garbage).to_bytes(3, "big") + garbage
+    stream = len(frame).to_bytes(4, "big") + frame
+    for data in (garbage, stream):
+        with contextlib.suppress(ProtocolError):
+            FrameDecoder().feed(data)
+
+
+@given(_commands(1), st.data())
+def test_a_flipped_byte_raises_protocol_errors_only(command: Command, data: st.DataObject) -> None:
+    frame = bytearray(encode_command(command))
+    at = data.draw(st.integers(4, len(frame) - 1))
+    frame[at] ^= data.draw(st.integers(1, 255))
+    with contextlib.suppress(ProtocolError):
+        FrameDecoder().feed(frame)
+
+
+def test_a_length_over_the_limit_is_refused_before_it_is_gathered() -> None:
+    decoder = FrameDecoder(max_frame_bytes=100)
+    with pytest.raises(FrameTooLarge, match="at most 96"):
+        decoder.feed((97).to_bytes(4, "big"))
+    with pytest.raises(ProtocolError, match="announces -1"):
+        FrameDecoder().feed(b"\xff\xff\xff\xff")
+    with pytest.raises(ProtocolError, match="announces 3"):
+        FrameDecoder().feed(b"\x00\x00\x00\x03abc")
+
+
+def test_a_frame_of_exactly_the_limit_is_taken() -> None:
+    frame = encode_command(Command(1, body=bytes(100)))
+    assert FrameDecoder(max_frame_bytes=len(frame)).feed(frame)[0].body == bytes(100)
+    with pytest.raises(FrameTooLarge):
+        FrameDecoder(max_frame_bytes=len(frame) - 1).feed(frame)
+
+
+def test_a_peer_may_write_nulls_and_unknown_fields() -> None:
+    header = b'{"code":1,"extFields":{"a":null,"b":"c"},"flag":null,"language":null,"opaque":7,"remark":null,"new":{"x":[1]}}'
+    command = decode_command(memoryview(len(header).to_bytes(4, "big") + header))
+    assert command.ext_fields == {"b": "c"}
+    assert (command.code, command.opaque, command.flag, command.language, command.remark) == (1, 7, 0, "OTHER", None)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"code":"x"}',
+        b'{"code":1,"extFields":[]}',
+        b'{"code":1e99}',
+        b"\xff",
+        b'{"code":1,"opaque":4294967296}',
+    ],
+)
+def test_a_json_header_that_is_none_is_a_protocol_error(header: bytes) -> None:
+    with pytest.raises(ProtocolError, match="JSON header cannot be read"):
+        decode_command(memoryview(len(header).to_bytes(4, "big") + header))
+
+
+def test_deep_nesting_in_a_header_is_a_protocol_error() -> None:
+    header = b'{"code":1,"x":' + b"[" * 100_000
+    with pytest.raises(ProtocolError):
+        decode_command(memoryview(len(header).to_bytes(4, "big") + header))
+
+
+def test_codes_beyond_16_bits_are_not_written_in_binary() -> None:
+    with pytest.raises(ProtocolError, match="16 bits"):
+        encode_command(Command(200050, serialize_type=1))
+
+
+def test_head_and_body_may_travel_apart() -> None:
+    command = Command(11, body=b"abc")
+    assert encode_head(command, 3) + b"abc" == encode_command(command)
+
+
+def test_a_response_mirrors_opaque_and_encoding() -> None:
+    asked = request(105, GetRouteInfoRequestHeader("T"), oneway=True)
+    asked.opaque, asked.serialize_type = 9, 1
+    answer = response(asked, 17, "no route")
+    assert asked.is_oneway
+    assert not asked.is_response
+    assert answer.is_response
+    assert (answer.opaque, answer.serialize_type, answer.code, answer.remark) == (9, 1, 17, "no route")

@@ -1,0 +1,264 @@
+"""Records: known bytes, round trips in every version and address family, and hostile input."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.compression import CompressionType, compress
+from sprocketmq.wire.record import (
+    MAGIC_V1,
+    MAGIC_V2,
+    RecordFields,
+    RecordView,
+    blank_size,
+    check_record,
+    decode_record,
+    decode_records,
+    encode_blank,
+    encode_record,
+    record_size,
+)
+from sprocketmq.wire.sys_flag import BORNHOST_V6, COMPRESSED, STOREHOSTADDRESS_V6
+
+KNOWN = bytes.fromhex(
+    "00000075 daa320a7 3610a686 00000002 00000000 0000000000000007 000000000001e240 00000000 0000018bcfe56800"
+    "0a000002 0000c350 0000018bcfe56801 0a000001 00002a9f 00000000 0000000000000000 00000005 68656c6c6f"
+    "01 54 0014 5441475301 5461674102 5741495401 7472756502"
+)
+KNOWN_FIELDS: dict[str, Any] = {
+    "queue_id": 2,
+    "queue_offset": 7,
+    "physical_offset": 123456,
+    "born_timestamp_ms": 1700000000000,
+    "born_host": (bytes([10, 0, 0, 2]), 50000),
+    "store_timestamp_ms": 1700000000001,
+    "store_host": (bytes([10, 0, 0, 1]), 10911),
+}
+KNOWN_PROPERTIES = b"TAGS\x01TagA\x02WAIT\x01true\x02"
+
+_int32 = st.integers(-(2**31), 2**31 - 1)
+_int64 = st.integers(-(2**63), 2**63 - 1)
+_hosts = st.tuples(st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535))
+_topics = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80).map(
+    lambda topic: topic.encode()[:200]
+)
+_fields = st.fixed_dictionaries(
+    {
+        "queue_id": _int32,
+        "flag": _int32,
+        "queue_offset": _int64,
+        "physical_offset": _int64,
+        "sys_flag": st.sampled_from([0, 4, 8, 12, 0x30, 0x300]),
+        "born_timestamp_ms": _int64,
+        "born_host": _hosts,
+        "store_timestamp_ms": _int64,
+        "store_host": _hosts,
+        "reconsume_times": _int32,
+        "prepared_transaction_offset": _int64,
+        "version": st.sampled_from([None, 2]),
+    }
+)
+
+
+@st.composite
+def _records(draw: st.DrawFn) -> tuple[str, bytes, bytes, dict[str, Any], bytes]:
+    topic = draw(st.text("abc%-_", min_size=1, max_size=20) | st.just("t" * 128) | st.just("主题"))
+    body, properties, fields = draw(st.binary(max_size=40)), draw(st.binary(max_size=40)), draw(_fields)
+    return topic, body, properties, fields, encode_record(topic.encode(), body, properties, **fields)
+
+
+def test_a_record_is_the_known_bytes() -> None:
+    assert encode_record(b"T", b"hello", KNOWN_PROPERTIES, **KNOWN_FIELDS) == KNOWN
+    assert len(KNOWN) == record_size(1, 5, len(KNOWN_PROPERTIES)) == 117
+
+
+def test_the_known_record_is_read() -> None:
+    message = decode_record(KNOWN, broker_name="broker-a")
+    assert (message.topic, message.body, message.tags, message.broker_name) == ("T", b"hello", "TagA", "broker-a")
+    assert (message.queue_id, message.queue_offset, message.commit_log_offset) == (2, 7, 123456)
+    assert (message.born_host, message.store_host) == ("10.0.0.2:50000", "10.0.0.1:10911")
+    assert (message.born_timestamp_ms, message.store_timestamp_ms) == (1700000000000, 1700000000001)
+    assert (message.reconsume_times, message.sys_flag, message.flag, message.store_size_bytes) == (0, 0, 0, 117)
+    assert message.message_id == message.offset_message_id == "0A00000100002A9F000000000001E240"
+    assert message.transaction_id is None
+
+
+def test_the_checksum_has_31_bits() -> None:
+    record = encode_record(b"T", b"a", b"", **KNOWN_FIELDS)
+    assert RecordView(record).body_crc == 1756872259
+
+
+@given(_records())
+def test_a_record_comes_back(record: tuple[str, bytes, bytes, dict[str, Any], bytes]) -> None:
+    topic, body, properties, fields, raw = record
+    view = check_record(b"before" + raw + b"after", 6)
+    message = decode_record(raw)
+    v6 = [len(fields[host][0]) == 16 for host in ("born_host", "store_host")]
+    sys_flag = (fields["sys_flag"] & ~0x30) | (BORNHOST_V6 if v6[0] else 0) | (STOREHOSTADDRESS_V6 if v6[1] else 0)
+    assert view.magic == (MAGIC_V2 if fields["version"] == 2 or len(topic.encode()) > 127 else MAGIC_V1)
+    assert (view.topic, bytes(view.body), view.raw_properties, bytes(view.raw)) == (topic, body, properties, raw)
+    assert (message.topic, message.body, message._raw_properties) == (topic, body, properties)
+    assert view.sys_flag == message.sys_flag == sys_flag
+    assert view.size == message.store_size_bytes == len(raw)
+    assert view.physical_offset == message.commit_log_offset == fields["physical_offset"]
+    assert (view.born_host, view.store_host) == (fields["born_host"], fields["store_host"])
+    assert (message._born_host, message._store_host) == (fields["born_host"], fields["store_host"])
+    for name in ("queue_id", "flag", "queue_offset", "born_timestamp_ms", "store_timestamp_ms", "reconsume_times"):
+        assert getattr(view, name) == getattr(message, name) == fields[name]
+    assert (
+        view.prepared_transaction_offset == message.prepared_transaction_offset == fields["prepared_transaction_offset"]
+    )
+
+
+@given(_records())
+def test_sizes_are_known_beforehand(record: tuple[str, bytes, bytes, dict[str, Any], bytes]) -> None:
+    topic, body, properties, fields, raw = record
+    if fields["version"] is None:
+        sizes = (len(topic.encode()), len(body), len(properties))
+        v6 = {f"{host}_v6": len(fields[host][0]) == 16 for host in ("born_host", "store_host")}
+        assert record_size(*sizes, **v6) == len(raw)
+
+
+def test_fixed_fields_are_where_the_constants_say() -> None:
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(KNOWN[at : at + size], "big")
+
+    assert number(RecordFields.SIZE, 4) == 117
+    assert number(RecordFields.MAGIC, 4) == MAGIC_V1
+    assert number(RecordFields.BODY_CRC, 4) == zlib.crc32(b"hello")
+    assert number(RecordFields.QUEUE_ID, 4) == 2
+    assert number(RecordFields.QUEUE_OFFSET, 8) == 7
+    assert number(RecordFields.PHYSICAL_OFFSET, 8) == 123456
+    assert number(RecordFields.SYS_FLAG, 4) == 0
+    assert number(RecordFields.BORN_TIMESTAMP, 8) == 1700000000000
+    assert number(RecordFields.STORE_TIMESTAMP, 8) == 1700000000001
+    assert number(RecordFields.STORE_HOST + 4, 4) == 10911
+    assert number(RecordFields.BODY_LENGTH, 4) == 5
+    assert KNOWN[RecordFields.BODY : RecordFields.BODY + 5] == b"hello"
+
+
+@given(st.lists(_records(), max_size=5))
+def test_records_back_to_back_are_all_read(records: list[tuple[str, bytes, bytes, dict[str, Any], bytes]]) -> None:
+    buffer = b"".join(record[4] for record in records)
+    for data in (buffer, bytearray(buffer), memoryview(buffer)):
+        messages = decode_records(data)
+        assert [(message.topic, message.body) for message in messages] == [record[:2] for record in records]
+
+
+@given(_records(), st.binary(min_size=1, max_size=120))
+def test_bytes_after_the_last_record_are_not_ignored(
+    record: tuple[str, bytes, bytes, dict[str, Any], bytes], tail: bytes
+) -> None:
+    with pytest.raises(ProtocolError):
+        decode_records(record[4] + tail)
+
+
+@given(_records())
+def test_a_record_cut_anywhere_is_a_protocol_error(record: tuple[str, bytes, bytes, dict[str, Any], bytes]) -> None:
+    raw = record[4]
+    for end in range(1, len(raw)):
+        with pytest.raises(ProtocolError):
+            decode_records(raw[:end])
+        with pytest.raises(ProtocolError):
+            check_record(raw[:end])
+
+
+@given(_records(), st.data())
+def test_a_changed_byte_raises_protocol_errors_only(
+    record: tuple[str, bytes, bytes, dict[str, Any], bytes], data: st.DataObject
+) -> None:
+    raw = bytearray(record[4] * 2)
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
+    try:
+        messages = decode_records(raw)
+    except ProtocolError:
+        return
+    for message in messages:  # what was read can be looked at
+        repr(message), message.born_host, message.store_host
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_garbage_raises_protocol_errors_only(garbage: bytes, with_head: bool) -> None:
+    data = len(garbage).to_bytes(4, "big") + MAGIC_V1.to_bytes(4, "big") + garbage[8:] if with_head else garbage
+    for read in (decode_records, check_record):
+        with contextlib.suppress(ProtocolError):
+            read(data)
+
+
+def test_a_wrong_checksum_is_found_when_asked_for() -> None:
+    raw = bytearray(KNOWN)
+    raw[RecordFields.BODY] ^= 1
+    with pytest.raises(ProtocolError, match="checksum"):
+        check_record(raw)
+    assert bytes(check_record(raw, check_crc=False).body) == b"iello"
+
+
+@pytest.mark.parametrize("at", [-1, 1, 117, 1000])
+def test_a_place_outside_is_a_protocol_error(at: int) -> None:
+    with pytest.raises(ProtocolError):
+        RecordView(KNOWN, at)
+
+
+def test_a_topic_that_is_not_utf8_is_a_protocol_error() -> None:
+    raw = encode_record(b"\xff", b"", b"", **KNOWN_FIELDS)
+    with pytest.raises(ProtocolError, match="UTF-8"):
+        decode_records(raw)
+    with pytest.raises(ProtocolError, match="UTF-8"):
+        _ = RecordView(raw).topic
+
+
+@pytest.mark.parametrize(
+    ("topic_bytes", "properties_bytes", "version"), [(128, 0, 1), (32_768, 0, None), (1, 32_768, None)]
+)
+def test_what_does_not_fit_its_length_field_is_refused(
+    topic_bytes: int, properties_bytes: int, version: int | None
+) -> None:
+    with pytest.raises(ProtocolError, match="at most"):
+        encode_record(b"t" * topic_bytes, b"", b"p" * properties_bytes, **KNOWN_FIELDS, version=version)
+
+
+def test_the_longest_properties_fit() -> None:
+    raw = encode_record(b"t", b"", b"p" * 32_767, **KNOWN_FIELDS)
+    assert len(RecordView(raw).raw_properties) == 32_767
+
+
+def test_a_filler_tells_its_size() -> None:
+    blank = encode_blank(1000)
+    assert len(blank) == 8
+    assert blank_size(b"xx" + blank, 2) == 1000
+    assert blank_size(KNOWN) == blank_size(blank[:7]) == blank_size(bytes(100)) == blank_size(blank, -1) == 0
+    with pytest.raises(ProtocolError):
+        RecordView(blank + bytes(992))
+
+
+@pytest.mark.parametrize("kind", list(CompressionType))
+def test_a_compressed_body_is_given_in_the_original(kind: CompressionType) -> None:
+    body = b"abc" * 1000
+    raw = encode_record(b"T", compress(body, kind), b"", **KNOWN_FIELDS, sys_flag=kind.sys_flag | 8)
+    message = decode_record(raw)
+    assert message.body == body
+    assert message.sys_flag == (kind.sys_flag | 8) & ~COMPRESSED
+    as_stored = decode_record(raw, decompress=False)
+    assert as_stored.body == compress(body, kind)
+    assert as_stored.sys_flag == kind.sys_flag | 8
+
+
+def test_a_body_that_cannot_be_decompressed_costs_only_itself() -> None:
+    good = encode_record(b"T", compress(b"good"), b"", **KNOWN_FIELDS, sys_flag=COMPRESSED)
+    bad = encode_record(b"T", b"not zlib", b"", **KNOWN_FIELDS, sys_flag=COMPRESSED)
+    messages = decode_records(good + bad + good)
+    assert [message.body for message in messages] == [b"good", b"not zlib", b"good"]
+    assert [message.sys_flag & COMPRESSED for message in messages] == [0, COMPRESSED, 0]
+
+
+def test_bodies_do_not_keep_the_whole_pull_in_memory() -> None:
+    messages = decode_records(memoryview(KNOWN * 3))
+    assert all(type(message.body) is bytes for message in messages)
