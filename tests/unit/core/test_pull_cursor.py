@@ -1,0 +1,157 @@
+"""core.pull_cursor: one table per kind of event, and one whole story."""
+
+from __future__ import annotations
+
+import pytest
+
+from sprocketmq.core.flow_control import FlowControlCause, FlowLimits
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.pull_cursor import (
+    CorrectOffset,
+    Dispatch,
+    DropQueue,
+    LoopEnded,
+    OffsetRead,
+    PullCursor,
+    PullDue,
+    PullEvent,
+    PullFailed,
+    PullLater,
+    PullNow,
+    PullReturned,
+    PullStatus,
+    ReadOffset,
+    SendPull,
+    pull_status,
+)
+
+from .messages import QUEUE, messages
+
+FOUND, NO_NEW, NO_MATCHED, ILLEGAL = PullStatus
+
+
+def cursor(next_offset: int = 5, *, orderly: bool = False, interval_ms: int = 0) -> PullCursor:
+    return PullCursor(ProcessQueue(QUEUE, 0), next_offset, orderly=orderly, pull_interval_ms=interval_ms)
+
+
+def delays(cursor: PullCursor, event: PullEvent, now_ms: int = 0) -> list[int]:
+    return [effect.delay_ms for effect in cursor.handle(event, now_ms) if isinstance(effect, PullLater)]
+
+
+def test_response_codes_are_statuses_or_errors() -> None:
+    assert [pull_status(code) for code in (0, 19, 20, 21, 1, 24)] == [FOUND, NO_NEW, NO_MATCHED, ILLEGAL, None, None]
+
+
+def test_a_due_queue_is_pulled_from_its_next_offset_once() -> None:
+    one = cursor(5)
+    assert one.handle(PullDue(), 77) == [SendPull(5)]
+    assert one.process_queue.last_pull_ms == 77
+    assert one.handle(PullDue(), 78) == []
+
+
+def test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once() -> None:
+    one = cursor(5)
+    one.handle(PullDue(), 0)
+    assert one.handle(PullReturned(FOUND, 9, messages(5, 8)), 1) == [Dispatch(2), PullNow(9)]
+    assert one.process_queue.count == 2
+    assert one.handle(PullDue(), 2) == [SendPull(9)]
+
+
+def test_a_pull_interval_delays_only_pulls_that_found_something() -> None:
+    one = cursor(interval_ms=300)
+    assert delays(one, PullReturned(FOUND, 9, messages(5))) == [300]
+    assert delays(one, PullReturned(NO_MATCHED, 10)) == []
+
+
+def test_messages_all_filtered_by_the_client_are_skipped_at_once() -> None:
+    one = cursor()
+    assert one.handle(PullReturned(FOUND, 37), 0) == [PullNow(37)]
+
+
+@pytest.mark.parametrize("status", [NO_NEW, NO_MATCHED])
+def test_without_messages_progress_moves_only_when_nothing_is_cached(status: PullStatus) -> None:
+    one = cursor()
+    assert one.handle(PullReturned(status, 800), 0) == [CorrectOffset(800), PullNow(800)]
+    one.process_queue.put(messages(800))
+    assert one.handle(PullReturned(status, 1600), 0) == [PullNow(1600)]
+    assert one.next_offset == 1600
+
+
+def test_an_illegal_offset_drops_the_queue_with_the_brokers_correction() -> None:
+    one = cursor(5)
+    assert one.handle(PullReturned(ILLEGAL, 4000), 0) == [DropQueue(4000)]
+    assert one.process_queue.dropped
+    assert one.handle(PullDue(), 1) == [LoopEnded()]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [PullDue(), PullReturned(FOUND, 9, messages(5)), PullReturned(ILLEGAL, 1), PullFailed("x"), OffsetRead(3)],
+)
+def test_a_dropped_queue_ends_the_loop_and_takes_nothing_in(event: PullEvent) -> None:
+    one = cursor()
+    one.process_queue.drop()
+    assert one.handle(event, 0) == [LoopEnded()]
+    assert one.process_queue.count == 0
+
+
+def test_failures_wait_a_second_and_broker_flow_control_20_ms() -> None:
+    one = cursor()
+    one.handle(PullDue(), 0)
+    assert one.handle(PullFailed("no answer"), 0) == [PullLater(1_000, "no answer")]
+    assert one.handle(PullDue(), 1_000) == [SendPull(5)]
+    assert delays(one, PullFailed("code 215", broker_flow_control=True)) == [20]
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (PullDue(running=False), "not running"),
+        (PullDue(paused=True), "paused"),
+        (PullDue(subscribed=False), "no subscription"),
+    ],
+)
+def test_a_consumer_that_must_not_pull_looks_again_in_a_second(event: PullDue, reason: str) -> None:
+    one = cursor()
+    (effect,) = one.handle(event, 9)
+    assert isinstance(effect, PullLater)
+    assert effect.delay_ms == 1_000
+    assert reason in effect.reason
+    assert one.process_queue.last_pull_ms == 9
+    assert not one.in_flight
+
+
+def test_a_full_queue_waits_50_ms_and_is_pulled_when_it_drained() -> None:
+    one = cursor()
+    one.limits = FlowLimits(max_count=1)
+    one.handle(PullReturned(FOUND, 9, messages(5, 6)), 0)
+    (effect,) = one.handle(PullDue(), 0)
+    assert isinstance(effect, PullLater)
+    assert (effect.delay_ms, effect.cause) == (50, FlowControlCause.COUNT)
+    one.process_queue.done(one.process_queue.take(1, 0))
+    assert one.handle(PullDue(), 50) == [SendPull(9)]
+
+
+def test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once() -> None:
+    one = cursor(5, orderly=True)
+    assert delays(one, PullDue()) == [1_000]
+    one.process_queue.lock.granted(0)
+    assert one.handle(PullDue(), 10) == [ReadOffset()]
+    assert delays(one, OffsetRead(-1)) == [1_000]
+    assert one.handle(PullDue(), 20) == [ReadOffset()]
+    assert one.handle(OffsetRead(3), 30) == [PullNow(3)]
+    assert one.handle(PullDue(), 40) == [SendPull(3)]
+    one.handle(PullReturned(FOUND, 4, messages(3)), 50)
+    assert delays(one, PullDue(), 30_001) == [1_000], "the lock expired"
+    one.process_queue.lock.granted(30_001)
+    assert one.handle(PullDue(), 30_002) == [SendPull(4)]
+
+
+def test_concurrent_pulls_need_no_lock_and_orderly_ones_no_span() -> None:
+    concurrent, orderly = cursor(), cursor(orderly=True)
+    orderly.process_queue.lock.granted(0)
+    orderly.previously_locked = True
+    for one in (concurrent, orderly):
+        one.process_queue.put(messages(0, 5_000))
+    assert delays(concurrent, PullDue()) == [50]
+    assert orderly.handle(PullDue(), 0) == [SendPull(5)]

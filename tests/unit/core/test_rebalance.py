@@ -1,0 +1,239 @@
+"""core.rebalance: the diff as a table, the lives of queues, and a model with a slow driver."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from sprocketmq.core.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
+from sprocketmq.core.rebalance import Add, Drop, DropReason, QueueLife, RebalanceTable, diff
+from sprocketmq.wire.message import MessageQueue
+
+A, B, C, D = (MessageQueue("flights", "broker-a", number) for number in range(4))
+OTHER = MessageQueue("arrivals", "broker-a", 0)
+REASSIGNED, EXPIRED = DropReason.REASSIGNED, DropReason.PULL_EXPIRED
+
+
+def table_of(*queues: MessageQueue, last_pull_ms: int = 0) -> dict[MessageQueue, ProcessQueue]:
+    return {queue: ProcessQueue(queue, last_pull_ms) for queue in queues}
+
+
+def test_diff_drops_what_is_gone_and_adds_what_is_new() -> None:
+    assert diff("flights", [B, C], table_of(A, B, OTHER), 0) == [Drop(A, REASSIGNED), Add(C)]
+
+
+def test_diff_without_a_change_is_empty() -> None:
+    assert diff("flights", [A, B], table_of(A, B), 0) == []
+
+
+def test_diff_drops_and_readds_a_queue_whose_pull_loop_died() -> None:
+    table = table_of(A, B, last_pull_ms=0)
+    table[B].last_pull_ms = 5
+    assert diff("flights", [A, B], table, PULL_MAX_IDLE_MS + 1) == [Drop(A, EXPIRED), Add(A)]
+
+
+def test_diff_is_in_queue_order_with_drops_first() -> None:
+    assert diff("flights", [D, C], table_of(B, A), 0) == [Drop(A, REASSIGNED), Drop(B, REASSIGNED), Add(C), Add(D)]
+
+
+def add(table: RebalanceTable, *queues: MessageQueue, now_ms: int = 0) -> list[ProcessQueue]:
+    """Assign and carry out at once."""
+    table.assigned("flights", queues, now_ms)
+    added = [table.added(queue, now_ms) for queue in queues]
+    assert all(added)
+    return [queue for queue in added if queue is not None]
+
+
+def test_a_queue_is_active_only_after_its_start_offset_is_known() -> None:
+    table = RebalanceTable()
+    assert table.assigned("flights", [A], 0) == [Add(A)]
+    assert table.get(A) is None
+    assert table.assigned("flights", [A], 1) == [], "an Add is under way"
+    assert table.added(A, 2) is table.get(A) is not None
+    assert table.is_balanced
+
+
+def test_a_failed_add_is_tried_again_in_the_next_round() -> None:
+    table = RebalanceTable()
+    table.assigned("flights", [A], 0)
+    table.add_failed(A)
+    assert not table.is_balanced
+    assert table.assigned("flights", [A], 1_000) == [Add(A)]
+
+
+def test_a_reassigned_queue_is_dropped_at_once_and_leaves_when_removed() -> None:
+    table = RebalanceTable()
+    (process_queue,) = add(table, A)
+    assert table.assigned("flights", [], 1) == [Drop(A, REASSIGNED)]
+    assert process_queue.dropped
+    assert table.get(A) is None
+    assert table.life(A) is QueueLife.DROPPING
+    assert table.removed(A, 2) == []
+    assert table.life(A) is None
+
+
+def test_a_queue_that_comes_back_during_its_removal_is_added_afterwards_as_a_new_object() -> None:
+    table = RebalanceTable()
+    (before,) = add(table, A)
+    table.assigned("flights", [], 1)
+    assert table.assigned("flights", [A], 2) == []
+    assert table.removed(A, 3) == [Add(A)]
+    after = table.added(A, 4)
+    assert after is not None
+    assert after is not before
+    assert not after.dropped
+
+
+def test_a_refused_removal_is_asked_again_next_round() -> None:
+    table = RebalanceTable()
+    (process_queue,) = add(table, A)
+    table.assigned("flights", [], 1)
+    assert table.assigned("flights", [], 2) == [], "the removal is under way"
+    table.removal_refused(A)
+    assert process_queue.try_unlock_times == 1
+    assert table.assigned("flights", [], 3) == [Drop(A, REASSIGNED)]
+
+
+def test_an_add_that_finishes_after_the_queue_was_lost_is_void() -> None:
+    table = RebalanceTable()
+    table.assigned("flights", [A], 0)
+    assert table.assigned("flights", [], 1) == [Drop(A, REASSIGNED)]
+    assert table.added(A, 2) is None
+    table.add_failed(A)
+    assert table.life(A) is QueueLife.DROPPING
+    table.removed(A, 3)
+    assert len(table) == 0
+
+
+def test_an_expired_pull_drops_the_queue_and_brings_it_back() -> None:
+    table = RebalanceTable()
+    add(table, A, now_ms=0)
+    late_ms = PULL_MAX_IDLE_MS + 1
+    assert table.assigned("flights", [A], late_ms - 1) == []
+    assert table.assigned("flights", [A], late_ms) == [Drop(A, EXPIRED)]
+    assert table.removed(A, late_ms) == [Add(A)]
+
+
+def test_a_topic_no_longer_subscribed_is_dropped_whole() -> None:
+    table = RebalanceTable()
+    add(table, A, B)
+    assert table.subscribed(["flights"]) == []
+    unsubscribed = DropReason.UNSUBSCRIBED
+    assert table.subscribed(["arrivals"]) == [Drop(A, unsubscribed), Drop(B, unsubscribed)]
+    assert table.removed(A, 1) == []
+
+
+def test_rebalance_of_one_topic_leaves_the_others_alone() -> None:
+    table = RebalanceTable()
+    add(table, A)
+    assert table.assigned("arrivals", [OTHER], 0) == [Add(OTHER)]
+    assert table.get(A) is not None
+
+
+def test_an_illegal_offset_drops_one_queue_and_shutdown_all() -> None:
+    table = RebalanceTable()
+    add(table, A, B)
+    assert table.drop(A, DropReason.OFFSET_ILLEGAL) == [Drop(A, DropReason.OFFSET_ILLEGAL)]
+    assert table.drop(A, DropReason.OFFSET_ILLEGAL) == []
+    assert table.removed(A, 1) == [Add(A)]
+    table.added(A, 1)
+    shutdown = DropReason.SHUTDOWN
+    assert table.drop_all() == [Drop(A, shutdown), Drop(B, shutdown)]
+    assert table.removed(A, 2) == []
+
+
+class RebalanceModel(RuleBasedStateMachine):
+    """Effects are carried out late and in any order; the model tracks what is under way."""
+
+    queues = (A, B, C, D)
+
+    @initialize()
+    def begin(self) -> None:
+        self.table = RebalanceTable()
+        self.now_ms = 0
+        self.wanted: set[MessageQueue] = set()
+        self.adding: set[MessageQueue] = set()
+        self.dropping: set[MessageQueue] = set()
+        self.refused: set[MessageQueue] = set()
+        self.active: dict[MessageQueue, ProcessQueue] = {}
+        self.loops: list[ProcessQueue] = []
+
+    def take(self, effects: list[Drop | Add]) -> None:
+        kinds = [type(effect) for effect in effects]
+        assert kinds == sorted(kinds, key=lambda kind: kind is Add), "a drop after an add"
+        for effect in effects:
+            queue = effect.queue
+            if isinstance(effect, Add):
+                assert queue not in self.adding | self.dropping | self.refused | self.active.keys(), "a second Add"
+                self.adding.add(queue)
+            else:
+                assert queue in self.adding | self.refused | self.active.keys(), "a Drop of nothing"
+                self.adding.discard(queue)
+                self.refused.discard(queue)
+                if queue in self.active:
+                    assert self.active.pop(queue).dropped
+                self.dropping.add(queue)
+
+    @rule(wanted=st.sets(st.sampled_from(queues)), ms=st.sampled_from([0, 20_000, 130_000]))
+    def assigned(self, wanted: set[MessageQueue], ms: int) -> None:
+        self.now_ms += ms
+        self.wanted = wanted
+        stays = self.active.keys() & wanted
+        expired = {queue for queue in stays if self.now_ms - self.active[queue].last_pull_ms > PULL_MAX_IDLE_MS}
+        self.take(self.table.assigned("flights", wanted, self.now_ms))
+        assert self.active.keys() == stays - expired
+        assert not self.refused
+        assert wanted <= self.adding | self.dropping | self.active.keys()
+
+    @rule(queue=st.sampled_from(queues), ok=st.booleans())
+    def add_ends(self, queue: MessageQueue, ok: bool) -> None:
+        if not ok:
+            self.table.add_failed(queue)
+            self.adding.discard(queue)
+            return
+        process_queue = self.table.added(queue, self.now_ms)
+        assert (process_queue is not None) == (queue in self.adding)
+        if process_queue is not None:
+            self.adding.discard(queue)
+            self.active[queue] = process_queue
+            assert not any(process_queue is loop for loop in self.loops), "a process queue came back to life"
+            self.loops.append(process_queue)
+
+    @rule(queue=st.sampled_from(queues), refused=st.booleans())
+    def drop_ends(self, queue: MessageQueue, refused: bool) -> None:
+        if queue not in self.dropping:
+            return
+        self.dropping.discard(queue)
+        if refused:
+            self.table.removal_refused(queue)
+            self.refused.add(queue)
+            return
+        effects = self.table.removed(queue, self.now_ms)
+        assert effects == ([Add(queue)] if queue in self.wanted else [])
+        self.take(effects)
+
+    @rule(queue=st.sampled_from(queues))
+    def pulled(self, queue: MessageQueue) -> None:
+        if queue in self.active:
+            self.active[queue].last_pull_ms = self.now_ms
+
+    @rule(queue=st.sampled_from(queues))
+    def illegal_offset(self, queue: MessageQueue) -> None:
+        if queue in self.active:
+            self.take(self.table.drop(queue, DropReason.OFFSET_ILLEGAL))
+
+    @invariant()
+    def laws_hold(self) -> None:
+        self.table.check_invariants()
+        assert self.table.active() == self.active
+        assert len(self.table) == len(self.adding) + len(self.dropping) + len(self.refused) + len(self.active)
+        living = [loop for loop in self.loops if not loop.dropped]
+        assert {loop.queue for loop in living} == self.active.keys()
+        assert len(living) == len(self.active), "two pull loops for one queue"
+        settled = not (self.adding or self.dropping or self.refused)
+        assert self.table.is_balanced == (settled and self.active.keys() == self.wanted)
+
+
+TestRebalanceModel = RebalanceModel.TestCase
+TestRebalanceModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
