@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from sprocketmq.cli.serving import Part, serve_until_stopped
+from sprocketmq.errors import ConfigurationError
+
+
+class Recorded:
+    """A part that writes down what happens to it, and may fail at its start or stop."""
+
+    def __init__(self, name: str, events: list[str], *, fails: str = "", then_signal: int | None = None) -> None:
+        self.name, self._events, self._fails, self._then_signal = name, events, fails, then_signal
+
+    async def astart(self) -> None:
+        if self._fails == "start":
+            raise ConfigurationError(f"{self.name} cannot start")
+        self._events.append(f"start {self.name}")
+        if self._then_signal is not None:
+            asyncio.get_running_loop().call_later(0.01, os.kill, os.getpid(), self._then_signal)
+
+    async def astop(self) -> None:
+        self._events.append(f"stop {self.name}")
+        if self._fails == "stop":
+            raise ConfigurationError(f"{self.name} cannot stop")
+
+
+def ready(parts: list[Part]) -> str:
+    return " ".join(part.name for part in parts if isinstance(part, Recorded))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_parts_start_in_order_and_stop_in_reverse(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    events: list[str] = []
+    serve_until_stopped(
+        [lambda: Recorded("namesrv", events), lambda: Recorded("broker", events, then_signal=number)], ready
+    )
+    assert events == ["start namesrv", "start broker", "stop broker", "stop namesrv"]
+    assert capsys.readouterr().out == f"ready namesrv broker pid={os.getpid()}\n"
+
+
+def test_a_part_that_cannot_start_stops_those_before_it_and_nothing_is_ready(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    events: list[str] = []
+    with pytest.raises(ConfigurationError, match="broker cannot start"):
+        serve_until_stopped(
+            [lambda: Recorded("namesrv", events), lambda: Recorded("broker", events, fails="start")], ready
+        )
+    assert events == ["start namesrv", "stop namesrv"]
+    assert capsys.readouterr().out == ""
+
+
+def test_a_part_that_cannot_stop_does_not_keep_the_others_from_stopping() -> None:
+    events: list[str] = []
+    with pytest.raises(ConfigurationError, match="broker cannot stop"):
+        serve_until_stopped(
+            [
+                lambda: Recorded("namesrv", events),
+                lambda: Recorded("broker", events, fails="stop", then_signal=signal.SIGTERM),
+            ],
+            ready,
+        )
+    assert events[-2:] == ["stop broker", "stop namesrv"]
+
+
+def test_signals_mean_again_what_they_meant_before() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    serve_until_stopped([lambda: Recorded("namesrv", [], then_signal=signal.SIGTERM)], ready)
+    assert signal.getsignal(signal.SIGINT) == before
