@@ -1,0 +1,259 @@
+"""Name server and broker on a manual clock, asked over real connections by clients that speak raw requests."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sprocketmq.broker import Broker, BrokerConfig, NameServer
+from sprocketmq.net.clock import ManualClock
+from sprocketmq.net.connection import Connection
+from sprocketmq.net.engine import Engine
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command, Header, request
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.headers import (
+    ConsumerSendMsgBackRequestHeader,
+    PullMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+)
+from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+
+TIMEOUT_MS = 10_000
+
+
+class RawClient:
+    """One client with connections of its own; keeps what the broker pushes."""
+
+    def __init__(self, engine: Engine, address: str) -> None:
+        self.engine, self.address = engine, address
+        self.pushed: list[Command] = []
+        self.pool: ConnectionPool = engine.run(self._make_pool())
+
+    async def _make_pool(self) -> ConnectionPool:
+        def keep(connection: Connection, command: Command) -> None:
+            self.pushed.append(command)
+
+        return ConnectionPool(keep)
+
+    def ask(self, code: int, header: Header | None = None, body: bytes = b"", **fields: Any) -> Command:
+        return self.begin(code, header, body, **fields).result(TIMEOUT_MS / 1000)
+
+    def begin(
+        self, code: int, header: Header | None = None, body: bytes = b"", **fields: Any
+    ) -> concurrent.futures.Future[Command]:
+        command = request(code, header, body)
+        for name, value in fields.items():
+            setattr(command, name, value)
+        return self.engine.submit(self.pool.invoke(self.address, command, TIMEOUT_MS))
+
+    def tell(self, code: int, header: Header | None = None, body: bytes = b"") -> None:
+        self.engine.run(self.pool.invoke_oneway(self.address, request(code, header, body, oneway=True)))
+
+    def close(self) -> None:
+        self.engine.run(self.pool.aclose())
+
+    # -- the usual requests ------------------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        body: bytes = b"body",
+        *,
+        queue_id: int = 0,
+        tags: str | None = None,
+        delay_level: int = 0,
+        properties: dict[str, str] | None = None,
+        code: int = RequestCode.SEND_MESSAGE_V2,
+        oneway: bool = False,
+        **fields: Any,
+    ) -> Command:
+        named = {props.UNIQ_KEY: f"key-{body.decode(errors='replace')}", **(properties or {})}
+        if tags is not None:
+            named[props.TAGS] = tags
+        if delay_level:
+            named[props.DELAY] = str(delay_level)
+        header = SendMessageRequestHeaderV2(
+            producer_group="producers",
+            topic=topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=queue_id,
+            sys_flag=0,
+            born_timestamp=1,
+            flag=0,
+            properties=props.encode_properties(named).decode(),
+            **fields,
+        )
+        if oneway:
+            self.tell(code, header, body)
+            return Command(0)
+        return self.ask(code, header, body)
+
+    def pull_header(
+        self,
+        group: str,
+        topic: str,
+        queue_id: int = 0,
+        offset: int = 0,
+        *,
+        expression: str | None = "*",
+        suspend_ms: int = 0,
+        commit_offset: int | None = None,
+        max_messages: int = 32,
+        sub_version: int = 0,
+    ) -> PullMessageRequestHeader:
+        flag = (PULL_SUSPEND if suspend_ms else 0) | (PULL_SUBSCRIPTION if expression is not None else 0)
+        return PullMessageRequestHeader(
+            consumer_group=group,
+            topic=topic,
+            queue_id=queue_id,
+            queue_offset=offset,
+            max_msg_nums=max_messages,
+            sys_flag=flag | (0 if commit_offset is None else PULL_COMMIT_OFFSET),
+            commit_offset=commit_offset or 0,
+            suspend_timeout_millis=suspend_ms,
+            sub_version=sub_version,
+            subscription=expression,
+            expression_type="TAG",
+        )
+
+    def pull(self, group: str, topic: str, *place: int, **options: Any) -> Command:
+        return self.ask(RequestCode.PULL_MESSAGE, self.pull_header(group, topic, *place, **options))
+
+    def begin_pull(self, group: str, topic: str, *place: int, **options: Any) -> concurrent.futures.Future[Command]:
+        return self.begin(RequestCode.PULL_MESSAGE, self.pull_header(group, topic, *place, **options))
+
+    def messages(self, topic: str, queue_id: int = 0, group: str = "reader") -> list[MessageExt]:
+        """Everything in one queue, read by pulls."""
+        found: list[MessageExt] = []
+        offset = 0
+        while True:
+            answer = self.pull(group, topic, queue_id, offset)
+            if answer.code:
+                return found
+            found += decode_records(answer.body)
+            offset = int(answer.ext_fields["nextBeginOffset"])
+
+    def send_back(self, message: MessageExt, group: str, *, delay_level: int = 0, **fields: Any) -> Command:
+        header = ConsumerSendMsgBackRequestHeader(
+            offset=message.commit_log_offset, group=group, delay_level=delay_level, **fields
+        )
+        return self.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+    def heartbeat(
+        self,
+        client_id: str,
+        *,
+        group: str | None = None,
+        topics: dict[str, str] | None = None,
+        producer: str | None = None,
+        model: str = "CLUSTERING",
+        sub_version: int = 1,
+    ) -> Command:
+        consumers = []
+        if group is not None:
+            subscriptions = [subscription(topic, tags, sub_version) for topic, tags in (topics or {}).items()]
+            consumers = [ConsumerData(group_name=group, message_model=model, subscription_data_set=subscriptions)]
+        producers = [ProducerData(group_name=producer)] if producer else []
+        data = HeartbeatData(client_id=client_id, producer_data_set=producers, consumer_data_set=consumers)
+        return self.ask(RequestCode.HEART_BEAT, body=data.encode())
+
+
+def subscription(topic: str, tags: str, sub_version: int) -> SubscriptionData:
+    names = set() if tags == "*" else {tag.strip() for tag in tags.split("||")}
+    return SubscriptionData(
+        topic=topic,
+        sub_string=tags,
+        tags_set=names,
+        code_set={tags_code(tag) for tag in names},
+        sub_version=sub_version,
+    )
+
+
+class Cluster:
+    """A name server and a broker; ``client()`` makes clients of the broker."""
+
+    def __init__(self, store_dir: str | None, config: dict[str, Any]) -> None:
+        self.engine = Engine("test-cluster")
+        self.clock = ManualClock()
+        self.store_dir, self.config = store_dir, BrokerConfig(**config)
+        self.clients: list[RawClient] = []
+        self.namesrv = NameServer(port=0, clock=self.clock, engine=self.engine)
+        self.namesrv.start()
+        self.broker = self.new_broker()
+        self.broker.start()
+
+    def new_broker(self, port: int = 0, **options: Any) -> Broker:
+        return Broker(
+            self.namesrv.address,
+            port=port,
+            store_dir=self.store_dir,
+            clock=self.clock,
+            config=self.config,
+            engine=self.engine,
+            **options,
+        )
+
+    def restart_broker(self) -> None:
+        self.broker.stop()
+        self.broker = self.new_broker(self.broker.port)
+        self.broker.start()
+
+    def client(self, address: str | None = None) -> RawClient:
+        client = RawClient(self.engine, address or self.broker.address)
+        self.clients.append(client)
+        return client
+
+    def namesrv_client(self) -> RawClient:
+        return self.client(self.namesrv.address)
+
+    def on_loop(self, call: Callable[[], Any]) -> Any:
+        async def run() -> Any:
+            return call()
+
+        return self.engine.run(run())
+
+    def eventually(self, condition: Callable[[], object], seconds: float = 10) -> None:
+        """Sockets need a moment of real time; the clock stands still meanwhile."""
+        deadline = time.monotonic() + seconds
+        while not self.on_loop(condition):
+            assert time.monotonic() < deadline, "the condition does not come true"
+            time.sleep(0.002)
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.broker.stop()
+        self.namesrv.stop()
+        self.engine.close()
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """In memory; ``@pytest.mark.parametrize("cluster", [{...}], indirect=True)`` gives broker settings."""
+    made = Cluster(None, getattr(request, "param", {}))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def disk_cluster(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Cluster]:
+    settings = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 20_000}
+    made = Cluster(str(tmp_path / "store"), {**settings, **getattr(request, "param", {})})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> RawClient:
+    return cluster.client()

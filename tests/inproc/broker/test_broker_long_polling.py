@@ -1,0 +1,145 @@
+"""Long polling: a pull that finds nothing is held until a matching message comes, or its time is over."""
+
+from __future__ import annotations
+
+import concurrent.futures
+
+import pytest
+
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.record import decode_records
+
+
+def bodies(answer) -> list[bytes]:
+    return [message.body for message in decode_records(answer.body)]
+
+
+def parked(cluster, count: int) -> None:
+    cluster.eventually(lambda: len(cluster.broker.parked) == count)
+
+
+def still_waits(future: concurrent.futures.Future) -> bool:
+    return not future.done()
+
+
+def test_a_held_pull_is_woken_by_the_message_it_waits_for(cluster, client):
+    client.send("flights", b"old")
+    waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
+    parked(cluster, 1)
+    cluster.client().send("flights", b"new")
+    answer = waiting.result(10)
+    assert (answer.code, bodies(answer)) == (0, [b"new"])
+    parked(cluster, 0)
+
+
+def test_a_held_pull_ends_exactly_when_its_time_is_over(cluster, client):
+    client.send("flights", b"old")
+    waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
+    parked(cluster, 1)
+    cluster.clock.advance(14_999)
+    assert still_waits(waiting)
+    cluster.clock.advance(1)
+    answer = waiting.result(10)
+    assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (ResponseCode.PULL_NOT_FOUND, "1")
+
+
+def test_the_earliest_of_many_deadlines_comes_first(cluster, client):
+    client.send("flights", b"old")
+    late = client.begin_pull("g", "flights", 0, 1, suspend_ms=20_000)
+    parked(cluster, 1)
+    early = client.begin_pull("g", "flights", 0, 1, suspend_ms=5_000)
+    parked(cluster, 2)
+    cluster.clock.advance(5_000)
+    assert early.result(10).code == ResponseCode.PULL_NOT_FOUND
+    assert still_waits(late)
+    cluster.clock.advance(15_000)
+    assert late.result(10).code == ResponseCode.PULL_NOT_FOUND
+
+
+def test_other_queues_and_other_tags_wake_nobody(cluster, client):
+    client.send("flights", b"old")
+    waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000, expression="UA")
+    parked(cluster, 1)
+    other = cluster.client()
+    other.send("flights", b"1", queue_id=1, tags="UA")
+    other.send("flights", b"2", tags="AA")
+    parked(cluster, 1)
+    assert still_waits(waiting)
+    other.send("flights", b"3", tags="UA")
+    assert bodies(waiting.result(10)) == [b"3"]
+
+
+def test_without_the_suspend_flag_the_answer_comes_at_once(cluster, client):
+    client.send("flights", b"old")
+    assert client.pull("g", "flights", 0, 1).code == ResponseCode.PULL_NOT_FOUND
+
+
+def test_illegal_offsets_are_not_held(cluster, client):
+    client.send("flights", b"old")
+    assert client.pull("g", "flights", 0, 9, suspend_ms=15_000).code == ResponseCode.PULL_OFFSET_MOVED
+
+
+def test_a_pull_of_an_empty_queue_is_held_and_woken(cluster, client):
+    client.send("flights", b"x", queue_id=1)
+    waiting = client.begin_pull("g", "flights", 0, 0, suspend_ms=15_000)
+    parked(cluster, 1)
+    cluster.client().send("flights", b"first")
+    assert bodies(waiting.result(10)) == [b"first"]
+
+
+def test_one_message_wakes_every_group_that_waits(cluster, client):
+    client.send("flights", b"old")
+    waiting = [client.begin_pull(f"g{n}", "flights", 0, 1, suspend_ms=15_000) for n in range(10)]
+    parked(cluster, 10)
+    cluster.client().send("flights", b"new")
+    assert [bodies(future.result(10)) for future in waiting] == [[b"new"]] * 10
+
+
+def test_the_offset_is_committed_on_the_first_pass_only(cluster, client):
+    client.send("flights", b"old")
+    waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000, commit_offset=1)
+    parked(cluster, 1)
+    assert cluster.broker.offsets.query("g", "flights", 0) == 1
+    cluster.on_loop(lambda: cluster.broker.offsets.commit("g", "flights", 0, 7))
+    cluster.clock.advance(15_000)
+    waiting.result(10)
+    assert cluster.broker.offsets.query("g", "flights", 0) == 7
+
+
+def test_a_closed_connection_takes_its_held_pulls_along(cluster, client):
+    client.send("flights", b"old")
+    gone = cluster.client()
+    gone.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
+    kept = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
+    parked(cluster, 2)
+    gone.close()
+    parked(cluster, 1)
+    client.send("flights", b"new", queue_id=0)
+    assert bodies(kept.result(10)) == [b"new"]
+
+
+def test_a_delayed_delivery_wakes_like_a_send(cluster, client):
+    client.send("flights", b"old")
+    waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
+    parked(cluster, 1)
+    cluster.client().send("flights", b"later", delay_level=1)
+    assert still_waits(waiting)
+    cluster.clock.advance(1_000)
+    assert bodies(waiting.result(10)) == [b"later"]
+
+
+@pytest.mark.parametrize("cluster", [{"long_polling_enable": False}], indirect=True)
+def test_short_polling_holds_for_its_own_time(cluster, client):
+    client.send("flights", b"old")
+    waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
+    parked(cluster, 1)
+    cluster.clock.advance(1_000)
+    assert waiting.result(10).code == ResponseCode.PULL_NOT_FOUND
+
+
+def test_a_stopping_broker_answers_who_waits(cluster, client):
+    client.send("flights", b"old")
+    waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
+    parked(cluster, 1)
+    cluster.broker.stop()
+    assert waiting.result(10).code == ResponseCode.PULL_NOT_FOUND

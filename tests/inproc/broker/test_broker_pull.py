@@ -1,0 +1,169 @@
+"""PULL_MESSAGE: checks in their order, statuses, limits, tags, and offsets committed on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.record import decode_records
+
+
+def bodies(answer) -> list[bytes]:
+    return [message.body for message in decode_records(answer.body)]
+
+
+def fill(client, count: int, **options) -> None:
+    for n in range(count):
+        assert client.send("flights", b"%d" % n, **options).code == 0
+
+
+def test_records_come_with_the_next_offset_and_the_range(client):
+    fill(client, 5)
+    answer = client.pull("g", "flights", 0, 2)
+    assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, "FOUND")
+    assert bodies(answer) == [b"2", b"3", b"4"]
+    assert answer.ext_fields == {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": "5",
+        "minOffset": "0",
+        "maxOffset": "5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("offset", "code", "next_offset", "status"),
+    [
+        (3, ResponseCode.PULL_NOT_FOUND, 3, "OFFSET_OVERFLOW_ONE"),
+        (9, ResponseCode.PULL_OFFSET_MOVED, 3, "OFFSET_OVERFLOW_BADLY"),
+        (-1, ResponseCode.PULL_OFFSET_MOVED, 0, "OFFSET_TOO_SMALL"),
+    ],
+)
+def test_offsets_outside_the_queue_are_answered_with_where_to_go_on(client, offset, code, next_offset, status):
+    fill(client, 3)
+    answer = client.pull("g", "flights", 0, offset)
+    assert (answer.code, answer.ext_fields["nextBeginOffset"], answer.remark) == (code, str(next_offset), status)
+
+
+def test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere(client):
+    fill(client, 1)
+    assert client.pull("g", "flights", 3, 0).code == ResponseCode.PULL_NOT_FOUND
+    moved = client.pull("g", "flights", 3, 7)
+    assert (moved.code, moved.ext_fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "0")
+
+
+def test_one_pull_brings_at_most_32_messages_whatever_is_asked(client):
+    fill(client, 40)
+    assert len(bodies(client.pull("g", "flights", max_messages=1000))) == 32
+    assert len(bodies(client.pull("g", "flights", max_messages=3))) == 3
+    assert len(bodies(client.pull("g", "flights", max_messages=0))) == 1
+
+
+@pytest.mark.parametrize("cluster", [{"max_transfer_bytes_in_memory": 1000}], indirect=True)
+def test_one_pull_is_limited_in_bytes_but_the_first_message_always_goes(client):
+    for size in (5000, 300, 300, 300):
+        client.send("flights", b"x" * size, properties={"UNIQ_KEY": "k"})
+    assert [len(body) for body in bodies(client.pull("g", "flights", 0, 0))] == [5000]
+    assert [len(body) for body in bodies(client.pull("g", "flights", 0, 1))] == [300, 300]
+
+
+def test_tags_of_the_request_filter_and_an_unmatched_stretch_moves_on(client):
+    for tag in ("UA", "AA", "UA", "DL", "B6"):
+        client.send("flights", tag.encode(), tags=tag)
+    answer = client.pull("g", "flights", expression="UA || DL")
+    assert bodies(answer) == [b"UA", b"UA", b"DL"]
+    nothing = client.pull("g", "flights", expression="WN")
+    assert (nothing.code, nothing.remark) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE")
+    assert nothing.ext_fields["nextBeginOffset"] == "5"
+
+
+def test_without_a_subscription_of_its_own_the_heartbeat_decides(client):
+    for tag in ("UA", "AA"):
+        client.send("flights", tag.encode(), tags=tag)
+    assert client.pull("g", "flights", expression=None).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+    client.heartbeat("c1", group="g", topics={"flights": "AA"}, sub_version=5)
+    assert bodies(client.pull("g", "flights", expression=None, sub_version=5)) == [b"AA"]
+    newer = client.pull("g", "flights", expression=None, sub_version=6)
+    assert newer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+    client.heartbeat("c1", group="g", topics={"flights": "UA"}, sub_version=6)
+    assert bodies(client.pull("g", "flights", expression=None, sub_version=6)) == [b"UA"]
+    client.heartbeat("c1", group="g", topics={"other": "*"}, sub_version=7)
+    assert client.pull("g", "flights", expression=None).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+
+
+def test_an_unknown_topic_or_queue_is_refused(client):
+    assert client.pull("g", "nowhere").code == ResponseCode.TOPIC_NOT_EXIST
+    fill(client, 1)
+    for queue_id in (-1, 4):
+        answer = client.pull("g", "flights", queue_id)
+        assert answer.code == ResponseCode.INVALID_PARAMETER
+        assert "0 to 3" in answer.remark
+
+
+def test_permissions_of_topic_and_group_count(cluster, client):
+    fill(client, 1)
+    broker = cluster.broker
+    client.pull("g", "flights")
+    cluster.on_loop(lambda: setattr(broker.topics.get("flights"), "perm", 2))
+    assert client.pull("g", "flights").code == ResponseCode.NO_PERMISSION
+    cluster.on_loop(lambda: setattr(broker.topics.get("flights"), "perm", 6))
+    cluster.on_loop(lambda: setattr(broker.groups.table["g"], "consume_enable", False))
+    assert client.pull("g", "flights").code == ResponseCode.NO_PERMISSION
+
+
+def test_a_group_that_may_not_broadcast_is_refused(cluster, client):
+    fill(client, 1)
+    client.heartbeat("c1", group="g", topics={"flights": "*"}, model="BROADCASTING")
+    assert client.pull("g", "flights", expression=None).code == 0
+    cluster.on_loop(lambda: setattr(cluster.broker.groups.table["g"], "consume_broadcast_enable", False))
+    assert client.pull("g", "flights", expression=None).code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize("cluster", [{"auto_create_subscription_group": False}], indirect=True)
+def test_without_auto_creation_an_unknown_group_is_refused(client):
+    fill(client, 1)
+    assert client.pull("g", "flights").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert client.pull("TOOLS_CONSUMER", "flights").code == 0
+
+
+def test_a_broken_tag_expression_is_refused(client):
+    fill(client, 1)
+    assert client.pull("g", "flights", expression="||").code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+
+def test_sql92_is_answered_as_a_broker_without_property_filter_answers(client):
+    fill(client, 1)
+    header = client.pull_header("g", "flights", expression="year > 2012")
+    header.expression_type = "SQL92"
+    answer = client.ask(RequestCode.PULL_MESSAGE, header)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "SQL92" in answer.remark
+
+
+def test_lite_pull_is_the_same_pull(cluster, client):
+    fill(client, 2)
+    assert bodies(client.ask(RequestCode.LITE_PULL_MESSAGE, client.pull_header("g", "flights"))) == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("cluster", [{"lite_pull_message_enable": False}], indirect=True)
+def test_lite_pull_can_be_disabled(client):
+    fill(client, 1)
+    answer = client.ask(RequestCode.LITE_PULL_MESSAGE, client.pull_header("g", "flights"))
+    assert answer.code == ResponseCode.NO_PERMISSION
+
+
+def test_a_pull_commits_the_offset_it_carries_only_when_it_says_so(cluster, client):
+    fill(client, 5)
+    client.pull("g", "flights", 0, 2)
+    assert cluster.broker.offsets.query("g", "flights", 0) == -1
+    client.pull("g", "flights", 0, 4, commit_offset=3)
+    assert cluster.broker.offsets.query("g", "flights", 0) == 3
+    assert cluster.broker.offsets.pull_offset("g", "flights", 0) == 5
+
+
+def test_a_large_pull_arrives_whole(client):
+    fill_body = b"z" * 7000
+    for n in range(40):
+        client.send("flights", fill_body, properties={"UNIQ_KEY": str(n)})
+    messages = client.messages("flights")
+    assert [message.message_id for message in messages] == [str(n) for n in range(40)]
+    assert all(message.body == fill_body for message in messages)

@@ -1,0 +1,222 @@
+"""Retry and delay: CONSUMER_SEND_MSG_BACK, delay levels, retry and dead letter topics, to the millisecond of the manual clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.bodies import LockBatchRequestBody
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.message import MessageQueue
+
+
+def only(messages):
+    (message,) = messages
+    return message
+
+
+def test_a_delayed_message_comes_at_its_time_and_not_before(cluster, client):
+    client.send("flights", b"later", queue_id=3, tags="UA", delay_level=3)
+    assert client.messages("flights", 3) == []
+    cluster.clock.advance(9_999)
+    assert client.messages("flights", 3) == []
+    cluster.clock.advance(1)
+    message = only(client.messages("flights", 3))
+    assert (message.body, message.tags, message.message_id) == (b"later", "UA", "key-later")
+    assert message.store_timestamp_ms == cluster.clock.now_ms()
+    assert (message.properties[props.REAL_TOPIC], message.properties[props.REAL_QID]) == ("flights", "3")
+    assert message.properties[props.DELAY] == "3"
+
+
+def test_levels_do_not_wait_for_each_other_and_each_keeps_its_order(cluster, client):
+    client.send("flights", b"slow", delay_level=4)
+    for n in range(100):
+        client.send("flights", b"%d" % n, delay_level=1)
+    cluster.clock.advance(1_000)
+    assert [message.body for message in client.messages("flights")] == [b"%d" % n for n in range(100)]
+    cluster.clock.advance(29_000)
+    assert client.messages("flights")[-1].body == b"slow"
+
+
+def test_a_level_that_fires_again_and_again_stays_exact(cluster, client):
+    for n in range(5):
+        client.send("flights", b"%d" % n, delay_level=2)
+        cluster.clock.advance(700)
+    sent_at = cluster.clock.now_ms() - 3_500
+    cluster.clock.advance(10_000)
+    times = [message.store_timestamp_ms - sent_at for message in client.messages("flights")]
+    assert times == [5_000 + 700 * n for n in range(5)]
+
+
+def test_a_level_above_the_highest_is_the_highest(cluster, client):
+    client.send("flights", b"x", delay_level=99)
+    cluster.clock.advance(2 * 3_600_000)
+    message = only(client.messages("flights"))
+    assert message.body == b"x"
+
+
+def test_an_idle_broker_has_no_delay_timer(cluster, client):
+    client.send("flights", b"x", delay_level=1)
+    assert cluster.on_loop(lambda: len(cluster.broker.schedule._timers)) == 1
+    cluster.clock.advance(1_000)
+    assert cluster.on_loop(lambda: len(cluster.broker.schedule._timers)) == 0
+    assert len(client.messages("flights")) == 1
+
+
+def test_tags_filter_delayed_messages_after_delivery(cluster, client):
+    client.send("flights", b"ua", tags="UA", delay_level=1)
+    client.send("flights", b"aa", tags="AA", delay_level=1)
+    cluster.clock.advance(1_000)
+    answer = client.pull("g", "flights", expression="AA")
+    assert b"aa" in bytes(answer.body)
+    assert b"ua" not in bytes(answer.body)
+
+
+def test_a_message_sent_back_comes_to_the_retry_topic_after_ten_seconds(cluster, client):
+    client.send("flights", b"bad", tags="UA", queue_id=2)
+    first = only(client.messages("flights", 2))
+    assert client.send_back(first, "delays").code == 0
+    cluster.clock.advance(9_999)
+    assert client.messages("%RETRY%delays") == []
+    cluster.clock.advance(1)
+    retried = only(client.messages("%RETRY%delays"))
+    assert (retried.body, retried.tags, retried.message_id) == (b"bad", "UA", first.message_id)
+    assert retried.reconsume_times == 1
+    assert retried.properties[props.RETRY_TOPIC] == "flights"
+    assert retried.properties[props.ORIGIN_MESSAGE_ID] == first.offset_message_id
+    assert (retried.born_timestamp_ms, retried.born_host) == (first.born_timestamp_ms, first.born_host)
+
+
+def test_each_retry_waits_for_the_next_level_and_remembers_the_first_message(cluster, client):
+    client.send("flights", b"bad")
+    message = first = only(client.messages("flights"))
+    for times, wait_ms in enumerate((10_000, 30_000, 60_000, 120_000), start=1):
+        assert client.send_back(message, "delays").code == 0
+        cluster.clock.advance(wait_ms - 1)
+        assert len(client.messages("%RETRY%delays")) == times - 1
+        cluster.clock.advance(1)
+        message = client.messages("%RETRY%delays")[-1]
+        assert message.reconsume_times == times
+        assert message.properties[props.ORIGIN_MESSAGE_ID] == first.offset_message_id
+        assert message.properties[props.RETRY_TOPIC] == "flights"
+
+
+def test_the_delay_level_asked_for_is_used_as_it_is(cluster, client):
+    client.send("flights", b"bad")
+    client.send_back(only(client.messages("flights")), "delays", delay_level=1)
+    cluster.clock.advance(1_000)
+    assert only(client.messages("%RETRY%delays")).reconsume_times == 1
+
+
+def test_after_the_last_retry_comes_the_dead_letter_topic(cluster, client):
+    client.send("flights", b"bad")
+    message = only(client.messages("flights"))
+    for _ in range(2):
+        client.send_back(message, "delays", delay_level=1, max_reconsume_times=2)
+        cluster.clock.advance(1_000)
+        message = client.messages("%RETRY%delays")[-1]
+    assert message.reconsume_times == 2
+    client.send_back(message, "delays", delay_level=1, max_reconsume_times=2)
+    dead = only(client.messages("%DLQ%delays"))
+    assert (dead.body, dead.message_id, dead.properties[props.RETRY_TOPIC]) == (b"bad", "key-bad", "flights")
+    cluster.clock.advance(7_200_000)
+    assert len(client.messages("%RETRY%delays")) == 2
+
+
+def test_the_groups_own_limit_is_sixteen(cluster, client):
+    client.send("flights", b"bad")
+    message = only(client.messages("flights"))
+    for _ in range(16):
+        client.send_back(message, "delays", delay_level=1)
+        cluster.clock.advance(1_000)
+        message = client.messages("%RETRY%delays")[-1]
+    assert client.messages("%DLQ%delays") == []
+    client.send_back(message, "delays", delay_level=1)
+    assert len(client.messages("%DLQ%delays")) == 1
+    assert len(client.messages("%RETRY%delays")) == 16
+
+
+def test_a_negative_level_asks_for_the_dead_letter_topic_at_once(cluster, client):
+    client.send("flights", b"bad")
+    client.send_back(only(client.messages("flights")), "delays", delay_level=-1)
+    assert only(client.messages("%DLQ%delays")).body == b"bad"
+
+
+def test_the_dead_letter_topic_can_be_read_and_written(cluster, client):
+    client.send("flights", b"bad")
+    client.send_back(only(client.messages("flights")), "delays", delay_level=-1)
+    config = cluster.broker.topics.get("%DLQ%delays")
+    assert (config.perm, config.read_queue_nums, config.write_queue_nums) == (6, 1, 1)
+
+
+def test_an_old_client_cannot_set_the_limit(cluster, client):
+    client.send("flights", b"bad")
+    header_fields = {"max_reconsume_times": 0}
+    message = only(client.messages("flights"))
+    from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
+
+    header = ConsumerSendMsgBackRequestHeader(message.commit_log_offset, "delays", 1, **header_fields)
+    client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header, version=120)
+    cluster.clock.advance(1_000)
+    assert len(client.messages("%RETRY%delays")) == 1
+
+
+def test_a_made_up_commit_log_offset_is_refused(client):
+    client.send("flights", b"x")
+    message = only(client.messages("flights"))
+    for offset in (3, 10_000_000, -5):
+        message.commit_log_offset = offset
+        answer = client.send_back(message, "delays")
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert str(offset) in answer.remark
+
+
+@pytest.mark.parametrize("cluster", [{"auto_create_subscription_group": False}], indirect=True)
+def test_an_unknown_group_cannot_send_back(client):
+    client.send("flights", b"x")
+    message = client.messages("flights", group="TOOLS_CONSUMER")[0]
+    assert client.send_back(message, "delays").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_a_group_without_retry_queues_drops_its_failures(cluster, client):
+    client.send("flights", b"x")
+    message = only(client.messages("flights", group="delays"))
+    cluster.on_loop(lambda: setattr(cluster.broker.groups.table["delays"], "retry_queue_nums", 0))
+    before = cluster.broker.store.max_physical_offset
+    assert client.send_back(message, "delays").code == 0
+    assert cluster.broker.store.max_physical_offset == before
+
+
+def test_a_compressed_body_stays_compressed_on_its_way_back(cluster, client):
+    import zlib
+
+    from sprocketmq.wire.headers import SendMessageRequestHeaderV2
+
+    packed = zlib.compress(b"x" * 5000)
+    header = SendMessageRequestHeaderV2("pg", "flights", "TBW102", 4, 0, 1, 9, 0)
+    client.ask(RequestCode.SEND_MESSAGE_V2, header, packed)
+    client.send_back(only(client.messages("flights")), "delays", delay_level=1)
+    cluster.clock.advance(1_000)
+    assert packed in bytes(client.pull("g", "%RETRY%delays").body)
+    assert only(client.messages("%RETRY%delays")).body == b"x" * 5000
+
+
+def test_a_clients_own_send_to_the_retry_topic_is_kept_within_the_limit(cluster, client):
+    client.send("%RETRY%delays", b"fallback", reconsume_times=16, delay_level=1)
+    cluster.clock.advance(1_000)
+    assert only(client.messages("%RETRY%delays")).reconsume_times == 16
+    client.send("%RETRY%delays", b"once too often", reconsume_times=17, delay_level=1)
+    assert only(client.messages("%DLQ%delays")).body == b"once too often"
+    client.send("%RETRY%delays", b"limit of the client", reconsume_times=3, max_reconsume_times=2)
+    assert len(client.messages("%DLQ%delays")) == 2
+
+
+def test_an_orderly_group_dead_letters_what_it_sends_to_its_retry_topic(cluster, client):
+    queue = MessageQueue("flights", "broker-a", 0)
+    lock = LockBatchRequestBody(consumer_group="delays", client_id="c1", mq_set=[queue])
+    client.ask(RequestCode.LOCK_BATCH_MQ, body=lock.encode())
+    client.send("%RETRY%delays", b"gave up", reconsume_times=3, delay_level=2)
+    assert only(client.messages("%DLQ%delays")).body == b"gave up"
+    cluster.clock.advance(60_001)
+    client.send("%RETRY%delays", b"locks expired", reconsume_times=3)
+    assert only(client.messages("%RETRY%delays")).body == b"locks expired"
