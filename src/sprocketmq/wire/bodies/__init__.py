@@ -10,6 +10,8 @@ from sprocketmq.wire.bodies.connections import (
     Connection,
     ConsumerConnection,
     GetConsumerListByGroupResponseBody,
+    GroupList,
+    ProducerConnection,
 )
 from sprocketmq.wire.bodies.group_config import (
     SubscriptionGroupConfig,
@@ -60,7 +62,10 @@ from sprocketmq.wire.bodies.running_info import (
     ProcessQueueInfo,
 )
 from sprocketmq.wire.bodies.stats import (
+    BrokerStatsData,
+    BrokerStatsItem,
     ConsumeStats,
+    ConsumeStatsList,
     OffsetWrapper,
     TopicOffset,
     TopicStatsTable,
@@ -81,6 +86,8 @@ __all__ = [
     "PROP_THREADPOOL_CORE_SIZE",
     "Body",
     "BrokerData",
+    "BrokerStatsData",
+    "BrokerStatsItem",
     "CMResult",
     "CheckClientConfigRequestBody",
     "ClusterInfo",
@@ -88,6 +95,7 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeMessageDirectlyResult",
     "ConsumeStats",
+    "ConsumeStatsList",
     "ConsumeStatus",
     "ConsumeType",
     "ConsumerConnection",
@@ -99,6 +107,7 @@ __all__ = [
     "ExpressionType",
     "GetConsumerListByGroupResponseBody",
     "GetConsumerStatusBody",
+    "GroupList",
     "HeartbeatData",
     "KVTable",
     "LockBatchRequestBody",
@@ -108,6 +117,7 @@ __all__ = [
     "OffsetSerializeWrapper",
     "OffsetWrapper",
     "ProcessQueueInfo",
+    "ProducerConnection",
     "ProducerData",
     "QueueData",
     "RegisterBrokerBody",

@@ -1,11 +1,11 @@
-"""Who is connected: codes 38 and 203 (Java: GetConsumerListByGroupResponseBody, ConsumerConnection, Connection)."""
+"""Who is connected: codes 38, 203, 204 and 300 (Java: GetConsumerListByGroupResponseBody, ConsumerConnection, Connection)."""
 
 from __future__ import annotations
 
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.heartbeat import SubscriptionData
 
-__all__ = ["Connection", "ConsumerConnection", "GetConsumerListByGroupResponseBody"]
+__all__ = ["Connection", "ConsumerConnection", "GetConsumerListByGroupResponseBody", "GroupList", "ProducerConnection"]
 
 
 class GetConsumerListByGroupResponseBody(Body):
@@ -31,3 +31,15 @@ class ConsumerConnection(Body):
     consume_type: str | None = None
     message_model: str | None = None
     consume_from_where: str | None = None
+
+
+class ProducerConnection(Body):
+    """Answer to code 204."""
+
+    connection_set: list[Connection] = []
+
+
+class GroupList(Body):
+    """Answer to code 300: the groups that consume a topic."""
+
+    group_list: list[str] = []

@@ -1,11 +1,21 @@
-"""What admin tools ask about topics and groups: codes 202, 208 (Java: TopicStatsTable, ConsumeStats)."""
+"""What admin tools ask about topics and groups: codes 202, 208, 315, 317 (Java: TopicStatsTable, ConsumeStats, ...)."""
 
 from __future__ import annotations
+
+import msgspec
 
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["ConsumeStats", "OffsetWrapper", "TopicOffset", "TopicStatsTable"]
+__all__ = [
+    "BrokerStatsData",
+    "BrokerStatsItem",
+    "ConsumeStats",
+    "ConsumeStatsList",
+    "OffsetWrapper",
+    "TopicOffset",
+    "TopicStatsTable",
+]
 
 
 class TopicOffset(Body):
@@ -37,3 +47,28 @@ class ConsumeStats(Body):
 
     offset_table: dict[MessageQueue, OffsetWrapper] = {}
     consume_tps: float = 0.0
+
+
+class ConsumeStatsList(Body):
+    """Answer to code 317: for each group, the stats of each of its topics."""
+
+    consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
+    broker_addr: str | None = None
+    total_diff: int = 0
+    total_inflight_diff: int = 0
+
+
+class BrokerStatsItem(Body):
+    """One window of a counter: its sum, its sum per second, and its average per call."""
+
+    sum: int = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class BrokerStatsData(Body):
+    """Answer to code 315."""
+
+    stats_minute: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+    stats_hour: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+    stats_day: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)

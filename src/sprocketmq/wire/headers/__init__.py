@@ -7,10 +7,13 @@ from sprocketmq.wire.headers.consumers import (
     GetConsumerConnectionListRequestHeader,
     GetConsumerListByGroupRequestHeader,
     GetConsumerRunningInfoRequestHeader,
+    GetConsumeStatsInBrokerHeader,
     GetConsumeStatsRequestHeader,
+    GetProducerConnectionListRequestHeader,
     HeartbeatResponseHeader,
     NotifyConsumerIdsChangedRequestHeader,
     UnregisterClientRequestHeader,
+    ViewBrokerStatsDataRequestHeader,
 )
 from sprocketmq.wire.headers.ext_header import (
     ExtHeader,
@@ -61,12 +64,16 @@ from sprocketmq.wire.headers.send import (
 )
 from sprocketmq.wire.headers.topics import (
     CreateTopicRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
     DeleteTopicRequestHeader,
     GetAllSubscriptionGroupRequestHeader,
     GetAllSubscriptionGroupResponseHeader,
     GetAllTopicConfigRequestHeader,
     GetAllTopicConfigResponseHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+    GetTopicConfigRequestHeader,
     GetTopicStatsInfoRequestHeader,
+    QueryTopicConsumeByWhoRequestHeader,
 )
 from sprocketmq.wire.headers.transactions import (
     CheckTransactionStateRequestHeader,
@@ -80,6 +87,7 @@ __all__ = [
     "ConsumeMessageDirectlyResultRequestHeader",
     "ConsumerSendMsgBackRequestHeader",
     "CreateTopicRequestHeader",
+    "DeleteSubscriptionGroupRequestHeader",
     "DeleteTopicFromNamesrvRequestHeader",
     "DeleteTopicRequestHeader",
     "EndTransactionRequestHeader",
@@ -88,6 +96,7 @@ __all__ = [
     "GetAllSubscriptionGroupResponseHeader",
     "GetAllTopicConfigRequestHeader",
     "GetAllTopicConfigResponseHeader",
+    "GetConsumeStatsInBrokerHeader",
     "GetConsumeStatsRequestHeader",
     "GetConsumerConnectionListRequestHeader",
     "GetConsumerListByGroupRequestHeader",
@@ -99,7 +108,10 @@ __all__ = [
     "GetMaxOffsetResponseHeader",
     "GetMinOffsetRequestHeader",
     "GetMinOffsetResponseHeader",
+    "GetProducerConnectionListRequestHeader",
     "GetRouteInfoRequestHeader",
+    "GetSubscriptionGroupConfigRequestHeader",
+    "GetTopicConfigRequestHeader",
     "GetTopicStatsInfoRequestHeader",
     "HeartbeatResponseHeader",
     "Int32",
@@ -113,6 +125,7 @@ __all__ = [
     "QueryDataVersionResponseHeader",
     "QueryMessageRequestHeader",
     "QueryMessageResponseHeader",
+    "QueryTopicConsumeByWhoRequestHeader",
     "RegisterBrokerRequestHeader",
     "RegisterBrokerResponseHeader",
     "ReplyMessageRequestHeader",
@@ -125,5 +138,6 @@ __all__ = [
     "UnRegisterBrokerRequestHeader",
     "UnregisterClientRequestHeader",
     "UpdateConsumerOffsetRequestHeader",
+    "ViewBrokerStatsDataRequestHeader",
     "ViewMessageRequestHeader",
 ]

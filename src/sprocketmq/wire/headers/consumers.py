@@ -1,4 +1,4 @@
-"""Headers about the members of groups: codes 35, 38, 40, 203, 208, 307 and 309, and the ext fields of a heartbeat's answer (34)."""
+"""Headers about the members of groups: codes 35, 38, 40, 203, 204, 208, 307, 309, 315, 317, and a heartbeat's answer (34)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32
 
 __all__ = [
     "ConsumeMessageDirectlyResultRequestHeader",
+    "GetConsumeStatsInBrokerHeader",
     "GetConsumeStatsRequestHeader",
     "GetConsumerConnectionListRequestHeader",
     "GetConsumerListByGroupRequestHeader",
     "GetConsumerRunningInfoRequestHeader",
+    "GetProducerConnectionListRequestHeader",
     "HeartbeatResponseHeader",
     "NotifyConsumerIdsChangedRequestHeader",
     "UnregisterClientRequestHeader",
+    "ViewBrokerStatsDataRequestHeader",
 ]
 
 
@@ -77,3 +80,22 @@ class ConsumeMessageDirectlyResultRequestHeader(ExtHeader):
     topic: str | None = None
     topic_sys_flag: Int32 | None = None
     group_sys_flag: Int32 | None = None
+
+
+class GetProducerConnectionListRequestHeader(ExtHeader):
+    """Code 204."""
+
+    producer_group: str
+
+
+class ViewBrokerStatsDataRequestHeader(ExtHeader):
+    """Code 315: one counter, such as TOPIC_PUT_NUMS of a topic or GROUP_GET_NUMS of ``topic@group``."""
+
+    stats_name: str
+    stats_key: str
+
+
+class GetConsumeStatsInBrokerHeader(ExtHeader):
+    """Code 317."""
+
+    is_order: bool

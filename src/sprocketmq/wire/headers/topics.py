@@ -1,4 +1,4 @@
-"""Headers about topics and groups on a broker: codes 17, 21, 201, 202 and 215."""
+"""Headers about topics and groups on a broker: codes 17, 21, 201, 202, 207, 215, 300, 351 and 352."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32
 
 __all__ = [
     "CreateTopicRequestHeader",
+    "DeleteSubscriptionGroupRequestHeader",
     "DeleteTopicRequestHeader",
     "GetAllSubscriptionGroupRequestHeader",
     "GetAllSubscriptionGroupResponseHeader",
     "GetAllTopicConfigRequestHeader",
     "GetAllTopicConfigResponseHeader",
+    "GetSubscriptionGroupConfigRequestHeader",
+    "GetTopicConfigRequestHeader",
     "GetTopicStatsInfoRequestHeader",
+    "QueryTopicConsumeByWhoRequestHeader",
 ]
 
 
@@ -68,3 +72,29 @@ class GetAllSubscriptionGroupResponseHeader(ExtHeader):
     """Answer to code 201 of a 5.x broker."""
 
     total_group_num: Int32
+
+
+class DeleteSubscriptionGroupRequestHeader(ExtHeader):
+    """Code 207. Whether its progress goes too is ``clean_offset`` to 5.x and ``remove_offset`` to 4.9; send both."""
+
+    group_name: str
+    clean_offset: bool | None = None
+    remove_offset: bool | None = None
+
+
+class QueryTopicConsumeByWhoRequestHeader(ExtHeader):
+    """Code 300."""
+
+    topic: str
+
+
+class GetTopicConfigRequestHeader(ExtHeader):
+    """Code 351 (5.x)."""
+
+    topic: str
+
+
+class GetSubscriptionGroupConfigRequestHeader(ExtHeader):
+    """Code 352 (5.x)."""
+
+    group: str
