@@ -1,0 +1,87 @@
+"""SprocketMQ: a RocketMQ client in pure Python, an embedded broker, and a Spark pipeline.
+
+``import sprocketmq as rmq`` gives the client's public names. They load when they are first used, so that ``sprocketmq.broker`` alone
+does not import the client.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sprocketmq.version import __version__
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin import Admin as Admin
+    from sprocketmq.client.admin import AsyncAdmin as AsyncAdmin
+    from sprocketmq.client.producer import AsyncProducer as AsyncProducer
+    from sprocketmq.client.producer import Producer as Producer
+    from sprocketmq.client.pull_consumer import AsyncPullConsumer as AsyncPullConsumer
+    from sprocketmq.client.pull_consumer import PullConsumer as PullConsumer
+    from sprocketmq.client.push_consumer import AsyncPushConsumer as AsyncPushConsumer
+    from sprocketmq.client.push_consumer import PushConsumer as PushConsumer
+    from sprocketmq.client.queue_reader import QueueReader as QueueReader
+    from sprocketmq.client.results import ConsumeConcurrentlyContext as ConsumeConcurrentlyContext
+    from sprocketmq.client.results import ConsumeOrderlyContext as ConsumeOrderlyContext
+    from sprocketmq.client.results import SendResult as SendResult
+    from sprocketmq.client.results import SendStatus as SendStatus
+    from sprocketmq.core.consume_progress import ConsumeFromWhere as ConsumeFromWhere
+    from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
+    from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus as ConsumeOrderlyStatus
+    from sprocketmq.core.subscription import FilterExpression as FilterExpression
+    from sprocketmq.core.subscription import sql92 as sql92
+    from sprocketmq.errors import ClosedError as ClosedError
+    from sprocketmq.errors import ConfigurationError as ConfigurationError
+    from sprocketmq.errors import ConnectFailed as ConnectFailed
+    from sprocketmq.errors import ConnectionLost as ConnectionLost
+    from sprocketmq.errors import NetworkError as NetworkError
+    from sprocketmq.errors import RemoteError as RemoteError
+    from sprocketmq.errors import RequestTimeout as RequestTimeout
+    from sprocketmq.errors import RocketMQError as RocketMQError
+    from sprocketmq.errors import TopicNotExist as TopicNotExist
+    from sprocketmq.wire.bodies import MessageModel as MessageModel
+    from sprocketmq.wire.message import Message as Message
+    from sprocketmq.wire.message import MessageExt as MessageExt
+    from sprocketmq.wire.message import MessageQueue as MessageQueue
+
+_WHERE = {
+    "client.admin": ("Admin", "AsyncAdmin"),
+    "client.producer": ("AsyncProducer", "Producer"),
+    "client.pull_consumer": ("AsyncPullConsumer", "PullConsumer"),
+    "client.push_consumer": ("AsyncPushConsumer", "PushConsumer"),
+    "client.queue_reader": ("QueueReader",),
+    "client.results": ("ConsumeConcurrentlyContext", "ConsumeOrderlyContext", "SendResult", "SendStatus"),
+    "core.consume_progress": ("ConsumeFromWhere",),
+    "core.consume_result": ("ConsumeConcurrentlyStatus",),
+    "core.orderly_turn": ("ConsumeOrderlyStatus",),
+    "core.subscription": ("FilterExpression", "sql92"),
+    "errors": (
+        "ClosedError",
+        "ConfigurationError",
+        "ConnectFailed",
+        "ConnectionLost",
+        "NetworkError",
+        "RemoteError",
+        "RequestTimeout",
+        "RocketMQError",
+        "TopicNotExist",
+    ),
+    "wire.bodies": ("MessageModel",),
+    "wire.message": ("Message", "MessageExt", "MessageQueue"),
+}
+_MODULE_OF = {name: f"sprocketmq.{module}" for module, names in _WHERE.items() for name in names}
+
+__all__ = ["__version__", *sorted(_MODULE_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'sprocketmq' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

@@ -1,0 +1,370 @@
+"""Concurrent consumption: batches to workers, results to progress or to send-back (Java: ConsumeMessageConcurrentlyService).
+
+    Dispatch --> take batches --> pool: listener --> settle --> acknowledged: ProcessQueue.done -> progress
+                                                      |
+                                                      +-- failed, clustering:   send back -> done | not possible: again here in 5 s
+                                                      `-- failed, broadcasting: logged, done
+
+    a batch that runs too long: its messages are sent back (level 3) and done; the result that may still come is ignored
+
+Laws
+1. A message leaves its process queue only when it was acknowledged, or a retry copy of it is stored, or (broadcasting) was logged as lost.
+2. One delivery makes at most one retry copy (core.consume_timeout holds it between listener and timeout).
+3. After its queue was dropped a message changes nothing any more: no progress, no send-back; the next owner gets it.
+4. What a listener answers or raises never stops the consumer.
+
+Consume timeout: batches note their own start time in the worker. A look at the running ones at ``last look + limit`` finds every batch
+before its deadline has passed, so a batch that ends in time costs nothing, and one that does not is found at its deadline, precisely.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final
+
+from sprocketmq.client.group import Consumption, Group
+from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
+from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
+from sprocketmq.core.consume_result import acked_count, read_status
+from sprocketmq.core.consume_timeout import ConsumeTimeout, Settlement
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.retry_schedule import FIRST_RETRY_LEVEL
+from sprocketmq.net.clock import Timer
+from sprocketmq.wire.message import MessageExt
+
+__all__ = ["ConcurrentListener", "ConcurrentService"]
+
+log = logging.getLogger("sprocketmq.client")
+
+ConcurrentListener = Callable[[Sequence[MessageExt], ConsumeConcurrentlyContext], Any]
+
+# ConsumeMessageConcurrentlyService.submitConsumeRequestLater
+_LOCAL_RETRY_MS: Final = 5_000
+# Send-backs in flight at once: a poison topic must not open with a burst of thousands.
+_SEND_BACKS_AT_ONCE: Final = 64
+
+
+class Batch:
+    """One listener call."""
+
+    __slots__ = ("context", "failure", "messages", "process_queue", "spent_s", "started_ms", "status", "tracked")
+
+    def __init__(
+        self, process_queue: ProcessQueue, messages: list[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> None:
+        self.process_queue = process_queue
+        self.messages = messages
+        self.context = context
+        self.started_ms = 0  # 0: the listener was not called (the queue was dropped before)
+        self.spent_s = 0.0
+        self.status: ConsumeConcurrentlyStatus | None = None
+        self.failure: BaseException | None = None
+        self.tracked = False  # its messages are known to the consume timeout
+
+
+class ConcurrentService:
+    """Feeds one concurrent listener. Belongs to the loop; only ``_call`` runs in workers."""
+
+    orderly = False
+
+    def __init__(self, group: Group, listener: ConcurrentListener, batch_size: int) -> None:
+        self._group = group
+        self._listener = listener
+        self._batch_size = batch_size
+        self._clock = group.clock
+        self._timeouts: ConsumeTimeout[MessageExt] = ConsumeTimeout(group.settings.consume_timeout_ms)
+        self._tracked: dict[MessageExt, Batch] = {}
+        self._timer: Timer | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pool: ListenerPool[Batch]
+        self._is_async = inspect.iscoroutinefunction(listener)
+        self._closing = False
+        self._complained = False
+        self._send_backs = asyncio.Semaphore(_SEND_BACKS_AT_ONCE)
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
+        self._pool = (
+            AsyncListenerPool(self._call_async, self._on_done, workers, name)
+            if self._is_async
+            else ThreadListenerPool(self._call, self._on_done, workers, name)
+        )
+        self._arm(self._timeouts.limit_ms)
+
+    def resize(self, workers: int) -> None:
+        self._pool.resize(workers)
+
+    @property
+    def consume_timeout_ms(self) -> int:
+        return self._timeouts.limit_ms
+
+    @consume_timeout_ms.setter
+    def consume_timeout_ms(self, limit_ms: int) -> None:
+        """Holds at once, also for messages that already run."""
+        self._timeouts.limit_ms = limit_ms
+        self._look()
+
+    async def close(self, timeout_ms: float) -> bool:
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        ended = await self._pool.close(timeout_ms)
+        if self._tasks:
+            _, late = await asyncio.wait(set(self._tasks), timeout=timeout_ms / 1000)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        return ended
+
+    # -- from the process queue to the listener --------------------------------------------------------------------------------
+
+    def submit(self, process_queue: ProcessQueue) -> None:
+        if self._closing:
+            return
+        now_ms, queue, batches = self._clock.now_ms(), process_queue.queue, []
+        assert queue is not None
+        while messages := process_queue.take(self._batch_size, now_ms):
+            batches.append(Batch(process_queue, messages, ConsumeConcurrentlyContext(queue)))
+        if batches:
+            self._pool.submit(batches)
+
+    async def consume_directly(self, messages: Sequence[MessageExt]) -> Batch:
+        """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
+        queue = messages[0].message_queue
+        batch = Batch(ProcessQueue(queue), list(messages), ConsumeConcurrentlyContext(queue))
+        if self._is_async:
+            await self._call_async(batch)
+        else:
+            await asyncio.get_running_loop().run_in_executor(None, self._call, batch)
+        return batch
+
+    def _call(self, batch: Batch) -> None:
+        if batch.process_queue.dropped:
+            return
+        consumption = self._begin(batch)
+        started_s = time.perf_counter()
+        try:
+            self._read(batch, self._listener(batch.messages, batch.context))
+        except BaseException as error:  # noqa: BLE001 - law 4: even SystemExit in a worker must not lose the batch
+            batch.failure = error
+        batch.spent_s = time.perf_counter() - started_s
+        self._end(batch, consumption)
+
+    async def _call_async(self, batch: Batch) -> None:
+        if batch.process_queue.dropped:
+            return
+        consumption = self._begin(batch)
+        started_s = time.perf_counter()
+        try:
+            answer: Awaitable[Any] = self._listener(batch.messages, batch.context)
+            self._read(batch, await answer)
+        except asyncio.CancelledError as error:
+            if self._closing:
+                raise
+            batch.failure = error
+        except BaseException as error:  # noqa: BLE001 - law 4
+            batch.failure = error
+        batch.spent_s = time.perf_counter() - started_s
+        self._end(batch, consumption)
+
+    def _begin(self, batch: Batch) -> Consumption | None:
+        batch.started_ms = self._clock.now_ms()
+        if not self._group.hooks:
+            return None
+        consumption = Consumption(self._group.name, batch.context.message_queue, batch.messages, batch.started_ms)
+        for hook in self._group.hooks:
+            _guarded(hook.before_consume, consumption)
+        return consumption
+
+    def _read(self, batch: Batch, answer: object) -> None:
+        batch.status, allowed = read_status(answer)
+        if not allowed and not self._complained:
+            self._complained = True
+            log.error(
+                "group %s: the listener returned %r; ConsumeConcurrentlyStatus.CONSUME_SUCCESS or RECONSUME_LATER is allowed, so the "
+                "messages are retried (this is said once)",
+                self._group.name,
+                answer,
+            )
+
+    def _end(self, batch: Batch, consumption: Consumption | None) -> None:
+        if batch.failure is not None:
+            batch.status = ConsumeConcurrentlyStatus.RECONSUME_LATER
+            log.warning(
+                "group %s: the listener raised %s: %s; %d message(s) from %s are retried",
+                self._group.name,
+                type(batch.failure).__name__,
+                batch.failure,
+                len(batch.messages),
+                batch.context.message_queue,
+                exc_info=batch.failure if log.isEnabledFor(logging.DEBUG) else None,
+            )
+        if consumption is not None:
+            consumption.status, consumption.failure = batch.status, batch.failure
+            for hook in reversed(self._group.hooks):
+                _guarded(hook.after_consume, consumption)
+
+    # -- from the listener to progress -----------------------------------------------------------------------------------------
+
+    def _on_done(self, batches: list[Batch]) -> None:
+        done: dict[ProcessQueue, list[MessageExt]] = {}
+        failed: list[tuple[Batch, list[MessageExt]]] = []
+        for batch in batches:
+            if batch.started_ms == 0 or batch.process_queue.dropped:
+                self._forget(batch)
+                continue
+            self._measure(batch)
+            acked = self._acked(batch)
+            good, bad = batch.messages[:acked], batch.messages[acked:]
+            if batch.tracked:
+                own = self._own(batch)
+                good = [message for message in good if message in own]
+                bad = [message for message in bad if message in own]
+            if good:
+                done.setdefault(batch.process_queue, []).extend(good)
+            if bad:
+                failed.append((batch, bad))
+        for process_queue, messages in done.items():
+            self._done(process_queue, messages)
+        if failed:
+            self._spawn(self._retry_all(failed))
+
+    def _acked(self, batch: Batch) -> int:
+        status = batch.status or ConsumeConcurrentlyStatus.RECONSUME_LATER
+        return acked_count(status, batch.context.ack_index, len(batch.messages))
+
+    def _own(self, batch: Batch) -> set[MessageExt]:
+        """Those messages of a tracked batch that its result settles; the others belong to the timeout's send-back."""
+        own: set[MessageExt] = set()
+        for message in batch.messages:
+            settlement = self._timeouts.finished(message)
+            if settlement is Settlement.SETTLE:
+                own.add(message)
+            if settlement is not Settlement.WAIT:
+                self._tracked.pop(message, None)
+        return own
+
+    def _done(self, process_queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        offset = process_queue.done(messages)
+        if offset is not None and process_queue.queue is not None:
+            self._group.offset_store.progress.update(process_queue.queue, offset)
+            self._group.settled(process_queue)
+
+    def _measure(self, batch: Batch) -> None:
+        count = self._acked(batch)
+        self._group.statistics.consumed(
+            batch.messages[0].topic, count, len(batch.messages) - count, batch.spent_s * 1000, self._clock.now_ms()
+        )
+
+    # -- failures --------------------------------------------------------------------------------------------------------------
+
+    async def _retry_all(self, failed: Iterable[tuple[Batch, list[MessageExt]]]) -> None:
+        await asyncio.gather(*(self._retry(batch, message) for batch, messages in failed for message in messages))
+
+    async def _retry(self, batch: Batch, message: MessageExt) -> None:
+        process_queue = batch.process_queue
+        if not self._group.clustering:
+            log.warning(
+                "group %s: broadcasting does not retry, message %s from %s is given up",
+                self._group.name,
+                message.message_id,
+                batch.context.message_queue,
+            )
+            self._done(process_queue, [message])
+            return
+        async with self._send_backs:
+            if process_queue.dropped:
+                return
+            sent = await self._group.send_back(message, batch.context.delay_level_when_next_consume)
+        if sent:
+            self._done(process_queue, [message])
+            return
+        message.reconsume_times += 1
+        log.warning("group %s: %s is tried again here in %d ms", self._group.name, message.message_id, _LOCAL_RETRY_MS)
+        self._clock.call_later(_LOCAL_RETRY_MS, lambda: self._again(process_queue, message))
+
+    def _again(self, process_queue: ProcessQueue, message: MessageExt) -> None:
+        if not self._closing and not process_queue.dropped:
+            process_queue.put_back([message])
+            self.submit(process_queue)
+
+    # -- consume timeout -------------------------------------------------------------------------------------------------------
+
+    def _arm(self, delay_ms: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._timeouts.limit_ms > 0 and not self._closing:
+            self._timer = self._clock.call_later(delay_ms, self._look)
+
+    def _look(self) -> None:
+        """Learn of the batches that run now, send back what is over its limit, come again at the next possible deadline."""
+        if self._closing or self._timeouts.limit_ms <= 0:
+            return
+        now_ms = self._clock.now_ms()
+        running = [batch for batch in self._pool.running if batch.started_ms and not batch.tracked]
+        for batch in sorted(running, key=lambda one: one.started_ms):
+            batch.tracked = True
+            for message in batch.messages:
+                self._tracked[message] = batch
+                self._timeouts.started(message, batch.started_ms)
+        for message in self._timeouts.expired(now_ms):
+            self._spawn(self._expire(self._tracked[message], message))
+        deadline_ms = self._timeouts.next_deadline_ms()
+        latest_ms = now_ms + self._timeouts.limit_ms
+        self._arm(max(1, min(latest_ms, latest_ms if deadline_ms is None else deadline_ms) - now_ms))
+
+    async def _expire(self, batch: Batch, message: MessageExt) -> None:
+        process_queue = batch.process_queue
+        if process_queue.dropped or not self._group.clustering:
+            self._timeouts.forget(message)
+            self._tracked.pop(message, None)
+            return
+        log.warning(
+            "group %s: %s from %s runs for longer than %d ms, it is sent back and progress passes it",
+            self._group.name,
+            message.message_id,
+            batch.context.message_queue,
+            self._timeouts.limit_ms,
+        )
+        if await self._group.send_back(message, FIRST_RETRY_LEVEL):
+            self._timeouts.sent_back(message)
+            self._tracked.pop(message, None)
+            self._done(process_queue, [message])
+        elif self._timeouts.send_back_failed(message, self._clock.now_ms()) is Settlement.SETTLE:
+            self._tracked.pop(message, None)
+            if batch.messages.index(message) < self._acked(batch):
+                self._done(process_queue, [message])
+            else:
+                await self._retry(batch, message)
+        else:
+            self._look()
+
+    def _forget(self, batch: Batch) -> None:
+        if batch.tracked:
+            for message in batch.messages:
+                self._timeouts.forget(message)
+                self._tracked.pop(message, None)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("group %s: settling a delivery failed", self._group.name, exc_info=error)
+
+
+def _guarded(hook: Callable[[Consumption], None], consumption: Consumption) -> None:
+    try:
+        hook(consumption)
+    except Exception:
+        log.exception("a consume hook failed")

@@ -1,0 +1,80 @@
+"""What the parts of one consumer share: who it is, its settings, its progress, its way back to the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sprocketmq.client.offset_store import OffsetStore
+from sprocketmq.client.push_settings import PushSettings
+from sprocketmq.client.send_back import SendBack
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.statistics import ConsumerStatistics
+from sprocketmq.net.clock import Clock
+from sprocketmq.wire.message import MessageExt, MessageQueue
+
+__all__ = ["ConsumeHook", "ConsumeService", "Consumption", "Group"]
+
+
+@dataclass(slots=True)
+class Consumption:
+    """One listener call as hooks see it (Java: ConsumeMessageContext).
+
+    Attributes: ``status`` is what the listener answered (None before the call, and when it raised ``failure``); ``notes`` is the hook's
+    own, carried from ``before_consume`` to ``after_consume``.
+    """
+
+    group: str
+    message_queue: MessageQueue
+    messages: Sequence[MessageExt]
+    started_ms: int
+    status: object = None
+    failure: BaseException | None = None
+    notes: dict[str, object] = field(default_factory=dict)
+
+
+class ConsumeHook(Protocol):
+    """Called around each listener call, where the listener runs. What a hook raises is logged and changes nothing."""
+
+    def before_consume(self, consumption: Consumption) -> None: ...
+
+    def after_consume(self, consumption: Consumption) -> None: ...
+
+
+@dataclass
+class Group:
+    """Belongs to one consumer; its services, pull loops and rebalance all hold it."""
+
+    name: str
+    client_id: str
+    settings: PushSettings
+    clock: Clock
+    offset_store: OffsetStore
+    send_back: SendBack
+    statistics: ConsumerStatistics
+    lock_queue: Callable[[ProcessQueue], Awaitable[bool]]
+    settled: Callable[[ProcessQueue], None]
+    hooks: list[ConsumeHook] = field(default_factory=list)
+
+    @property
+    def clustering(self) -> bool:
+        return self.settings.clustering
+
+
+class ConsumeService(Protocol):
+    """Concurrent or orderly consumption (Java: ConsumeMessageService). All methods belong to the loop."""
+
+    orderly: bool
+
+    def start(self) -> None: ...
+
+    def submit(self, process_queue: ProcessQueue) -> None:
+        """Messages are pending in ``process_queue``."""
+        ...
+
+    def resize(self, workers: int) -> None: ...
+
+    async def close(self, timeout_ms: float) -> bool:
+        """Start no more listener calls and wait for those that run; False when some still ran after ``timeout_ms``."""
+        ...

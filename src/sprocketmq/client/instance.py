@@ -1,0 +1,329 @@
+"""The client instance: what all producers and consumers of one client id share (S1; Java: MQClientInstance, MQClientManager).
+
+One per (client id, name servers, event loop): connections, routes, heartbeat and the periodic work; the first user starts it, the last one
+closes it.
+
+    each 30 s   routes of all topics in use                     (first after 10 ms)
+    each 30 s   connections of offline brokers closed, heartbeat to every broker    (first after 1 s, and whenever a member changes)
+    each 5 s    progress of all consumers persisted             (first after 10 s)
+    each 20 s   rebalance of all consumers; at once when the broker says that the group changed, again after 1 s while not balanced
+
+Periodic work runs on ``clock``; network timeouts run on the loop's own time. Nothing periodic ends because one round failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ClassVar, Final, Protocol
+
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.name_servers import NameServers, parse_addresses
+from sprocketmq.client.options import ClientOptions, local_ip
+from sprocketmq.client.routes import Routes
+from sprocketmq.client.sender import Sender, SendSettings
+from sprocketmq.client.unique_keys import UniqueKeys
+from sprocketmq.core.rebalance import REBALANCE_INTERVAL_MS, REBALANCE_MIN_INTERVAL_MS
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.net.clock import Clock
+from sprocketmq.net.connection import Connection
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import bodies
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, response
+
+__all__ = ["ClientInstance", "ConsumerMember"]
+
+log = logging.getLogger("sprocketmq.client")
+
+# MixAll.CLIENT_INNER_PRODUCER_GROUP: sends what cannot be handed back to a broker.
+_INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
+_FIRST_ROUTES_MS: Final = 10
+_FIRST_HEARTBEAT_MS: Final = 1_000
+_FIRST_PERSIST_MS: Final = 10_000
+
+
+class ConsumerMember(Protocol):
+    """What the instance needs of a consumer (Java: MQConsumerInner)."""
+
+    @property
+    def group_name(self) -> str: ...
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics whose routes it needs."""
+        ...
+
+    def consumer_data(self) -> bodies.ConsumerData:
+        """Its part of the heartbeat."""
+        ...
+
+    async def rebalance(self) -> bool:
+        """Take up and give up queues; True when it has exactly what it should have."""
+        ...
+
+    async def persist_offsets(self) -> None: ...
+
+    async def serve(self, command: Command) -> Command:
+        """Answer a request that a broker sent on behalf of an admin tool."""
+        ...
+
+
+class ClientInstance:
+    """Get it by ``acquire``, give it back by ``release``; all methods belong to its loop."""
+
+    _instances: ClassVar[dict[tuple[Any, ...], ClientInstance]] = {}
+
+    def __init__(self, key: tuple[Any, ...], client_id: str, options: ClientOptions) -> None:
+        self._key = key
+        self.client_id = client_id
+        self.options = options
+        self.clock: Clock = options.clock
+        self.pool = ConnectionPool(self._handle, ssl_context=options.ssl_context)
+        self.name_servers = NameServers(self.pool, parse_addresses(options.addresses))
+        self.api = RemotingApi(self.pool, self.name_servers, options.mq_client_api_timeout_ms)
+        self.routes = Routes(self.api)
+        self.keys = UniqueKeys(options.client_ip or local_ip())
+        self._senders: dict[str, Sender] = {}
+        self._consumers: dict[str, ConsumerMember] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._users = 0
+        self._rebalance_wanted = asyncio.Event()
+        self._heartbeat_lock = asyncio.Lock()
+        self._silent: set[str] = set()
+        self._closed = False
+        self.inner_sender = self.sender(SendSettings(group=_INNER_PRODUCER_GROUP))
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def acquire(cls, options: ClientOptions, client_id: str) -> ClientInstance:
+        """The instance of ``client_id`` on the running loop, started by its first user."""
+        loop = asyncio.get_running_loop()
+        key = (client_id, options.addresses, id(loop), id(options.clock))
+        instance = cls._instances.get(key)
+        if instance is None:
+            instance = cls._instances[key] = cls(key, client_id, options)
+            instance._start()
+        instance._users += 1
+        return instance
+
+    async def release(self) -> None:
+        """One user less; the last one closes connections and ends the periodic work."""
+        self._users -= 1
+        if self._users or self._closed:
+            return
+        self._closed = True
+        if self._instances.get(self._key) is self:
+            del self._instances[self._key]
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.routes.aclose()
+        await self.pool.aclose()
+
+    def _start(self) -> None:
+        options = self.options
+        self._every("routes", _FIRST_ROUTES_MS, options.poll_name_server_interval_ms, self._refresh_routes)
+        self._every("heartbeat", _FIRST_HEARTBEAT_MS, options.heartbeat_broker_interval_ms, self._clean_and_heartbeat)
+        self._every("offsets", _FIRST_PERSIST_MS, options.persist_consumer_offset_interval_ms, self._persist_offsets)
+        self.spawn(self._rebalance_service())
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A task that ends with the instance; its failure is logged."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("client %s: background work failed", self.client_id, exc_info=error)
+
+    def _every(self, name: str, first_ms: int, period_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            delay_ms = first_ms
+            while True:
+                await self.clock.sleep(delay_ms)
+                delay_ms = period_ms
+                try:
+                    await work()
+                except RocketMQError as error:
+                    log.warning("client %s: the periodic %s failed: %s", self.client_id, name, error)
+                except Exception:
+                    log.exception("client %s: the periodic %s failed", self.client_id, name)
+
+        self.spawn(run())
+
+    # -- members ---------------------------------------------------------------------------------------------------------------
+
+    def sender(self, settings: SendSettings) -> Sender:
+        """A sender for a producer group; it is part of the heartbeat from its first topic on.
+
+        Raises:
+            ConfigurationError: the instance has a producer of that group already.
+        """
+        if settings.group in self._senders:
+            raise ConfigurationError(
+                f"instance {self.client_id} has a producer of group {settings.group!r} already; use that one, or another instance_name"
+            )
+        sender = Sender(self.api, self.routes, self.clock, self.keys, settings)
+        self._senders[settings.group] = sender
+        return sender
+
+    async def remove_sender(self, group: str) -> None:
+        if self._senders.pop(group, None) is not None:
+            await self._unregister(group, None)
+
+    def add_consumer(self, consumer: ConsumerMember) -> None:
+        """Raises ConfigurationError when the instance has a consumer of that group already."""
+        if consumer.group_name in self._consumers:
+            raise ConfigurationError(
+                f"instance {self.client_id} has a consumer of group {consumer.group_name!r} already; give each consumer of a group its own "
+                "instance_name"
+            )
+        self._consumers[consumer.group_name] = consumer
+
+    async def remove_consumer(self, group: str) -> None:
+        if self._consumers.pop(group, None) is not None:
+            await self._unregister(None, group)
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics in use by any member."""
+        topics: set[str] = set()
+        for sender in self._senders.values():
+            topics |= sender.topics
+        for consumer in self._consumers.values():
+            topics |= consumer.topics
+        return topics
+
+    async def _unregister(self, producer_group: str | None, consumer_group: str | None) -> None:
+        async def tell(address: str) -> None:
+            try:
+                await self.api.unregister_client(address, self.client_id, producer_group, consumer_group)
+            except (NetworkError, RemoteError, RequestTimeout) as error:
+                log.info("broker %s was not told that %s left: %s", address, self.client_id, error)
+
+        # Only brokers we are connected to have heard of us; a dead one must not hold up a shutdown.
+        addresses = set(self.pool.addresses) & {address for _, _, address in self._broker_addresses()}
+        await asyncio.gather(*(tell(address) for address in addresses))
+
+    # -- periodic work ---------------------------------------------------------------------------------------------------------
+
+    async def _refresh_routes(self) -> None:
+        await self.routes.refresh_all(self.topics)
+
+    async def _persist_offsets(self) -> None:
+        for consumer in list(self._consumers.values()):
+            await consumer.persist_offsets()
+
+    async def _clean_and_heartbeat(self) -> None:
+        known = {address for _, _, address in self._broker_addresses()} | set(self.name_servers.addresses)
+        for address in self.pool.addresses:
+            if address not in known:
+                self.pool.close_connection(address)  # no route names it any more: the broker is gone
+        await self.heartbeat()
+
+    def _broker_addresses(self) -> list[tuple[str, int, str]]:
+        return [
+            (name, broker_id, address)
+            for name, addresses in self.routes.table.brokers().items()
+            for broker_id, address in addresses.items()
+        ]
+
+    async def heartbeat(self) -> None:
+        """Tell all brokers of all topics in use who we are; slaves only need to know consumers. Failures are logged, once per silence."""
+        data = bodies.HeartbeatData(
+            client_id=self.client_id,
+            producer_data_set=[bodies.ProducerData(group_name=group) for group in sorted(self._senders)],
+            consumer_data_set=[consumer.consumer_data() for consumer in self._consumers.values()],
+        )
+        targets = {
+            address for _, broker_id, address in self._broker_addresses() if broker_id == 0 or data.consumer_data_set
+        }
+        # One at a time: two heartbeats that overtake each other would leave the broker with the older subscription.
+        async with self._heartbeat_lock:
+            await asyncio.gather(*(self._heartbeat_to(address, data) for address in targets))
+
+    async def _heartbeat_to(self, address: str, data: bodies.HeartbeatData) -> None:
+        try:
+            await self.api.heartbeat(address, data)
+            self._silent.discard(address)
+        except (NetworkError, RemoteError, RequestTimeout) as error:
+            if address not in self._silent:
+                self._silent.add(address)
+                log.warning("heartbeat to %s failed: %s", address, error)
+
+    # -- rebalance -------------------------------------------------------------------------------------------------------------
+
+    def rebalance_soon(self, delay_ms: float = 0) -> None:
+        """Rebalance all consumers now, or in ``delay_ms``."""
+        if delay_ms:
+            self.clock.call_later(delay_ms, self._rebalance_wanted.set)
+        else:
+            self._rebalance_wanted.set()
+
+    async def _rebalance_service(self) -> None:
+        wait_ms = REBALANCE_INTERVAL_MS
+        while True:
+            timer = self.clock.call_later(wait_ms, self._rebalance_wanted.set)
+            try:
+                await self._rebalance_wanted.wait()
+            finally:
+                timer.cancel()
+            self._rebalance_wanted.clear()
+            balanced = True
+            for consumer in list(self._consumers.values()):
+                balanced = await self._rebalance(consumer) and balanced
+            wait_ms = REBALANCE_INTERVAL_MS if balanced else REBALANCE_MIN_INTERVAL_MS
+
+    async def _rebalance(self, consumer: ConsumerMember) -> bool:
+        try:
+            return await consumer.rebalance()
+        except RocketMQError as error:
+            log.warning("group %s: rebalance failed: %s", consumer.group_name, error)
+        except Exception:
+            log.exception("group %s: rebalance failed", consumer.group_name)
+        return False
+
+    # -- what brokers ask of us (facts 5.11) -----------------------------------------------------------------------------------
+
+    def _handle(self, connection: Connection, command: Command) -> Command | None:
+        if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            log.info("group %s changed, says %s", command.ext_fields.get("consumerGroup"), connection.remote_address)
+            self.rebalance_soon()
+            return None
+        group = command.ext_fields.get("consumerGroup") or command.ext_fields.get("group") or ""
+        consumer = self._consumers.get(group)
+        if command.code not in _SERVED:
+            return response(
+                command,
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f"request code {command.code} is not served by this client",
+            )
+        if consumer is None:
+            return response(command, ResponseCode.SYSTEM_ERROR, f"this client has no consumer of group {group!r}")
+        self.spawn(self._serve(connection, consumer, command))
+        return None
+
+    async def _serve(self, connection: Connection, consumer: ConsumerMember, command: Command) -> None:
+        try:
+            answer = await consumer.serve(command)
+        except RocketMQError as error:
+            answer = response(command, ResponseCode.SYSTEM_ERROR, str(error))
+        if not command.is_oneway:
+            connection.send(answer)
+
+
+_SERVED: Final = frozenset(
+    {
+        RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+        RequestCode.CONSUME_MESSAGE_DIRECTLY,
+    }
+)

@@ -1,0 +1,259 @@
+"""Where listeners run: threads for blocking ones, tasks for ``async def`` ones (Java: the consumeExecutor of the consume services).
+
+The loop hands over a *chunk* (the batches of one pull) in one hop; workers take batches from it one by one; what they finished returns to
+the loop in one hop for many. So a trivial listener costs a few microseconds per message, and a slow one still has all workers.
+
+    loop                          workers
+    submit([b1..b32]) --queue-->  pop b1, run, done;  pop b2, run, done; ...
+       ^                             |   a worker that finds its chunk slow invites another worker to it
+       +---- on_done([b1..b9]) <-----+   results gather in a deque; the first of a burst wakes the loop
+
+Laws
+1. Every submitted item is run at most once; after ``close`` began no item starts.
+2. ``on_done`` is called on the loop, once per item that ran, in order of completion.
+3. A stuck listener holds its own worker only: within a tick (5 ms) its chunk-mates are offered to other workers and finished ones reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+__all__ = ["AsyncListenerPool", "ListenerPool", "ThreadListenerPool"]
+
+log = logging.getLogger("sprocketmq.client")
+
+T = TypeVar("T")
+
+# Below this mean time per item one worker gets the whole chunk: waking more costs more than it wins.
+_FAST_S: Final = 100e-6
+_REPORT_S: Final = 1e-3
+_TICK_S: Final = 5e-3
+_MAX_TICK_S: Final = 0.2
+
+
+class ListenerPool(Protocol[T]):
+    """What a consume service needs of its workers."""
+
+    def submit(self, items: Sequence[T]) -> None: ...
+
+    def resize(self, workers: int) -> None: ...
+
+    @property
+    def running(self) -> Sequence[T]:
+        """Items whose listener runs at this moment."""
+        ...
+
+    async def close(self, timeout_ms: float) -> bool:
+        """Start nothing more, wait for what runs; False when something still ran after ``timeout_ms``."""
+        ...
+
+
+class _Chunk(deque[T]):
+    """Batches handed over together, and how many workers were invited to it."""
+
+    invited = 0
+
+
+class ThreadListenerPool(Generic[T]):
+    """Blocking listeners: up to ``workers`` daemon threads, started as they are needed.
+
+    Args:
+        run: called in a worker thread; it must not raise (a consume service turns a listener's exception into a status).
+        on_done: called on the loop with the items that finished.
+        workers: consume_thread_count.
+        name: prefix of the thread names.
+    """
+
+    def __init__(self, run: Callable[[T], None], on_done: Callable[[list[T]], None], workers: int, name: str) -> None:
+        self._run, self._on_done, self._name = run, on_done, name
+        self._workers = workers
+        self._loop = asyncio.get_running_loop()
+        self._offers: queue.SimpleQueue[_Chunk[T] | None] = queue.SimpleQueue()
+        self._done: deque[T] = deque()
+        self._threads: dict[int, threading.Thread] = {}
+        self._current: dict[int, T] = {}
+        self._serial = 0
+        self._outstanding = 0
+        self._open_chunks: list[_Chunk[T]] = []
+        self._woken = False
+        self._closing = False
+        self._mean_s = 1.0
+        self._tick: asyncio.TimerHandle | None = None
+        self._tick_s = _TICK_S
+        self._all_gone: asyncio.Future[None] | None = None
+
+    @property
+    def running(self) -> Sequence[T]:
+        return list(self._current.values())
+
+    def resize(self, workers: int) -> None:
+        """More workers appear as they are needed; superfluous ones leave when they are idle."""
+        for _ in range(len(self._threads) - workers):
+            self._offers.put(None)
+        self._workers = workers
+
+    def submit(self, items: Sequence[T]) -> None:
+        if self._closing or not items:
+            return
+        chunk = _Chunk(items)
+        self._outstanding += len(chunk)
+        self._open_chunks.append(chunk)
+        self._invite(chunk, 1 if self._mean_s < _FAST_S else len(chunk))
+        self._tick_s = _TICK_S
+        if self._tick is None:
+            self._tick = self._loop.call_later(_TICK_S, self._on_tick)
+
+    async def close(self, timeout_ms: float) -> bool:
+        self._closing = True
+        if self._tick is not None:
+            self._tick.cancel()
+        for chunk in self._open_chunks:
+            chunk.clear()
+        if self._threads:
+            self._all_gone = self._loop.create_future()
+            for _ in self._threads:
+                self._offers.put(None)
+            await asyncio.wait([self._all_gone], timeout=timeout_ms / 1000)
+        self._drain()
+        return not self._threads
+
+    def _invite(self, chunk: _Chunk[T], count: int) -> None:
+        count = min(count, self._workers, len(chunk)) - chunk.invited
+        for _ in range(count):
+            chunk.invited += 1
+            self._offers.put(chunk)
+        if len(self._threads) < self._workers and (not self._threads or not self._offers.empty()):
+            for _ in range(min(self._workers - len(self._threads), max(1, self._offers.qsize()))):
+                self._serial += 1
+                thread = threading.Thread(
+                    target=self._work, args=(self._serial,), name=f"{self._name}-{self._serial}", daemon=True
+                )
+                self._threads[self._serial] = thread
+                thread.start()
+
+    def _work(self, me: int) -> None:
+        try:
+            while (chunk := self._offers.get()) is not None:
+                self._work_chunk(me, chunk)
+        finally:
+            try:
+                self._loop.call_soon_threadsafe(self._gone, me)
+            except RuntimeError:  # the loop is closed already: nobody is left to be told
+                log.debug("worker %d ended after its loop", me)
+
+    def _work_chunk(self, me: int, chunk: _Chunk[T]) -> None:
+        reported_s = time.perf_counter()
+        while True:
+            try:
+                item = chunk.popleft()
+            except IndexError:
+                return
+            self._current[me] = item
+            started_s = time.perf_counter()
+            self._run(item)
+            now_s = time.perf_counter()
+            del self._current[me]
+            self._mean_s += 0.1 * (now_s - started_s - self._mean_s)
+            self._done.append(item)
+            if not chunk or now_s - reported_s > _REPORT_S:
+                reported_s = now_s
+                self._wake()
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:
+                log.debug("a listener ended after its loop")
+
+    def _drain(self) -> None:
+        self._woken = False  # before taking: what is appended from here on wakes the loop again
+        items: list[T] = []
+        while self._done:
+            items.append(self._done.popleft())
+        if items:
+            self._outstanding -= len(items)
+            self._on_done(items)
+
+    def _on_tick(self) -> None:
+        self._tick = None
+        self._open_chunks = [chunk for chunk in self._open_chunks if chunk]
+        for chunk in self._open_chunks:
+            self._invite(chunk, chunk.invited + max(1, chunk.invited))
+        self._drain()
+        if self._outstanding and not self._closing:
+            self._tick = self._loop.call_later(self._tick_s, self._on_tick)
+            self._tick_s = min(self._tick_s * 2, _MAX_TICK_S)
+
+    def _gone(self, me: int) -> None:
+        thread = self._threads.pop(me)
+        thread.join(1)
+        if not self._threads and self._all_gone is not None and not self._all_gone.done():
+            self._all_gone.set_result(None)
+
+
+class AsyncListenerPool(Generic[T]):
+    """``async def`` listeners: up to ``workers`` tasks on the loop itself; a task lives while there is something to take."""
+
+    def __init__(
+        self, run: Callable[[T], Awaitable[None]], on_done: Callable[[list[T]], None], workers: int, name: str
+    ) -> None:
+        self._run, self._on_done, self._name = run, on_done, name
+        self._workers = workers
+        self._pending: deque[T] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._current: dict[asyncio.Task[None] | None, T] = {}
+        self._closing = False
+
+    @property
+    def running(self) -> Sequence[T]:
+        return list(self._current.values())
+
+    def resize(self, workers: int) -> None:
+        """Takes effect as tasks start."""
+        self._workers = workers
+
+    def submit(self, items: Sequence[T]) -> None:
+        if self._closing:
+            return
+        self._pending.extend(items)
+        for _ in range(min(len(self._pending), self._workers - len(self._tasks))):
+            task = asyncio.ensure_future(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self, timeout_ms: float) -> bool:
+        self._closing = True
+        self._pending.clear()
+        tasks = set(self._tasks)
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=timeout_ms / 1000)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+            return not late
+        return True
+
+    async def _work(self) -> None:
+        me = asyncio.current_task()
+        taken = 0
+        try:
+            while self._pending and len(self._tasks) <= self._workers:
+                item = self._pending.popleft()
+                self._current[me] = item
+                await self._run(item)
+                self._current.pop(me, None)
+                self._on_done([item])
+                taken += 1
+                if taken % 32 == 0:
+                    await asyncio.sleep(0)  # a listener that never waits must not keep the loop from its sockets
+        finally:
+            self._current.pop(me, None)

@@ -1,0 +1,158 @@
+"""Where progress is kept: at the broker for clustering, in a local file for broadcasting (facts 5.8; policy in core.consume_progress)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.routes import Routes
+from sprocketmq.core.consume_progress import OFFSET_NOT_FOUND, OFFSET_UNKNOWN, ConsumeProgress
+from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.wire.bodies import OffsetSerializeWrapper
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["LocalFileOffsetStore", "OffsetStore", "RemoteOffsetStore"]
+
+log = logging.getLogger("sprocketmq.client")
+
+
+class OffsetStore(Protocol):
+    """What consume services and rebalance need of progress. ``progress`` is the table in memory."""
+
+    progress: ConsumeProgress
+
+    async def load(self) -> None: ...
+
+    async def read(self, queue: MessageQueue) -> int:
+        """The stored offset, OFFSET_NOT_FOUND or OFFSET_UNKNOWN; from the store itself, not from memory."""
+        ...
+
+    async def persist(self, queue: MessageQueue) -> None: ...
+
+    async def persist_all(self, owned: Iterable[MessageQueue]) -> None: ...
+
+
+class RemoteOffsetStore:
+    """Progress at the master of each queue's broker (Java: RemoteBrokerOffsetStore)."""
+
+    def __init__(self, api: RemotingApi, routes: Routes, group: str) -> None:
+        self._api, self._routes, self._group = api, routes, group
+        self.progress = ConsumeProgress()
+
+    async def load(self) -> None:
+        """Nothing to do: the broker is asked queue by queue."""
+
+    async def read(self, queue: MessageQueue) -> int:
+        address = await self._address(queue)
+        if address is None:
+            return OFFSET_UNKNOWN
+        try:
+            offset = await self._api.query_consumer_offset(address, self._group, queue)
+        except (RemoteError, NetworkError, RequestTimeout) as error:
+            log.warning("group %s: the offset of %s could not be read: %s", self._group, queue, error)
+            return OFFSET_UNKNOWN
+        return OFFSET_NOT_FOUND if offset is None else offset
+
+    async def persist(self, queue: MessageQueue) -> None:
+        offset = self.progress.read(queue)
+        if offset >= 0:
+            await self._write(queue, offset, oneway=False)
+
+    async def persist_all(self, owned: Iterable[MessageQueue]) -> None:
+        for queue, offset in self.progress.to_persist(owned).items():
+            await self._write(queue, offset, oneway=True)
+
+    async def _write(self, queue: MessageQueue, offset: int, *, oneway: bool) -> None:
+        address = await self._address(queue)
+        if address is None:
+            log.warning(
+                "group %s: the broker of %s is unknown, offset %d is not persisted now", self._group, queue, offset
+            )
+            return
+        try:
+            await self._api.update_consumer_offset(address, self._group, queue, offset, oneway=oneway)
+        except (RemoteError, NetworkError, RequestTimeout) as error:
+            log.warning("group %s: offset %d of %s could not be persisted: %s", self._group, offset, queue, error)
+
+    async def _address(self, queue: MessageQueue) -> str | None:
+        address = self._routes.broker_address(queue.broker_name, only_this=False)
+        if address is None:
+            with contextlib.suppress(NetworkError, RequestTimeout, RemoteError):
+                await self._routes.refresh(queue.topic)
+            address = self._routes.broker_address(queue.broker_name, only_this=False)
+        return address
+
+
+class LocalFileOffsetStore:
+    """Progress in ``<dir>/<client id>/<group>/offsets.json``, Java's file (LocalFileOffsetStore), with a ``.bak`` of the version before.
+
+    Reads fall back to the backup; each write goes to a new file that replaces the old one, so a crash leaves one readable file.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None, client_id: str, group: str) -> None:
+        base = Path(directory) if directory is not None else Path.home() / ".rocketmq_offsets"
+        self.path = base / client_id / group / "offsets.json"
+        self._backup = self.path.with_name("offsets.json.bak")
+        self._written: dict[MessageQueue, int] = {}
+        self.progress = ConsumeProgress()
+
+    async def load(self) -> None:
+        """Fill the table from the file, or its backup.
+
+        Raises:
+            ConfigurationError: both are there and neither can be read: guessing would repeat or skip everything.
+        """
+        failure: Exception | None = None
+        for path in (self.path, self._backup):
+            if not path.exists():
+                continue
+            try:
+                self._written = OffsetSerializeWrapper.decode(path.read_bytes()).offset_table
+            except (OSError, ProtocolError) as error:
+                failure = error
+                log.warning("offset file %s cannot be read (%s), trying its backup", path, error)
+                continue
+            self.progress.load(self._written)
+            return
+        if failure is not None:
+            raise ConfigurationError(
+                f"the offset file {self.path} cannot be read: {failure}; repair it, or remove it to begin at consume_from_where"
+            ) from failure
+
+    async def read(self, queue: MessageQueue) -> int:
+        return self._written.get(queue, self.progress.read(queue))
+
+    async def persist(self, queue: MessageQueue) -> None:
+        offset = self.progress.read(queue)
+        if offset >= 0:
+            self._save({**self._written, queue: offset})
+
+    async def persist_all(self, owned: Iterable[MessageQueue]) -> None:
+        # Queues that are not owned now stay in the file: broadcasting owns all queues, one that is missing is a route that is missing.
+        offsets = {
+            **self._written,
+            **{queue: self.progress.read(queue) for queue in owned if self.progress.read(queue) >= 0},
+        }
+        if offsets != self._written:
+            self._save(offsets)
+
+    def _save(self, offsets: dict[MessageQueue, int]) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            new = self.path.with_name("offsets.json.tmp")
+            with new.open("wb") as file:
+                file.write(OffsetSerializeWrapper(offset_table=offsets).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            if self.path.exists():
+                os.replace(self.path, self._backup)
+            os.replace(new, self.path)
+        except OSError as error:
+            log.error("offset file %s cannot be written: %s", self.path, error)
+            return
+        self._written = offsets

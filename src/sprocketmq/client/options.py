@@ -1,0 +1,101 @@
+"""Options that every client has (Java: ClientConfig), validated before anything is opened, and the client id made of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from sprocketmq.client.name_servers import resolve_namesrv_addr
+from sprocketmq.client.validators import check_range
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.clock import Clock, SystemClock
+
+__all__ = ["DEFAULT_INSTANCE_NAME", "SYSTEM_CLOCK", "ClientOptions", "local_ip"]
+
+DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
+# One clock object for all clients that name none: the clock is part of what makes two clients share an instance.
+SYSTEM_CLOCK: Final[Clock] = SystemClock()
+_DAY_MS: Final = 86_400_000
+_serial = itertools.count()
+
+
+def local_ip() -> str:
+    """The address of this machine that leads outward, else 127.0.0.1. Nothing is sent: connecting a UDP socket only looks up the route."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientOptions:
+    """What all clients have in common.
+
+    Args:
+        namesrv_addr: ``host:9876``, several separated by ``;``; default the environment variable NAMESRV_ADDR.
+        instance_name: clients of one instance name in one process and loop share connections, heartbeat and client id. "DEFAULT" makes
+            a fresh name for each (``pid#nanoseconds``).
+        client_ip: first part of the client id; default this machine's outward address.
+        unit_name: optional last part of the client id.
+        poll_name_server_interval_ms: how often routes are refreshed.
+        heartbeat_broker_interval_ms: how often brokers hear from us; they forget a client after 120 s.
+        persist_consumer_offset_interval_ms: how often progress is written.
+        mq_client_api_timeout_ms: limit of one administrative request.
+        ssl_context: speak TLS with this context; default plain.
+        clock: what periodic work and policy run on; tests pass a ManualClock.
+
+    Raises:
+        ConfigurationError: at construction, naming the option.
+    """
+
+    namesrv_addr: str | None = None
+    instance_name: str = DEFAULT_INSTANCE_NAME
+    client_ip: str | None = None
+    unit_name: str | None = None
+    poll_name_server_interval_ms: int = 30_000
+    heartbeat_broker_interval_ms: int = 30_000
+    persist_consumer_offset_interval_ms: int = 5_000
+    mq_client_api_timeout_ms: int = 3_000
+    ssl_context: ssl.SSLContext | None = None
+    clock: Clock = SYSTEM_CLOCK
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "namesrv_addr", resolve_namesrv_addr(self.namesrv_addr))
+        for name, value in (
+            ("instance_name", self.instance_name),
+            ("client_ip", self.client_ip),
+            ("unit_name", self.unit_name),
+        ):
+            if value is not None and (not isinstance(value, str) or not value.strip() or "@" in value):
+                raise ConfigurationError(
+                    f"{name} is {value!r}, text without '@' is allowed: it becomes a part of the client id"
+                )
+        check_range("poll_name_server_interval_ms", self.poll_name_server_interval_ms, 10, _DAY_MS)
+        check_range("heartbeat_broker_interval_ms", self.heartbeat_broker_interval_ms, 10, 110_000)
+        check_range("persist_consumer_offset_interval_ms", self.persist_consumer_offset_interval_ms, 10, _DAY_MS)
+        check_range("mq_client_api_timeout_ms", self.mq_client_api_timeout_ms, 1, _DAY_MS)
+
+    @property
+    def addresses(self) -> str:
+        """``namesrv_addr`` once it is known to be set."""
+        assert self.namesrv_addr is not None
+        return self.namesrv_addr
+
+    def client_id(self, *, keep_default_name: bool = False) -> str:
+        """``ip@instanceName[@unitName]``. Broadcasting consumers keep the name DEFAULT: their offset file lives under the client id
+        and must be found again after a restart (ClientConfig.buildMQClientId, changeInstanceNameToPID)."""
+        name = self.instance_name
+        if name == DEFAULT_INSTANCE_NAME and not keep_default_name:
+            # The serial keeps two clients made within one tick of the clock apart.
+            name = f"{os.getpid()}#{time.time_ns() + next(_serial)}"
+        parts = [self.client_ip or local_ip(), name]
+        if self.unit_name:
+            parts.append(self.unit_name)
+        return "@".join(parts)

@@ -1,0 +1,367 @@
+"""Orderly consumption: per queue one listener call at a time, in offset order (Java: ConsumeMessageOrderlyService).
+
+    Dispatch --> turn due? --> stretch: the next batches, to one worker --> settle in order --> next stretch, pause, or end of turn
+                    |                                                            |
+                    `-- lock not valid: ask the broker, come again               `-- over the retry limit: dead letter
+
+``core.orderly_turn`` decides; this file runs it. A *stretch* is a run of batches that one worker takes in one hop, so that a trivial
+listener does not cost a hop per message. Between two batches the worker looks at the drop mark, the lock and its time, and after a
+batch that did not plainly succeed it stops: the batches behind it go back unread.
+
+Laws
+1. Per queue at most one stretch is out, so at most one listener call runs (``ProcessQueue.consuming``), and rebalance unlocks only when
+   none does.
+2. No listener call begins after a drop, or without a valid lock (clustering).
+3. What succeeded before a failure in the same stretch is committed before the failure is dealt with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from sprocketmq.client.group import Consumption, Group
+from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
+from sprocketmq.client.results import ConsumeOrderlyContext, ConsumeOrderlyStatus
+from sprocketmq.core import orderly_turn, retry_schedule
+from sprocketmq.core.orderly_turn import OrderlyTurn, read_orderly_status
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.net.clock import Timer
+from sprocketmq.wire.message import MessageExt
+
+__all__ = ["OrderlyListener", "OrderlyService"]
+
+log = logging.getLogger("sprocketmq.client")
+
+OrderlyListener = Callable[[Sequence[MessageExt], ConsumeOrderlyContext], Any]
+
+# Bounds of one stretch: progress shows at its end, and a lost lock takes back what was not read.
+_STRETCH_BATCHES: Final = 64
+_STRETCH_S: Final = 0.1
+
+
+class _Batch:
+    """One listener call of a stretch; ``status`` None means it was not called."""
+
+    __slots__ = ("context", "failure", "messages", "spent_s", "status")
+
+    def __init__(self, messages: list[MessageExt], context: ConsumeOrderlyContext) -> None:
+        self.messages = messages
+        self.context = context
+        self.status: ConsumeOrderlyStatus | None = None
+        self.failure: BaseException | None = None
+        self.spent_s = 0.0
+
+
+class _Turn:
+    """The running turn of a queue, and at the same time the work item (one stretch) that travels to a worker."""
+
+    __slots__ = ("batches", "machine", "process_queue", "timer")
+
+    def __init__(self, process_queue: ProcessQueue, machine: OrderlyTurn) -> None:
+        self.process_queue = process_queue
+        self.machine = machine
+        self.batches: list[_Batch] = []
+        self.timer: Timer | None = None
+
+
+class OrderlyService:
+    """Feeds one orderly listener. Belongs to the loop; only ``_run`` and what it calls run in workers."""
+
+    orderly = True
+
+    def __init__(self, group: Group, listener: OrderlyListener, batch_size: int) -> None:
+        self._group = group
+        self._listener = listener
+        self._batch_size = batch_size
+        self._clock = group.clock
+        self._turns: dict[ProcessQueue, _Turn] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pool: ListenerPool[_Turn]
+        self._is_async = inspect.iscoroutinefunction(listener)
+        self._closing = False
+        self._complained = False
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
+        self._pool = (
+            AsyncListenerPool(self._run_async, self._on_done, workers, name)
+            if self._is_async
+            else ThreadListenerPool(self._run, self._on_done, workers, name)
+        )
+
+    def resize(self, workers: int) -> None:
+        self._pool.resize(workers)
+
+    async def close(self, timeout_ms: float) -> bool:
+        self._closing = True
+        for turn in self._turns.values():
+            if turn.timer is not None:
+                turn.timer.cancel()
+        ended = await self._pool.close(timeout_ms)
+        for task in set(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return ended
+
+    def submit(self, process_queue: ProcessQueue) -> None:
+        if self._closing or process_queue in self._turns:
+            return
+        settings = self._group.settings
+        machine = OrderlyTurn(
+            process_queue,
+            clustering=self._group.clustering,
+            batch_size=self._batch_size,
+            max_reconsume_times=retry_schedule.max_reconsume_times(settings.max_reconsume_times, orderly=True),
+            suspend_ms=settings.suspend_current_queue_time_ms,
+        )
+        turn = self._turns[process_queue] = _Turn(process_queue, machine)
+        self._next(turn)
+
+    async def consume_directly(self, messages: Sequence[MessageExt]) -> _Batch:
+        """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
+        batch = _Batch(list(messages), ConsumeOrderlyContext(messages[0].message_queue))
+        if self._is_async:
+            await self._call_async(batch)
+        else:
+            await asyncio.get_running_loop().run_in_executor(None, self._call, batch)
+        return batch
+
+    # -- the turn --------------------------------------------------------------------------------------------------------------
+
+    def _next(self, turn: _Turn) -> None:
+        """Begin the next stretch, or whatever the machine says instead."""
+        if self._closing:
+            return
+        turn.timer = None
+        queue = turn.process_queue.queue
+        assert queue is not None
+        batches: list[_Batch] = []
+        effect = turn.machine.next(self._clock.now_ms())
+        while isinstance(effect, orderly_turn.ConsumeBatch):
+            batches.append(_Batch(effect.messages, ConsumeOrderlyContext(queue)))
+            if len(batches) == _STRETCH_BATCHES or not turn.process_queue.pending_count:
+                break
+            effect = turn.machine.next(self._clock.now_ms())
+        if batches:
+            turn.batches = batches
+            turn.process_queue.consuming = True
+            self._pool.submit([turn])
+        elif isinstance(effect, orderly_turn.LockLater):
+            self._later(turn, effect.delay_ms, self._lock)
+        elif isinstance(effect, orderly_turn.TurnOver):
+            self._later(turn, effect.delay_ms, self._again)
+        else:
+            self._end(turn)
+
+    def _later(self, turn: _Turn, delay_ms: float, action: Callable[[_Turn], None]) -> None:
+        turn.timer = self._clock.call_later(delay_ms, lambda: None if self._closing else action(turn))
+
+    def _again(self, turn: _Turn) -> None:
+        """A new turn for the same queue."""
+        self._end(turn)
+        self.submit(turn.process_queue)
+
+    def _end(self, turn: _Turn) -> None:
+        if self._turns.get(turn.process_queue) is turn:
+            del self._turns[turn.process_queue]
+
+    def _lock(self, turn: _Turn) -> None:
+        self._spawn(self._lock_then_again(turn))
+
+    async def _lock_then_again(self, turn: _Turn) -> None:
+        if turn.process_queue.dropped:
+            self._end(turn)
+            return
+        granted = await self._group.lock_queue(turn.process_queue)
+        self._later(
+            turn, orderly_turn.RESUBMIT_DELAY_MS if granted else orderly_turn.LOCK_REFUSED_DELAY_MS, self._again
+        )
+
+    # -- in a worker -----------------------------------------------------------------------------------------------------------
+
+    def _run(self, turn: _Turn) -> None:
+        end_s = time.perf_counter() + _STRETCH_S
+        for batch in turn.batches:
+            if not self._may_begin(turn, end_s):
+                return
+            self._call(batch)
+            if self._stops(batch):
+                return
+
+    async def _run_async(self, turn: _Turn) -> None:
+        end_s = time.perf_counter() + _STRETCH_S
+        for batch in turn.batches:
+            if not self._may_begin(turn, end_s):
+                return
+            await self._call_async(batch)
+            if self._stops(batch):
+                return
+
+    def _may_begin(self, turn: _Turn, end_s: float) -> bool:
+        process_queue = turn.process_queue
+        if process_queue.dropped or self._closing or time.perf_counter() > end_s:
+            return False
+        return not self._group.clustering or process_queue.lock.is_valid(self._clock.now_ms())
+
+    @staticmethod
+    def _stops(batch: _Batch) -> bool:
+        return not batch.context.auto_commit or batch.status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+    def _call(self, batch: _Batch) -> None:
+        consumption = self._begin(batch)
+        started_s = time.perf_counter()
+        try:
+            self._read(batch, self._listener(batch.messages, batch.context))
+        except BaseException as error:  # noqa: BLE001 - whatever a listener raises suspends its queue, and nothing else
+            batch.failure = error
+        batch.spent_s = time.perf_counter() - started_s
+        self._finish(batch, consumption)
+
+    async def _call_async(self, batch: _Batch) -> None:
+        consumption = self._begin(batch)
+        started_s = time.perf_counter()
+        try:
+            self._read(batch, await self._listener(batch.messages, batch.context))
+        except asyncio.CancelledError as error:
+            if self._closing:
+                raise
+            batch.failure = error
+        except BaseException as error:  # noqa: BLE001 - as above
+            batch.failure = error
+        batch.spent_s = time.perf_counter() - started_s
+        self._finish(batch, consumption)
+
+    def _begin(self, batch: _Batch) -> Consumption | None:
+        if not self._group.hooks:
+            return None
+        consumption = Consumption(self._group.name, batch.context.message_queue, batch.messages, self._clock.now_ms())
+        for hook in self._group.hooks:
+            _guarded(hook.before_consume, consumption)
+        return consumption
+
+    def _read(self, batch: _Batch, answer: object) -> None:
+        batch.status, allowed = read_orderly_status(answer)
+        if not allowed and not self._complained:
+            self._complained = True
+            log.error(
+                "group %s: the orderly listener returned %r; a ConsumeOrderlyStatus is allowed, so its queue is suspended and the "
+                "messages come again (this is said once)",
+                self._group.name,
+                answer,
+            )
+
+    def _finish(self, batch: _Batch, consumption: Consumption | None) -> None:
+        if batch.failure is not None:
+            batch.status = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+            log.warning(
+                "group %s: the orderly listener raised %s: %s; %s is suspended a moment",
+                self._group.name,
+                type(batch.failure).__name__,
+                batch.failure,
+                batch.context.message_queue,
+                exc_info=batch.failure if log.isEnabledFor(logging.DEBUG) else None,
+            )
+        if consumption is not None:
+            consumption.status, consumption.failure = batch.status, batch.failure
+            for hook in reversed(self._group.hooks):
+                _guarded(hook.after_consume, consumption)
+
+    # -- back on the loop ------------------------------------------------------------------------------------------------------
+
+    def _on_done(self, turns: list[_Turn]) -> None:
+        for turn in turns:
+            process_queue, batches = turn.process_queue, turn.batches
+            process_queue.consuming = False
+            turn.batches = []
+            called = [batch for batch in batches if batch.status is not None]
+            self._measure(called)
+            last = called[-1] if called and self._stops(called[-1]) else None
+            plain = called[:-1] if last is not None else called
+            # Law 3: commit() settles all that is in flight, so what must not be settled goes back to its place first.
+            process_queue.put_back([message for batch in batches if batch not in plain for message in batch.messages])
+            if plain and not process_queue.dropped:
+                self._commit(turn, turn.machine.settle(plain[-1].messages, ConsumeOrderlyStatus.SUCCESS))
+            if process_queue.dropped:
+                self._end(turn)
+            elif last is None:
+                self._next(turn)
+            else:
+                self._settle_last(turn, last)
+
+    def _settle_last(self, turn: _Turn, batch: _Batch) -> None:
+        assert batch.status is not None
+        taken = turn.process_queue.take(len(batch.messages), self._clock.now_ms())
+        effects = turn.machine.settle(
+            taken,
+            batch.status,
+            auto_commit=batch.context.auto_commit,
+            suspend_ms=batch.context.suspend_current_queue_time_ms,
+        )
+        self._apply(turn, effects)
+
+    def _apply(self, turn: _Turn, effects: Sequence[orderly_turn.OrderlyEffect]) -> None:
+        """Carry out what a settle asked for, then go on with the turn unless it is over."""
+        self._commit(turn, effects)
+        pause = next((effect for effect in effects if isinstance(effect, orderly_turn.Suspended)), None)
+        for effect in effects:
+            if isinstance(effect, orderly_turn.DeadLetterNeeded):
+                self._spawn(self._dead_letter(turn, effect))
+                return
+        if pause is not None:
+            self._later(turn, pause.delay_ms, self._again)
+        else:
+            self._next(turn)
+
+    def _commit(self, turn: _Turn, effects: Sequence[orderly_turn.OrderlyEffect]) -> None:
+        queue = turn.process_queue.queue
+        for effect in effects:
+            if isinstance(effect, orderly_turn.Commit) and queue is not None:
+                self._group.offset_store.progress.update(queue, effect.offset, increase_only=False)
+                self._group.settled(turn.process_queue)
+
+    async def _dead_letter(self, turn: _Turn, needed: orderly_turn.DeadLetterNeeded) -> None:
+        sent: list[MessageExt] = []
+        failed: list[MessageExt] = []
+        for message in needed.messages:
+            if turn.process_queue.dropped:
+                self._end(turn)
+                return
+            stored = await self._group.send_back.dead_letter_orderly(message)
+            (sent if stored else failed).append(message)
+        self._apply(turn, turn.machine.dead_lettered(sent, failed))
+
+    def _measure(self, batches: Sequence[_Batch]) -> None:
+        now_ms = self._clock.now_ms()
+        for batch in batches:
+            failed = batch.status in (
+                ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
+                ConsumeOrderlyStatus.ROLLBACK,
+            )
+            count = len(batch.messages)
+            self._group.statistics.consumed(
+                batch.messages[0].topic, 0 if failed else count, count if failed else 0, batch.spent_s * 1000, now_ms
+            )
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("group %s: a step of orderly consumption failed", self._group.name, exc_info=error)
+
+
+def _guarded(hook: Callable[[Consumption], None], consumption: Consumption) -> None:
+    try:
+        hook(consumption)
+    except Exception:
+        log.exception("a consume hook failed")

@@ -1,0 +1,268 @@
+"""Sending messages: AsyncProducer, and Producer, its blocking face (Java: DefaultMQProducer)."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from sprocketmq.client.face import BlockingFace
+from sprocketmq.client.instance import ClientInstance
+from sprocketmq.client.options import ClientOptions
+from sprocketmq.client.results import SendResult
+from sprocketmq.client.sender import QueueSelector, Sender, SendSettings
+from sprocketmq.client.split_options import split_options
+from sprocketmq.errors import ClosedError
+from sprocketmq.net.engine import Engine
+from sprocketmq.wire.message import Message, MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["AsyncProducer", "Producer"]
+
+
+class AsyncProducer:
+    """Sends messages from a running event loop.
+
+    ::
+
+        async with AsyncProducer("ops", namesrv_addr="127.0.0.1:9876") as producer:
+            result = await producer.send(Message("flights", b"..."), sharding_key="N14228")
+
+    Args:
+        group: the producer group; any name, equal in all producers that do the same work.
+        options: those of ``ClientOptions`` (``namesrv_addr``, ``instance_name``, ...) and ``SendSettings`` (``send_msg_timeout_ms``,
+            ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...).
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
+    """
+
+    def __init__(self, group: str, **options: Any) -> None:
+        self._options, settings = split_options(options, ClientOptions, SendSettings, "AsyncProducer")
+        self._settings = SendSettings(group=group, **settings)
+        self._instance: ClientInstance | None = None
+        self._sender: Sender | None = None
+
+    @property
+    def group(self) -> str:
+        return self._settings.group
+
+    @property
+    def client_id(self) -> str:
+        """``ip@instanceName``; empty before start."""
+        return self._instance.client_id if self._instance is not None else ""
+
+    async def start(self) -> None:
+        """Join the client instance; connections open with the first send. Harmless when started already."""
+        if self._instance is not None:
+            return
+        instance = ClientInstance.acquire(self._options, self._options.client_id())
+        try:
+            self._sender = instance.sender(self._settings)
+        except BaseException:
+            await instance.release()
+            raise
+        self._instance = instance
+
+    async def shutdown(self) -> None:
+        """Leave; sends that still run fail with ClosedError or ConnectionLost. Harmless when not started."""
+        instance, self._instance, self._sender = self._instance, None, None
+        if instance is not None:
+            await instance.remove_sender(self._settings.group)
+            await instance.release()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+        deliver_time_ms: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send one message and wait until the broker has it.
+
+        Args:
+            message: goes to a queue chosen in turn, unless one of the next three is given.
+            queue: exactly this queue (see ``publish_queues``); no other one is tried.
+            selector: called with (queues, message), returns one of the queues.
+            sharding_key: messages of one key go to one queue and stay in order; Java's hash, so all clients agree.
+            delay_level: 1..18, delivered later (1s 5s 10s 30s 1m .. 2h by default).
+            deliver_time_ms: delivered at this time, milliseconds since 1970 (brokers from 5.0 on).
+            timeout_ms: limit of all tries together; default ``send_msg_timeout_ms``.
+
+        Returns:
+            SendResult; every status in it means that the message is stored.
+
+        Raises:
+            ConfigurationError: the message or an argument is wrong; nothing was sent.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; the message may have been stored nevertheless.
+        """
+        return await self._started().send(
+            message,
+            queue=queue,
+            selector=selector,
+            sharding_key=sharding_key,
+            delay_level=delay_level,
+            deliver_time_ms=deliver_time_ms,
+            timeout_ms=timeout_ms,
+        )
+
+    def send_async(self, message: Message, **how: Any) -> asyncio.Future[SendResult]:
+        """Like ``send``, without waiting: the future has the SendResult or the exception."""
+        return asyncio.ensure_future(self.send(message, **how))
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+    ) -> None:
+        """Hand the message to the connection and forget it: fast, and nobody says whether it was stored. Raises as ``send`` until then."""
+        await self._started().send_oneway(
+            message, queue=queue, selector=selector, sharding_key=sharding_key, delay_level=delay_level
+        )
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send messages of one topic in one request, stored all or none, one behind the other in one queue.
+
+        Not allowed in a batch: other topics, delays, retry topics, more than ``max_message_bytes`` in sum. Raises as ``send``.
+        """
+        return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
+
+    async def publish_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that messages to ``topic`` may go to (Java: fetchPublishMessageQueues)."""
+        return await self._started().publish_queues(topic)
+
+    def _started(self) -> Sender:
+        if self._sender is None:
+            raise ClosedError(
+                f"producer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
+            )
+        return self._sender
+
+    def __repr__(self) -> str:
+        state = "started" if self._instance is not None else "not started"
+        return f"{type(self).__name__}(group={self.group!r}, namesrv_addr={self._options.namesrv_addr!r}, {state})"
+
+
+class Producer(BlockingFace):
+    """AsyncProducer for callers without an event loop: the same verbs and options, each waits. Safe to use from several threads.
+
+    ::
+
+        with Producer("ops", namesrv_addr="127.0.0.1:9876") as producer:
+            producer.send(Message("flights", b"..."))
+    """
+
+    def __init__(self, group: str, *, engine: Engine | None = None, **options: Any) -> None:
+        self._async = AsyncProducer(group, **options)
+        super().__init__(engine)
+
+    @property
+    def group(self) -> str:
+        return self._async.group
+
+    @property
+    def client_id(self) -> str:
+        """``ip@instanceName``; empty before start."""
+        return self._async.client_id
+
+    def start(self) -> None:
+        """Join the client instance; connections open with the first send."""
+        self._run(self._async.start())
+
+    def shutdown(self) -> None:
+        """Leave; harmless when not started."""
+        self._run(self._async.shutdown())
+
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+        deliver_time_ms: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """As ``AsyncProducer.send``. A ``selector`` runs on the engine's thread and must not block."""
+        return self._run(
+            self._async.send(
+                message,
+                queue=queue,
+                selector=selector,
+                sharding_key=sharding_key,
+                delay_level=delay_level,
+                deliver_time_ms=deliver_time_ms,
+                timeout_ms=timeout_ms,
+            )
+        )
+
+    def send_async(self, message: Message, **how: Any) -> concurrent.futures.Future[SendResult]:
+        """Like ``send``, without waiting: the future has the SendResult or the exception."""
+        return self._engine.submit(self._async.send(message, **how))
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+    ) -> None:
+        """As ``AsyncProducer.send_oneway``."""
+        self._run(
+            self._async.send_oneway(
+                message, queue=queue, selector=selector, sharding_key=sharding_key, delay_level=delay_level
+            )
+        )
+
+    def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """As ``AsyncProducer.send_batch``."""
+        return self._run(
+            self._async.send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
+        )
+
+    def publish_queues(self, topic: str) -> list[MessageQueue]:
+        """As ``AsyncProducer.publish_queues``."""
+        return self._run(self._async.publish_queues(topic))
+
+    def __repr__(self) -> str:
+        return repr(self._async).replace("AsyncProducer", "Producer", 1)

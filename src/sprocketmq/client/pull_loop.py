@@ -1,0 +1,243 @@
+"""Pulling one queue for as long as it is ours (Java: PullMessageService, PullAPIWrapper). ``core.pull_cursor`` decides, this runs it.
+
+One task per queue: at most one pull is in flight, and the pauses (paused, flow control, failure) are waits of this task. A pause for flow
+control ends as soon as a message was settled, not only after its 50 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.group import ConsumeService, Group
+from sprocketmq.client.results import PullResult
+from sprocketmq.client.routes import Routes
+from sprocketmq.core import pull_cursor
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.pull_cursor import PullCursor, PullStatus
+from sprocketmq.core.retry_schedule import retry_topic
+from sprocketmq.core.subscription import matches_tags
+from sprocketmq.errors import (
+    ConfigurationError,
+    NetworkError,
+    ProtocolError,
+    RemoteError,
+    RequestTimeout,
+)
+from sprocketmq.wire import headers
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.bodies import SubscriptionData
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.sys_flag import pull_sys_flag
+
+__all__ = ["PullLoop", "PullOwner", "decode_pull"]
+
+log = logging.getLogger("sprocketmq.client")
+
+_UNKNOWN_TO_BROKER: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+
+
+@dataclass(frozen=True, slots=True)
+class PullOwner:
+    """What a pull loop asks of its consumer.
+
+    ``state`` the consumer's state now; ``subscription`` of a topic, None when it is not subscribed; ``read_offset`` the stored offset, or
+    a negative number; ``offset_illegal`` a queue must be dropped and go on at that offset; ``heartbeat`` tell the brokers who we are.
+    """
+
+    state: Callable[[MessageQueue], pull_cursor.PullDue]
+    subscription: Callable[[str], SubscriptionData | None]
+    read_offset: Callable[[MessageQueue], Awaitable[int]]
+    offset_illegal: Callable[[MessageQueue, int], None]
+    heartbeat: Callable[[], None]
+
+
+def decode_pull(
+    result: PullResult, queue: MessageQueue, subscription: SubscriptionData, group: str
+) -> list[MessageExt]:
+    """The messages of a pull as a listener sees them: exact tag check, limits of the queue noted, a retry's own topic restored.
+
+    Raises:
+        ProtocolError, ConfigurationError: as ``wire.record.decode_records``.
+    """
+    messages = decode_records(result.body, queue.broker_name)
+    if subscription.tags_set:
+        # The broker compares hashes; this compares tags.
+        messages = [message for message in messages if matches_tags(subscription, _property(message, props.TAGS))]
+    limits = f"{props.MIN_OFFSET}\x01{result.min_offset}\x02{props.MAX_OFFSET}\x01{result.max_offset}\x02".encode()
+    is_retry = queue.topic == retry_topic(group)
+    for message in messages:
+        message.queue_id = queue.queue_id
+        raw = message._raw_properties
+        if raw is not None:
+            message._raw_properties = raw + limits if not raw or raw.endswith(b"\x02") else raw + b"\x02" + limits
+        if is_retry:
+            message.topic = _property(message, props.RETRY_TOPIC) or message.topic
+    return messages
+
+
+def _property(message: MessageExt, name: str) -> str | None:
+    """One property without parsing all of them."""
+    raw = message._raw_properties
+    return message.properties.get(name) if raw is None else props.get_property(raw, name)
+
+
+class PullLoop:
+    """The pull loop of one process queue. ``start`` it once; it ends by itself when the queue is dropped."""
+
+    def __init__(
+        self,
+        group: Group,
+        cursor: PullCursor,
+        api: RemotingApi,
+        routes: Routes,
+        service: ConsumeService,
+        owner: PullOwner,
+    ) -> None:
+        assert cursor.queue is not None
+        self.cursor = cursor
+        self.queue: MessageQueue = cursor.queue
+        self._group, self._api, self._routes, self._service, self._owner = group, api, routes, service, owner
+        self._broker_id = 0
+        self._task: asyncio.Task[None] | None = None
+        self._pause: asyncio.Future[None] | None = None
+        self._wakes_on_settled = False
+        self._complaint = ""
+
+    @property
+    def process_queue(self) -> ProcessQueue:
+        return self.cursor.process_queue
+
+    def start(self, ended: Callable[[], object]) -> None:
+        """Begin; ``ended`` is called when the loop is over, whatever ended it."""
+        self._task = asyncio.ensure_future(self._run())
+        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(lambda task: ended())
+
+    def settled(self) -> None:
+        """Messages left the process queue: look again if flow control made us wait."""
+        if self._wakes_on_settled:
+            self.wake()
+
+    def wake(self) -> None:
+        """End a pause now."""
+        if self._pause is not None and not self._pause.done():
+            self._pause.set_result(None)
+
+    async def stop(self) -> None:
+        """End now, also in the middle of a pull."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A queue whose pull loop died is found by rebalance (pull expired, 120 s) and added anew.
+            log.error("group %s: the pull loop of %s failed", self._group.name, self.queue, exc_info=error)
+
+    async def _run(self) -> None:
+        event: pull_cursor.PullEvent | None = self._owner.state(self.queue)
+        while event is not None:
+            next_event: pull_cursor.PullEvent | None = None
+            for effect in self.cursor.handle(event, self._group.clock.now_ms()):
+                next_event = await self._carry_out(effect) or next_event
+            event = next_event
+
+    async def _carry_out(self, effect: pull_cursor.PullEffect) -> pull_cursor.PullEvent | None:
+        """Run one effect; the event that follows from it, None when none does."""
+        if isinstance(effect, pull_cursor.SendPull):
+            return await self._pull(effect.offset)
+        if isinstance(effect, pull_cursor.PullNow):
+            return self._owner.state(self.queue)
+        if isinstance(effect, pull_cursor.Dispatch):
+            self._service.submit(self.process_queue)
+        elif isinstance(effect, pull_cursor.PullLater):
+            await self._wait(effect)
+            return self._owner.state(self.queue)
+        elif isinstance(effect, pull_cursor.CorrectOffset):
+            self._group.offset_store.progress.update(self.queue, effect.offset)
+        elif isinstance(effect, pull_cursor.ReadOffset):
+            return pull_cursor.OffsetRead(await self._owner.read_offset(self.queue))
+        elif isinstance(effect, pull_cursor.DropQueue):
+            log.warning(
+                "group %s: the offset of %s was illegal, going on at %d", self._group.name, self.queue, effect.offset
+            )
+            self._owner.offset_illegal(self.queue, effect.offset)
+        return None
+
+    async def _wait(self, later: pull_cursor.PullLater) -> None:
+        if later.reason != self._complaint:
+            self._complaint = later.reason
+            level = logging.DEBUG if later.cause is not None or later.reason == "pull_interval_ms" else logging.INFO
+            log.log(
+                level,
+                "group %s: no pull of %s for %d ms: %s",
+                self._group.name,
+                self.queue,
+                later.delay_ms,
+                later.reason,
+            )
+        self._pause = asyncio.get_running_loop().create_future()
+        self._wakes_on_settled = later.cause is not None
+        timer = self._group.clock.call_later(later.delay_ms, self.wake)
+        try:
+            await self._pause
+        finally:
+            timer.cancel()
+            self._pause, self._wakes_on_settled = None, False
+
+    async def _pull(self, offset: int) -> pull_cursor.PullEvent:
+        subscription = self._owner.subscription(self.queue.topic)
+        if subscription is None:
+            return pull_cursor.PullFailed("the topic is not subscribed any more")
+        clock = self._group.clock
+        asked_ms = clock.now_ms()
+        try:
+            result = await self._ask(offset, subscription)
+            self._broker_id = result.suggested_broker_id
+            messages: list[MessageExt] = []
+            if result.status is PullStatus.FOUND:
+                messages = decode_pull(result, self.queue, subscription, self._group.name)
+                now_ms = clock.now_ms()
+                self._group.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
+                self.process_queue.broker_backlog = result.max_offset - result.next_begin_offset
+        except RemoteError as error:
+            if error.code in _UNKNOWN_TO_BROKER:
+                self._owner.heartbeat()  # the broker restarted and has not heard of us yet
+            return pull_cursor.PullFailed(str(error), broker_flow_control=error.code == ResponseCode.FLOW_CONTROL)
+        except (NetworkError, RequestTimeout, ProtocolError, ConfigurationError) as error:
+            return pull_cursor.PullFailed(str(error))
+        self._complaint = ""
+        return pull_cursor.PullReturned(result.status, result.next_begin_offset, messages)
+
+    async def _ask(self, offset: int, subscription: SubscriptionData) -> PullResult:
+        queue, settings = self.queue, self._group.settings
+        broker = self._routes.pull_address(queue.broker_name, self._broker_id)
+        if broker is None:
+            await self._routes.refresh(queue.topic)
+            broker = self._routes.pull_address(queue.broker_name, self._broker_id)
+        if broker is None:
+            raise NetworkError(f"no route names an address of broker {queue.broker_name!r}")
+        progress = self._group.offset_store.progress.read(queue) if self._group.clustering else 0
+        post = settings.post_subscription_when_pull
+        header = headers.PullMessageRequestHeader(
+            consumer_group=self._group.name,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=settings.pull_batch_size,
+            sys_flag=pull_sys_flag(commit_offset=progress > 0 and not broker.is_slave, suspend=True, subscription=post),
+            commit_offset=max(progress, 0),
+            suspend_timeout_millis=pull_cursor.BROKER_SUSPEND_MS,
+            sub_version=subscription.sub_version,
+            subscription=subscription.sub_string if post else None,
+            expression_type=subscription.expression_type,
+            bname=queue.broker_name,
+        )
+        return await self._api.pull_message(broker.address, header, pull_cursor.PULL_TIMEOUT_MS)

@@ -1,0 +1,705 @@
+"""Consuming by listener: AsyncPushConsumer, and PushConsumer, its blocking face (Java: DefaultMQPushConsumer and its Impl).
+
+This file puts the parts together (S2) and takes them apart; what they do is theirs:
+
+    rebalancer --queues--> pull_loop (one per queue) --messages--> concurrent_service | orderly_service --> listener
+        ^                        |                                      |
+        `------ instance --------+---------- offset_store <-------------+--> send_back
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+from sprocketmq.client.concurrent_service import ConcurrentListener, ConcurrentService
+from sprocketmq.client.consumer_requests import ConsumerRequests
+from sprocketmq.client.face import BlockingFace
+from sprocketmq.client.group import ConsumeHook, Group
+from sprocketmq.client.instance import ClientInstance
+from sprocketmq.client.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
+from sprocketmq.client.options import ClientOptions
+from sprocketmq.client.orderly_service import OrderlyListener, OrderlyService
+from sprocketmq.client.pull_loop import PullLoop, PullOwner
+from sprocketmq.client.push_settings import PushSettings, consume_timestamp_ms
+from sprocketmq.client.rebalancer import Rebalancer
+from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
+from sprocketmq.client.send_back import SendBack
+from sprocketmq.client.split_options import split_options
+from sprocketmq.client.validators import check_range, check_topic
+from sprocketmq.core import flow_control, retry_schedule
+from sprocketmq.core.consume_progress import ConsumeFromWhere
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.pull_cursor import PullCursor, PullDue
+from sprocketmq.core.queue_lock import LOCK_RENEW_INTERVAL_MS
+from sprocketmq.core.statistics import ConsumerStatistics
+from sprocketmq.core.subscription import TAG, FilterExpression, build_subscription, parse_tag_expression
+from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.net.engine import Engine
+from sprocketmq.wire import bodies
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.message import MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["AsyncPushConsumer", "PushConsumer"]
+
+log = logging.getLogger("sprocketmq.client")
+
+T = TypeVar("T")
+L = TypeVar("L", bound=Callable[..., Any])
+
+_FIRST_RENEWAL_MS: Final = 1_000
+
+
+class AsyncPushConsumer:
+    """Receives messages by calling a listener.
+
+    ::
+
+        consumer = AsyncPushConsumer("delays", namesrv_addr="127.0.0.1:9876")
+        consumer.subscribe("flights", "UA || DL")
+
+        @consumer.on_message
+        async def handle(message): ...
+
+        async with consumer:
+            await consumer.wait()
+
+    Args:
+        group: the consumer group. Members share the work and must all subscribe alike.
+        options: those of ``ClientOptions`` (``namesrv_addr``, ``instance_name``, ...) and ``PushSettings`` (``consume_from_where``,
+            ``message_model``, ``max_reconsume_times``, ``consume_timeout_ms``, ...).
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
+
+    At least once: a message whose listener call did not succeed, or was cut short by a crash, comes again.
+    """
+
+    def __init__(self, group: str, **options: Any) -> None:
+        self._options, settings = split_options(options, ClientOptions, PushSettings, "AsyncPushConsumer")
+        self._settings = PushSettings(group=group, **settings)
+        self._subscriptions: dict[str, bodies.SubscriptionData] = {}
+        self._listener: Callable[..., Any] | None = None
+        self._orderly = False
+        self._batch_size: int | None = None
+        self._hooks: list[ConsumeHook] = []
+        self._running: _Running | None = None
+        self._was_shut_down = False
+        self._ended: asyncio.Event | None = None
+
+    # -- before start ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        return self._settings.group
+
+    @property
+    def settings(self) -> PushSettings:
+        """All options with their defaults; not to be changed."""
+        return self._settings
+
+    def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
+        """Take part in ``topic``; before ``start``, or (from the consumer's own loop) while running.
+
+        Args:
+            topic: its name; it may not exist yet.
+            expression: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``.
+
+        Raises:
+            ConfigurationError: the topic or the expression is wrong.
+        """
+        check_topic(topic)
+        self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
+        if self._running is not None:
+            self._running.subscription_changed()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Leave ``topic``; harmless when not subscribed."""
+        if self._subscriptions.pop(topic, None) is not None and self._running is not None:
+            self._running.subscription_changed()
+
+    def on_message(self, listener: L) -> L:
+        """Register a listener called with one MessageExt at a time: returning is success, raising is retry. ``async def`` works too."""
+
+        def settle(result: object) -> ConsumeConcurrentlyStatus:
+            return (
+                result if isinstance(result, ConsumeConcurrentlyStatus) else ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+            )
+
+        if inspect.iscoroutinefunction(listener):
+
+            async def consume_async(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
+                return settle(await listener(messages[0]))
+
+            self._set_listener(consume_async, orderly=False, batch_size=1)
+        else:
+
+            def consume(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
+                return settle(listener(messages[0]))
+
+            self._set_listener(consume, orderly=False, batch_size=1)
+        return listener
+
+    @overload
+    def concurrent_listener(self, listener: L, /) -> L: ...
+    @overload
+    def concurrent_listener(self, /, *, batch_size: int | None = None) -> Callable[[L], L]: ...
+    def concurrent_listener(
+        self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
+    ) -> Any:
+        """Register the classic listener: ``(messages, context) -> ConsumeConcurrentlyStatus``.
+
+        None, an exception, or anything else than CONSUME_SUCCESS means that the messages come again; ``context.ack_index`` and
+        ``context.delay_level_when_next_consume`` refine it. ``async def`` works too.
+
+        Args:
+            batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
+        """
+        return self._register(listener, batch_size, orderly=False)
+
+    @overload
+    def orderly_listener(self, listener: L, /) -> L: ...
+    @overload
+    def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[L], L]: ...
+    def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
+        """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``.
+
+        SUCCESS goes on; SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception pauses this queue and gives the same messages again. With
+        ``context.auto_commit = False``, COMMIT and ROLLBACK decide about all messages since the last COMMIT. ``async def`` works too.
+        """
+        return self._register(listener, batch_size, orderly=True)
+
+    def add_hook(self, hook: ConsumeHook) -> None:
+        """Call ``hook`` around every listener call; before ``start``."""
+        self._hooks.append(hook)
+
+    def _register(self, listener: Callable[..., Any] | None, batch_size: int | None, *, orderly: bool) -> Any:
+        if listener is not None:
+            self._set_listener(listener, orderly=orderly, batch_size=batch_size)
+            return listener
+
+        def decorate(decorated: L) -> L:
+            self._set_listener(decorated, orderly=orderly, batch_size=batch_size)
+            return decorated
+
+        return decorate
+
+    def _set_listener(self, listener: Callable[..., Any], *, orderly: bool, batch_size: int | None) -> None:
+        if not callable(listener):
+            raise ConfigurationError(f"the listener is {listener!r}, a function is allowed")
+        if self._running is not None:
+            raise ConfigurationError("the consumer is running, register the listener before start()")
+        if batch_size is not None:
+            check_range("batch_size", batch_size, 1, 1024)
+        self._listener, self._orderly, self._batch_size = listener, orderly, batch_size
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join the group and begin to receive. Harmless when started already.
+
+        Raises:
+            ConfigurationError: no listener, no subscription, or a second consumer of this group in the same instance.
+            NetworkError, RequestTimeout: no name server can be reached.
+            ClosedError: it was shut down before; make a new one.
+        """
+        if self._running is not None:
+            return
+        if self._was_shut_down:
+            raise ClosedError(f"consumer {self.group!r} was shut down, make a new one")
+        if self._listener is None:
+            raise ConfigurationError(
+                f"consumer {self.group!r} has no listener; register one with on_message, concurrent_listener or orderly_listener"
+            )
+        if not self._subscriptions:
+            raise ConfigurationError(
+                f"consumer {self.group!r} subscribes to nothing; call subscribe(topic) before start()"
+            )
+        self._ended = asyncio.Event()
+        running = _Running(self)
+        try:
+            await running.start()
+        except BaseException:
+            await running.stop()
+            raise
+        self._running = running
+
+    async def shutdown(self) -> None:
+        """Stop pulling, wait for running listeners (``await_termination_ms``), persist progress, leave the group. Harmless twice."""
+        running, self._running = self._running, None
+        if running is not None:
+            self._was_shut_down = True
+            await running.stop()
+        if self._ended is not None:
+            self._ended.set()
+
+    async def wait(self) -> None:
+        """Until ``shutdown`` is complete."""
+        if self._ended is not None:
+            await self._ended.wait()
+
+    async def run_forever(self) -> None:
+        """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from elsewhere), shut down."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+                loop.add_signal_handler(number, stop.set)
+        try:
+            async with self:
+                ended = asyncio.ensure_future(self.wait())
+                stopped = asyncio.ensure_future(stop.wait())
+                await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
+                ended.cancel()
+                stopped.cancel()
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+                    loop.remove_signal_handler(number)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    # -- while running ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def client_id(self) -> str:
+        """``ip@instanceName``; empty before start."""
+        return self._running.group.client_id if self._running is not None else ""
+
+    @property
+    def assigned_queues(self) -> list[MessageQueue]:
+        """The queues this member consumes now, sorted."""
+        return sorted(self._running.rebalancer.owned()) if self._running is not None else []
+
+    @property
+    def statistics(self) -> ConsumerStatistics:
+        """Pull and consume rates and times per topic."""
+        return self._started().group.statistics
+
+    @property
+    def process_queues(self) -> dict[MessageQueue, ProcessQueue]:
+        """The cached messages by queue, to look at."""
+        return self._started().rebalancer.table.active()
+
+    def pause(self) -> None:
+        """Pull nothing more until ``resume``; what is cached is still consumed."""
+        self._started().paused = True
+
+    def resume(self) -> None:
+        """End ``pause``."""
+        running = self._started()
+        running.paused = False
+        running.wake()
+
+    async def set_consume_timeout_ms(self, limit_ms: int) -> None:
+        """Change the consume timeout; holds at once, also for messages that already run. 0 switches it off."""
+        check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
+        service = self._started().service
+        if isinstance(service, ConcurrentService):
+            service.consume_timeout_ms = limit_ms
+
+    async def set_consume_thread_count(self, count: int) -> None:
+        """Change how many listener calls run at once."""
+        self._started().service.resize(check_range("consume_thread_count", count, 1, 1000))
+
+    async def rebalance_now(self) -> None:
+        """One rebalance round now (Java: rebalanceImmediately)."""
+        await self._started().rebalance()
+
+    async def persist_offsets(self) -> None:
+        """Write progress now instead of within 5 s."""
+        await self._started().persist_offsets()
+
+    def _started(self) -> _Running:
+        if self._running is None:
+            raise ClosedError(
+                f"consumer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
+            )
+        return self._running
+
+    def __repr__(self) -> str:
+        state = "running" if self._running is not None else "shut down" if self._was_shut_down else "not started"
+        return f"{type(self).__name__}(group={self.group!r}, topics={sorted(self._subscriptions)}, {state})"
+
+
+class _Running:
+    """A started consumer: the parts and their connections to each other. Implements instance.ConsumerMember."""
+
+    def __init__(self, consumer: AsyncPushConsumer) -> None:
+        self._consumer = consumer
+        self._options, self._settings = consumer._options, consumer._settings
+        self.subscriptions: dict[str, bodies.SubscriptionData] = consumer._subscriptions
+        self.paused = False
+        self.stopping = False
+        self._loops: dict[ProcessQueue, PullLoop] = {}
+        clustering = self._settings.clustering
+        # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
+        self.instance = ClientInstance.acquire(self._options, self._options.client_id(keep_default_name=not clustering))
+        instance = self.instance
+        store: OffsetStore = (
+            RemoteOffsetStore(instance.api, instance.routes, self._settings.group)
+            if clustering
+            else LocalFileOffsetStore(
+                self._settings.local_offset_store_dir or os.environ.get("ROCKETMQ_CLIENT_LOCAL_OFFSET_STORE_DIR"),
+                instance.client_id,
+                self._settings.group,
+            )
+        )
+        limit = retry_schedule.max_reconsume_times(self._settings.max_reconsume_times, orderly=consumer._orderly)
+        self.group = Group(
+            name=self._settings.group,
+            client_id=instance.client_id,
+            settings=self._settings,
+            clock=instance.clock,
+            offset_store=store,
+            send_back=SendBack(instance.api, instance.routes, self._settings.group, limit, instance.inner_sender.send),
+            statistics=ConsumerStatistics(),
+            lock_queue=self._lock_queue,
+            settled=self._settled,
+            hooks=list(consumer._hooks),
+        )
+        batch_size = consumer._batch_size or self._settings.consume_message_batch_max_size
+        listener = consumer._listener
+        assert listener is not None
+        self.service: ConcurrentService | OrderlyService = (
+            OrderlyService(self.group, _as_orderly(listener), batch_size)
+            if consumer._orderly
+            else ConcurrentService(self.group, _as_concurrent(listener), batch_size)
+        )
+        timestamp = self._settings.consume_timestamp
+        self.rebalancer = Rebalancer(
+            self.group,
+            instance.api,
+            instance.routes,
+            orderly=consumer._orderly,
+            start_loop=self._start_loop,
+            changed=self._queues_changed,
+            start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None,
+        )
+        self._owner = PullOwner(
+            state=self._pull_state,
+            subscription=self._subscription,
+            read_offset=self._read_offset,
+            offset_illegal=self._offset_illegal,
+            heartbeat=lambda: self._spawn(instance.heartbeat()),
+        )
+        self.requests = ConsumerRequests(self)
+        self.started_ms = instance.clock.now_ms()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._registered = False
+
+    # -- life (S2) -------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        instance, settings = self.instance, self._settings
+        if settings.clustering:
+            retry = retry_schedule.retry_topic(settings.group)
+            self.subscriptions.setdefault(retry, parse_tag_expression(retry, "*", instance.clock.now_ms()))
+        await self.group.offset_store.load()
+        self.service.start()
+        instance.add_consumer(self)
+        self._registered = True
+        for topic in sorted(self.subscriptions):
+            await instance.routes.refresh(topic)  # raises when no name server answers: better now than in a log
+        await self._check_expressions()
+        await instance.heartbeat()
+        await self.rebalance()
+        if self.service.orderly and settings.clustering:
+            self._spawn(self._renew_locks())
+        instance.rebalance_soon()
+
+    async def stop(self) -> None:
+        self.stopping = True
+        await asyncio.gather(*(loop.stop() for loop in self._loops.values()))
+        started = hasattr(self.service, "_pool")
+        if started and not await self.service.close(self._settings.await_termination_ms):
+            log.warning(
+                "group %s: a listener still runs after %d ms, its messages will come again",
+                self.group.name,
+                self._settings.await_termination_ms,
+            )
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._registered:
+            await self.rebalancer.drop_all()
+            await self.instance.remove_consumer(self.group.name)
+        await self.instance.release()
+
+    async def _check_expressions(self) -> None:
+        for topic, subscription in self.subscriptions.items():
+            if subscription.expression_type != TAG:
+                address = await self.instance.routes.any_broker(topic)
+                if address is not None:
+                    await self.instance.api.check_client_config(
+                        address,
+                        bodies.CheckClientConfigRequestBody(
+                            client_id=self.instance.client_id, group=self.group.name, subscription_data=subscription
+                        ),
+                    )
+
+    async def _renew_locks(self) -> None:
+        delay_ms = _FIRST_RENEWAL_MS
+        while True:
+            await self.group.clock.sleep(delay_ms)
+            delay_ms = LOCK_RENEW_INTERVAL_MS
+            await self.rebalancer.renew_locks()
+
+    def _spawn(self, work: Any) -> None:
+        task = self.instance.spawn(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- instance.ConsumerMember -----------------------------------------------------------------------------------------------
+
+    @property
+    def group_name(self) -> str:
+        return self._settings.group
+
+    @property
+    def topics(self) -> set[str]:
+        return set(self.subscriptions)
+
+    def consumer_data(self) -> bodies.ConsumerData:
+        return bodies.ConsumerData(
+            group_name=self._settings.group,
+            consume_type=bodies.ConsumeType.CONSUME_PASSIVELY.value,
+            message_model=self._settings.message_model.value,
+            consume_from_where=ConsumeFromWhere(self._settings.consume_from_where).value,
+            subscription_data_set=list(self.subscriptions.values()),
+        )
+
+    async def rebalance(self) -> bool:
+        if self.stopping:
+            return True
+        balanced = await self.rebalancer.rebalance(self.subscriptions)
+        self._share_limits()
+        return balanced
+
+    async def persist_offsets(self) -> None:
+        await self.group.offset_store.persist_all(self.rebalancer.owned())
+
+    async def serve(self, command: Command) -> Command:
+        return await self.requests.serve(command)
+
+    # -- between the parts -----------------------------------------------------------------------------------------------------
+
+    def subscription_changed(self) -> None:
+        async def tell() -> None:
+            await self.instance.heartbeat()
+            self.instance.rebalance_soon()
+
+        self._spawn(tell())
+
+    def wake(self) -> None:
+        for loop in self._loops.values():
+            loop.wake()
+
+    def _start_loop(self, process_queue: ProcessQueue, offset: int) -> None:
+        if self.stopping:
+            return
+        settings = self._settings
+        cursor = PullCursor(
+            process_queue,
+            offset,
+            orderly=self.service.orderly and settings.clustering,
+            limits=settings.flow_limits,
+            pull_interval_ms=settings.pull_interval_ms,
+            exception_delay_ms=settings.pull_time_delay_when_exception_ms,
+        )
+        loop = PullLoop(self.group, cursor, self.instance.api, self.instance.routes, self.service, self._owner)
+        self._loops[process_queue] = loop
+        loop.start(lambda: self._loops.pop(process_queue, None))
+
+    def _pull_state(self, queue: MessageQueue) -> PullDue:
+        return PullDue(running=not self.stopping, paused=self.paused, subscribed=queue.topic in self.subscriptions)
+
+    def _subscription(self, topic: str) -> bodies.SubscriptionData | None:
+        return self.subscriptions.get(topic)
+
+    async def _read_offset(self, queue: MessageQueue) -> int:
+        """The offset at the first locked pull: what the owner before us committed last. Where nothing is stored the start that was
+        computed stays: computing the end of the queue a second time would skip what came in between."""
+        stored = await self.group.offset_store.read(queue)
+        if stored >= -1:
+            for loop in self._loops.values():
+                if loop.queue == queue:
+                    return stored if stored >= 0 else loop.cursor.next_offset
+        return -1
+
+    def _offset_illegal(self, queue: MessageQueue, offset: int) -> None:
+        async def drop_then_take_up_again() -> None:
+            await self.rebalancer.drop_at(queue, offset)
+            await self.rebalance()
+
+        self._spawn(drop_then_take_up_again())
+
+    async def _lock_queue(self, process_queue: ProcessQueue) -> bool:
+        return await self.rebalancer.lock_one(process_queue)
+
+    def _settled(self, process_queue: ProcessQueue) -> None:
+        loop = self._loops.get(process_queue)
+        if loop is not None:
+            loop.settled()
+
+    def _queues_changed(self, topic: str) -> None:
+        self._share_limits()
+        self._spawn(self.instance.heartbeat())
+
+    def _share_limits(self) -> None:
+        limits = flow_control.per_queue_limits(self._settings.flow_limits, len(self._loops))
+        for loop in self._loops.values():
+            loop.cursor.limits = limits
+
+
+def _as_concurrent(listener: Callable[..., Any]) -> ConcurrentListener:
+    return listener
+
+
+def _as_orderly(listener: Callable[..., Any]) -> OrderlyListener:
+    return listener
+
+
+class PushConsumer(BlockingFace):
+    """AsyncPushConsumer for callers without an event loop: same options and listeners. Listeners run in ``consume_thread_count`` threads
+    (``async def`` ones on the engine's loop), never on the caller's thread.
+
+    ::
+
+        consumer = PushConsumer("delays", namesrv_addr="127.0.0.1:9876")
+        consumer.subscribe("flights")
+
+        @consumer.on_message
+        def handle(message): ...
+
+        consumer.run_forever()          # or start() ... shutdown(), or ``with consumer:``
+    """
+
+    def __init__(self, group: str, *, engine: Engine | None = None, **options: Any) -> None:
+        self._async = AsyncPushConsumer(group, **options)
+        super().__init__(engine)
+        self._over = threading.Event()
+        self.on_message = self._async.on_message
+        self.concurrent_listener = self._async.concurrent_listener
+        self.orderly_listener = self._async.orderly_listener
+        self.add_hook = self._async.add_hook
+
+    @property
+    def group(self) -> str:
+        return self._async.group
+
+    @property
+    def settings(self) -> PushSettings:
+        """All options with their defaults; not to be changed."""
+        return self._async.settings
+
+    @property
+    def client_id(self) -> str:
+        """``ip@instanceName``; empty before start."""
+        return self._async.client_id
+
+    @property
+    def assigned_queues(self) -> list[MessageQueue]:
+        """The queues this member consumes now, sorted."""
+        return self._on_loop(lambda: self._async.assigned_queues)
+
+    @property
+    def statistics(self) -> ConsumerStatistics:
+        """Pull and consume rates and times per topic."""
+        return self._async.statistics
+
+    @property
+    def process_queues(self) -> dict[MessageQueue, ProcessQueue]:
+        """The cached messages by queue, to look at."""
+        return self._on_loop(lambda: self._async.process_queues)
+
+    def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
+        """As ``AsyncPushConsumer.subscribe``; also while running."""
+        self._on_loop(lambda: self._async.subscribe(topic, expression))
+
+    def unsubscribe(self, topic: str) -> None:
+        """As ``AsyncPushConsumer.unsubscribe``."""
+        self._on_loop(lambda: self._async.unsubscribe(topic))
+
+    def start(self) -> None:
+        """As ``AsyncPushConsumer.start``."""
+        self._run(self._async.start())
+
+    def shutdown(self) -> None:
+        """As ``AsyncPushConsumer.shutdown``."""
+        self._run(self._async.shutdown())
+        self._over.set()
+
+    def run_forever(self) -> None:
+        """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from another thread), shut down.
+
+        Signals are watched when called in the main thread; elsewhere it waits for ``shutdown``.
+        """
+        previous: dict[int, Any] = {}
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self._over.set()
+
+        if threading.current_thread() is threading.main_thread():
+            previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            with self:
+                self._over.wait()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def pause(self) -> None:
+        """Pull nothing more until ``resume``; what is cached is still consumed."""
+        self._on_loop(self._async.pause)
+
+    def resume(self) -> None:
+        """End ``pause``."""
+        self._on_loop(self._async.resume)
+
+    def set_consume_timeout_ms(self, limit_ms: int) -> None:
+        """As ``AsyncPushConsumer.set_consume_timeout_ms``."""
+        self._run(self._async.set_consume_timeout_ms(limit_ms))
+
+    def set_consume_thread_count(self, count: int) -> None:
+        """As ``AsyncPushConsumer.set_consume_thread_count``."""
+        self._run(self._async.set_consume_thread_count(count))
+
+    def rebalance_now(self) -> None:
+        """As ``AsyncPushConsumer.rebalance_now``."""
+        self._run(self._async.rebalance_now())
+
+    def persist_offsets(self) -> None:
+        """As ``AsyncPushConsumer.persist_offsets``."""
+        self._run(self._async.persist_offsets())
+
+    def _on_loop(self, call: Callable[[], T]) -> T:
+        """Run a plain call on the loop that owns the consumer's state (a listener on that loop already is there)."""
+        if self._engine.on_engine_thread:
+            return call()
+
+        async def run() -> T:
+            return call()
+
+        return self._run(run())
+
+    def __repr__(self) -> str:
+        return repr(self._async).replace("AsyncPushConsumer", "PushConsumer", 1)

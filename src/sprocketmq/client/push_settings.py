@@ -1,0 +1,151 @@
+"""What a push consumer can be told, with Java's defaults and ranges (DefaultMQPushConsumer, checkConfig; facts 5.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from sprocketmq.client.validators import check_group, check_range
+from sprocketmq.core.allocation import AVG, AllocationStrategy, strategy_by_name
+from sprocketmq.core.consume_progress import ConsumeFromWhere
+from sprocketmq.core.flow_control import FlowLimits
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.bodies import MessageModel
+
+__all__ = ["MessageModel", "PushSettings", "consume_timestamp_ms"]
+
+_MAX_INT = 0x7FFFFFFF
+
+
+def consume_timestamp_ms(text: str) -> int:
+    """Java's consumeTimestamp, ``yyyyMMddHHmmss`` in local time, as milliseconds since 1970.
+
+    Raises:
+        ConfigurationError: another form.
+    """
+    try:
+        return int(datetime.strptime(text, "%Y%m%d%H%M%S").astimezone().timestamp() * 1000)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"consume_timestamp is {text!r}, local time as yyyyMMddHHmmss is allowed, as in '20131223171201'"
+        ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class PushSettings:
+    """Every option of a push consumer beyond ClientOptions.
+
+    Args:
+        group: the consumer group; members share the work and must have equal subscriptions.
+        message_model: CLUSTERING or BROADCASTING.
+        consume_from_where: where a group without progress begins; one that has progress goes on from there.
+        consume_timestamp: for CONSUME_FROM_TIMESTAMP, ``yyyyMMddHHmmss`` local time; default half an hour ago.
+        allocate_strategy: a strategy of ``core.allocation`` or its Java name ("AVG"); must be the same in all members.
+        consume_thread_count: how many listener calls run at once (threads, or tasks for ``async def`` listeners), 1 to 1000.
+        consume_message_batch_max_size: messages per listener call, 1 to 1024 (``batch_size=`` of the listener wins).
+        pull_batch_size: messages asked for in one pull, 1 to 1024; the broker gives at most 32 by default.
+        pull_interval_ms: pause between pulls that found something.
+        pull_threshold_for_queue, pull_threshold_size_for_queue: messages and MiB cached per queue before pulling pauses.
+        pull_threshold_for_topic, pull_threshold_size_for_topic: the same, shared by all queues; -1 is off.
+        consume_concurrently_max_span: offsets between the oldest unfinished and the newest cached message before pulling pauses.
+        max_reconsume_times: tries after the first before the dead-letter topic; -1 means 16 (without limit for orderly consumption).
+        consume_timeout_ms: how long one delivery may run before the message is sent back and progress passes it; 0 is off.
+        suspend_current_queue_time_ms: orderly pause after a failure, 10 to 30000.
+        await_termination_ms: how long shutdown waits for running listeners.
+        pull_time_delay_when_exception_ms: pause after a failed pull.
+        post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat.
+        local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``.
+
+    Raises:
+        ConfigurationError: at construction, naming the option.
+    """
+
+    group: str
+    message_model: MessageModel = MessageModel.CLUSTERING
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    consume_timestamp: str | None = None
+    allocate_strategy: AllocationStrategy | str = AVG
+    consume_thread_count: int = 20
+    consume_message_batch_max_size: int = 1
+    pull_batch_size: int = 32
+    pull_interval_ms: int = 0
+    pull_threshold_for_queue: int = 1000
+    pull_threshold_size_for_queue: int = 100
+    pull_threshold_for_topic: int = -1
+    pull_threshold_size_for_topic: int = -1
+    consume_concurrently_max_span: int = 2000
+    max_reconsume_times: int = -1
+    consume_timeout_ms: int = 900_000
+    suspend_current_queue_time_ms: int = 1000
+    await_termination_ms: int = 5000
+    pull_time_delay_when_exception_ms: int = 1000
+    post_subscription_when_pull: bool = False
+    local_offset_store_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        check_group(self.group, "the consumer group")
+        object.__setattr__(self, "message_model", _member(MessageModel, "message_model", self.message_model))
+        object.__setattr__(
+            self, "consume_from_where", _member(ConsumeFromWhere, "consume_from_where", self.consume_from_where)
+        )
+        if isinstance(self.allocate_strategy, str):
+            object.__setattr__(self, "allocate_strategy", strategy_by_name(self.allocate_strategy))
+        elif not callable(self.allocate_strategy):
+            raise ConfigurationError(
+                f"allocate_strategy is {self.allocate_strategy!r}, a strategy or its name is allowed"
+            )
+        if self.consume_timestamp is not None:
+            consume_timestamp_ms(self.consume_timestamp)
+        for name, low, high in _RANGES:
+            check_range(name, getattr(self, name), low, high)
+        for name, high in (("pull_threshold_for_topic", 6_553_500), ("pull_threshold_size_for_topic", 102_400)):
+            if getattr(self, name) != -1:
+                check_range(name, getattr(self, name), 1, high)
+
+    @property
+    def strategy(self) -> AllocationStrategy:
+        """``allocate_strategy`` once a name was resolved."""
+        assert not isinstance(self.allocate_strategy, str)
+        return self.allocate_strategy
+
+    @property
+    def clustering(self) -> bool:
+        return self.message_model is MessageModel.CLUSTERING
+
+    @property
+    def flow_limits(self) -> FlowLimits:
+        """The thresholds as ``core.flow_control`` takes them (bytes instead of MiB)."""
+        mib = 1024 * 1024
+        topic_mib = self.pull_threshold_size_for_topic
+        return FlowLimits(
+            max_count=self.pull_threshold_for_queue,
+            max_size_bytes=self.pull_threshold_size_for_queue * mib,
+            max_span=self.consume_concurrently_max_span,
+            topic_max_count=self.pull_threshold_for_topic,
+            topic_max_size_bytes=-1 if topic_mib == -1 else topic_mib * mib,
+        )
+
+
+_RANGES: tuple[tuple[str, int, int], ...] = (
+    ("consume_thread_count", 1, 1000),
+    ("consume_message_batch_max_size", 1, 1024),
+    ("pull_batch_size", 1, 1024),
+    ("pull_interval_ms", 0, 65_535),
+    ("pull_threshold_for_queue", 1, 65_535),
+    ("pull_threshold_size_for_queue", 1, 1024),
+    ("consume_concurrently_max_span", 1, 65_535),
+    ("max_reconsume_times", -1, _MAX_INT),
+    ("consume_timeout_ms", 0, _MAX_INT),
+    ("suspend_current_queue_time_ms", 10, 30_000),
+    ("await_termination_ms", 0, _MAX_INT),
+    ("pull_time_delay_when_exception_ms", 0, _MAX_INT),
+)
+
+
+def _member(enum: type[Enum], name: str, value: object) -> Enum:
+    try:
+        return enum(value)
+    except ValueError:
+        allowed = ", ".join(member.name for member in enum)
+        raise ConfigurationError(f"{name} is {value!r}, one of {allowed} is allowed") from None

@@ -1,0 +1,278 @@
+"""Taking up and giving up queues (Java: RebalanceImpl, RebalancePushImpl). ``core.rebalance`` decides, this runs it.
+
+    for each topic:  queues from the route, members from a broker, allocation  -->  Drop ... Add ...
+    Drop:  progress persisted and forgotten, orderly: unlocked at the broker, unless a listener still runs (refused, next round)
+    Add:   orderly: locked at the broker first; start offset found; pull loop started
+
+A start offset that was computed (end of queue, by time) is recorded as progress at once: if the queue moves on before its first message
+was consumed, its next owner goes on from there instead of computing a later one and losing what came between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.group import Group
+from sprocketmq.client.routes import Routes
+from sprocketmq.core import allocation
+from sprocketmq.core.consume_progress import AskMaxOffset, AskOffsetByTime, StartAt, decide_start
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.rebalance import Add, Drop, DropReason, RebalanceTable
+from sprocketmq.core.retry_schedule import is_retry_topic
+from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["Rebalancer"]
+
+log = logging.getLogger("sprocketmq.client")
+
+_FAILURES = (NetworkError, RemoteError, RequestTimeout, ProtocolError)
+_HALF_AN_HOUR_MS = 30 * 60_000
+
+
+class Rebalancer:
+    """The queues of one consumer.
+
+    Args:
+        start_loop: begins to pull a process queue at an offset.
+        changed: the set of queues of this topic changed (new subscription version, heartbeat, limits).
+        start_timestamp_ms: for CONSUME_FROM_TIMESTAMP.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        api: RemotingApi,
+        routes: Routes,
+        *,
+        orderly: bool,
+        start_loop: Callable[[ProcessQueue, int], None],
+        changed: Callable[[str], None],
+        start_timestamp_ms: int | None = None,
+    ) -> None:
+        self._group, self._api, self._routes = group, api, routes
+        self._locks_needed = orderly and group.clustering
+        self._start_loop, self._changed = start_loop, changed
+        self._start_timestamp_ms = start_timestamp_ms
+        self._process_queues: dict[MessageQueue, ProcessQueue] = {}
+        self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
+        self._warned: set[str] = set()
+        self.table = RebalanceTable()
+
+    async def rebalance(self, topics: Iterable[str]) -> bool:
+        """One round over all topics; True when we have exactly what we should have."""
+        async with self._gate:
+            topics = sorted(topics)
+            await self._run(self.table.subscribed(topics))
+            known = True
+            for topic in topics:
+                known = await self._rebalance_topic(topic) and known
+            return known and self.table.is_balanced
+
+    async def drop_all(self) -> None:
+        """Shutdown: give up everything; listeners must have ended before (unlocking a queue lets its next owner begin)."""
+        async with self._gate:
+            await self._run(self.table.drop_all(DropReason.SHUTDOWN))
+
+    async def drop_at(self, queue: MessageQueue, offset: int) -> None:
+        """Give up one queue and leave ``offset`` as its progress; the next round takes it up again from there."""
+        async with self._gate:
+            effects = self.table.drop(queue, DropReason.OFFSET_ILLEGAL)
+            if effects:
+                self._group.offset_store.progress.update_and_freeze(queue, offset)
+                await self._run(effects)
+
+    def owned(self) -> list[MessageQueue]:
+        return list(self.table.active())
+
+    # -- a round ---------------------------------------------------------------------------------------------------------------
+
+    async def _rebalance_topic(self, topic: str) -> bool:
+        try:
+            allocated = await self._allocate(topic)
+        except _FAILURES as error:
+            log.warning("group %s: topic %s is not rebalanced now: %s", self._group.name, topic, error)
+            return False
+        if allocated is None:
+            return is_retry_topic(
+                topic
+            )  # a retry topic appears with the first heartbeat: nothing is missing until then
+        effects = self.table.assigned(topic, allocated, self._group.clock.now_ms())
+        if effects:
+            log.info("group %s: topic %s: %s", self._group.name, topic, effects)
+            await self._run(effects)
+            self._changed(topic)
+        return True
+
+    async def _allocate(self, topic: str) -> list[MessageQueue] | None:
+        """Our queues of a topic; None when it cannot be known now."""
+        queues = await self._routes.subscribe_queues(topic)
+        if not queues:
+            if topic not in self._warned and not is_retry_topic(topic):
+                self._warned.add(topic)
+                log.warning("group %s: topic %s does not exist yet, waiting for it", self._group.name, topic)
+            return None
+        self._warned.discard(topic)
+        if not self._group.clustering:
+            return list(queues)
+        address = await self._routes.any_broker(topic)
+        if address is None:
+            return None
+        client_ids = await self._api.consumer_ids(address, self._group.name)
+        if self._group.client_id not in client_ids:
+            # The broker has not heard of us (it restarted, or our heartbeat is under way): no reason to give up anything.
+            log.info("group %s: %s does not list us as a member yet", self._group.name, address)
+            return None
+        try:
+            return allocation.allocate(
+                self._group.settings.strategy, self._group.name, self._group.client_id, queues, client_ids
+            )
+        except ConfigurationError as error:
+            log.error("group %s: the allocation strategy failed: %s", self._group.name, error)
+            return None
+
+    async def _run(self, effects: Sequence[Drop | Add]) -> None:
+        while effects:
+            now_ms = self._group.clock.now_ms()
+            drops = [effect for effect in effects if isinstance(effect, Drop)]
+            adds = [effect.queue for effect in effects if isinstance(effect, Add)]
+            followers: list[Drop | Add] = []
+            for removed, drop in zip(await asyncio.gather(*map(self._remove, drops)), drops, strict=True):
+                if removed:
+                    followers += self.table.removed(drop.queue, self._group.clock.now_ms())
+                else:
+                    self.table.removal_refused(drop.queue)
+            locked = await self._lock(adds) if self._locks_needed and adds else set(adds)
+            await asyncio.gather(*(self._add(queue, queue in locked, now_ms) for queue in adds))
+            effects = followers
+
+    # -- giving up -------------------------------------------------------------------------------------------------------------
+
+    async def _remove(self, drop: Drop) -> bool:
+        queue, process_queue = drop.queue, self._process_queues.get(drop.queue)
+        if self._locks_needed and process_queue is not None and process_queue.consuming:
+            return False
+        await self._group.offset_store.persist(queue)
+        self._group.offset_store.progress.remove(queue)
+        self._process_queues.pop(queue, None)
+        if self._locks_needed and process_queue is not None and process_queue.lock.locked:
+            process_queue.lock.lost()
+            await self._unlock(queue)
+        log.info("group %s: gave up %s (%s)", self._group.name, queue, drop.reason.value)
+        return True
+
+    async def _unlock(self, queue: MessageQueue) -> None:
+        address = self._routes.broker_address(queue.broker_name)
+        if address is None:
+            return
+        try:
+            await self._api.unlock_batch(address, self._group.name, self._group.client_id, [queue])
+        except _FAILURES as error:
+            log.info(
+                "group %s: %s could not be unlocked, the broker lets go of it in 60 s: %s",
+                self._group.name,
+                queue,
+                error,
+            )
+
+    # -- taking up -------------------------------------------------------------------------------------------------------------
+
+    async def _add(self, queue: MessageQueue, locked: bool, asked_ms: int) -> None:
+        if not locked:
+            log.info("group %s: %s is still locked by another member", self._group.name, queue)
+            self.table.add_failed(queue)
+            return
+        self._group.offset_store.progress.remove(queue)
+        try:
+            start = await self.start_offset(queue)
+        except _FAILURES as error:
+            log.warning("group %s: the start of %s cannot be found now: %s", self._group.name, queue, error)
+            start = None
+        if start is None:
+            self.table.add_failed(queue)
+            return
+        process_queue = self.table.added(queue, self._group.clock.now_ms())
+        if process_queue is None:
+            return
+        if self._locks_needed:
+            process_queue.lock.granted(asked_ms)
+        self._process_queues[queue] = process_queue
+        log.info("group %s: took up %s at %d", self._group.name, queue, start)
+        self._start_loop(process_queue, start)
+
+    async def start_offset(self, queue: MessageQueue) -> int | None:
+        """Where to begin; None when it cannot be known now (facts 5.7)."""
+        settings = self._group.settings
+        stored = await self._group.offset_store.read(queue)
+        timestamp_ms = self._start_timestamp_ms
+        if timestamp_ms is None:
+            timestamp_ms = self._group.clock.now_ms() - _HALF_AN_HOUR_MS
+        decision = decide_start(settings.consume_from_where, queue.topic, stored, timestamp_ms)
+        if isinstance(decision, StartAt):
+            return decision.offset
+        address = self._routes.broker_address(queue.broker_name)
+        if address is None:
+            return None
+        if isinstance(decision, AskMaxOffset):
+            offset = await self._api.max_offset(address, queue)
+        elif isinstance(decision, AskOffsetByTime):
+            offset = await self._api.search_offset(address, queue, decision.timestamp_ms)
+        else:
+            return None
+        self._group.offset_store.progress.update(queue, offset)
+        return offset
+
+    # -- orderly locks (S10) ---------------------------------------------------------------------------------------------------
+
+    async def lock_one(self, process_queue: ProcessQueue) -> bool:
+        """Ask for one queue's lock again; whether it is ours."""
+        queue, asked_ms = process_queue.queue, self._group.clock.now_ms()
+        if queue is None or process_queue.dropped:
+            return False
+        if queue in await self._lock([queue]) and not process_queue.dropped:
+            process_queue.lock.granted(asked_ms)
+            return True
+        return False
+
+    async def renew_locks(self) -> None:
+        """The periodic renewal of all locks."""
+        asked_ms = self._group.clock.now_ms()
+        active = self.table.active()
+        by_broker = _by_broker(active)
+
+        async def renew(broker_name: str, queues: list[MessageQueue]) -> None:
+            locked = await self._lock_at(broker_name, queues)
+            if locked is None:
+                return  # no answer: the lock runs out by itself if it goes on like this
+            for queue in queues:
+                if queue in locked:
+                    active[queue].lock.granted(asked_ms)
+                else:
+                    log.warning("group %s: the lock of %s was lost", self._group.name, queue)
+                    active[queue].lock.lost()
+
+        await asyncio.gather(*(renew(name, queues) for name, queues in by_broker.items()))
+
+    async def _lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        answers = await asyncio.gather(*(self._lock_at(name, part) for name, part in _by_broker(queues).items()))
+        return set().union(*(answer for answer in answers if answer is not None))
+
+    async def _lock_at(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue] | None:
+        address = self._routes.broker_address(broker_name)
+        if address is None:
+            return None
+        try:
+            return await self._api.lock_batch(address, self._group.name, self._group.client_id, queues)
+        except _FAILURES as error:
+            log.warning("group %s: queues of %s could not be locked: %s", self._group.name, broker_name, error)
+            return None
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    parts: dict[str, list[MessageQueue]] = {}
+    for queue in queues:
+        parts.setdefault(queue.broker_name, []).append(queue)
+    return parts

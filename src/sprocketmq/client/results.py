@@ -1,0 +1,115 @@
+"""What the client hands back: outcomes of sends and pulls, and what a listener gets to answer with (Java: SendResult, PullResult)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sprocketmq.core.consume_result import ALL_ACKED, ConsumeConcurrentlyStatus
+from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus
+from sprocketmq.core.pull_cursor import PullStatus
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = [
+    "ConsumeConcurrentlyContext",
+    "ConsumeConcurrentlyStatus",
+    "ConsumeOrderlyContext",
+    "ConsumeOrderlyStatus",
+    "PullResult",
+    "PullStatus",
+    "SendResult",
+    "SendStatus",
+]
+
+
+class SendStatus(str, Enum):
+    """How a stored message was stored. All four mean: the broker has it (facts 2.2); three of them name what it still waits for."""
+
+    SEND_OK = "SEND_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+SEND_STATUS_BY_CODE: dict[int, SendStatus] = {
+    ResponseCode.SUCCESS: SendStatus.SEND_OK,
+    ResponseCode.FLUSH_DISK_TIMEOUT: SendStatus.FLUSH_DISK_TIMEOUT,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: SendStatus.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE: SendStatus.SLAVE_NOT_AVAILABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """The broker's acknowledgement of one send.
+
+    Attributes:
+        status: SEND_OK, or one of the three "stored, but" forms.
+        message_id: the id given by this client (UNIQ_KEY); for a batch the ids of its messages joined by commas.
+        message_queue: where it was stored.
+        queue_offset: its place in that queue (of the first message of a batch).
+        offset_message_id: the broker's own id of the stored copy; for a batch joined by commas.
+        transaction_id: of a half message, else None.
+    """
+
+    status: SendStatus
+    message_id: str
+    message_queue: MessageQueue
+    queue_offset: int
+    offset_message_id: str = ""
+    transaction_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PullResult:
+    """One answer to PULL_MESSAGE, its records still raw.
+
+    Attributes:
+        status: see PullStatus.
+        next_begin_offset: where the next pull must begin; always adopt it, never compute it from what was received.
+        min_offset, max_offset: limits of the queue at that moment; ``max_offset`` is one behind the last message.
+        suggested_broker_id: which replica to ask next, 0 is the master.
+        body: the commit-log records back to back, see ``wire.record``; empty unless FOUND.
+    """
+
+    status: PullStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int = 0
+    body: bytes | bytearray | memoryview = b""
+
+
+@dataclass(slots=True)
+class ConsumeConcurrentlyContext:
+    """Handed to a concurrent listener together with its messages.
+
+    Attributes:
+        message_queue: where the messages come from.
+        delay_level_when_next_consume: 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1..18 asks for that level, -1 means
+            straight to the dead-letter topic.
+        ack_index: index of the last message that is done; with CONSUME_SUCCESS the messages behind it are retried.
+    """
+
+    message_queue: MessageQueue
+    delay_level_when_next_consume: int = 0
+    ack_index: int = ALL_ACKED
+
+
+@dataclass(slots=True)
+class ConsumeOrderlyContext:
+    """Handed to an orderly listener together with its messages.
+
+    Attributes:
+        message_queue: where the messages come from.
+        auto_commit: True (default) commits progress at SUCCESS; False leaves it to COMMIT and ROLLBACK.
+        suspend_current_queue_time_ms: pause before the next try after SUSPEND or ROLLBACK, 10..30000; -1 takes the consumer's setting.
+    """
+
+    message_queue: MessageQueue
+    auto_commit: bool = True
+    suspend_current_queue_time_ms: int = -1

@@ -1,0 +1,132 @@
+"""Routes of one client instance: asks the name server, keeps the answers in core.route_table (Java: MQClientInstance's route part).
+
+A name server that does not know a topic (any more) does not make us forget its route: a name server that was restarted is empty until
+the brokers have registered again, and meanwhile the brokers are still there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterable
+from typing import Final
+
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.core.route_table import DEFAULT_TOPIC, MASTER_ID, BrokerAddress, RouteTable, route_for_new_topic
+from sprocketmq.errors import NetworkError, ProtocolError, RemoteError, RequestTimeout, TopicNotExist
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["Routes"]
+
+log = logging.getLogger("sprocketmq.client")
+
+# ClientConfig via DefaultMQProducer.defaultTopicQueueNums
+DEFAULT_TOPIC_QUEUE_NUMS: Final = 4
+
+
+class Routes:
+    """Belongs to one instance and its loop."""
+
+    def __init__(self, api: RemotingApi) -> None:
+        self._api = api
+        self.table = RouteTable()
+        self._asking: dict[str, asyncio.Task[bool]] = {}
+        self._stand_ins: set[str] = set()  # topics that do not exist yet and are sent by the default topic's route
+
+    # -- looking ---------------------------------------------------------------------------------------------------------------
+
+    def broker_address(self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = True) -> str | None:
+        """Address of a broker that some known route names; without ``only_this`` another replica may stand in."""
+        found = self.table.broker_address(broker_name, broker_id, only_this=only_this)
+        return found.address if found is not None else None
+
+    def pull_address(self, broker_name: str, broker_id: int) -> BrokerAddress | None:
+        """Where to pull from, a replica standing in where it must."""
+        return self.table.broker_address(broker_name, broker_id)
+
+    async def publish_queues(self, topic: str, default_topic: str = DEFAULT_TOPIC) -> list[MessageQueue]:
+        """Queues to send to, asking the name server when none are known.
+
+        Raises:
+            TopicNotExist: neither the topic nor a stand-in for topics that do not exist yet has a route.
+            NetworkError, RequestTimeout, RemoteError: the name server could not be asked.
+        """
+        queues = self.table.publish_queues(topic)
+        if queues:
+            return queues
+        if not await self.refresh(topic):
+            await self._stand_in(topic, default_topic)
+        queues = self.table.publish_queues(topic)
+        if not queues:
+            raise self._no_route(topic, "no writable queue")
+        return queues
+
+    async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
+        """Queues to read, asking the name server when none are known; empty when it does not know the topic."""
+        if topic in self._stand_ins or not self.table.subscribe_queues(topic):
+            await self.refresh(topic)
+        return [] if topic in self._stand_ins else self.table.subscribe_queues(topic)
+
+    async def any_broker(self, topic: str) -> str | None:
+        """Some broker of the topic, for what any of them can answer."""
+        if self.table.route(topic) is None:
+            await self.refresh(topic)
+        return self.table.any_address(topic, random.randrange(1 << 16))
+
+    # -- asking ----------------------------------------------------------------------------------------------------------------
+
+    async def refresh(self, topic: str) -> bool:
+        """Ask the name server for ``topic`` now; False when it does not know it. Callers that ask at once share one question."""
+        task = self._asking.get(topic)
+        if task is None:
+            task = self._asking[topic] = asyncio.ensure_future(self._ask(topic))
+            task.add_done_callback(lambda done: self._asked(topic, done))
+        return await asyncio.shield(task)
+
+    async def refresh_all(self, topics: Iterable[str]) -> None:
+        """The periodic refresh: failures are logged, what is known stays."""
+        for topic in sorted(set(topics)):
+            await self._try_refresh(topic)
+
+    async def _try_refresh(self, topic: str) -> None:
+        try:
+            await self.refresh(topic)
+        except (NetworkError, RequestTimeout, RemoteError, ProtocolError) as error:
+            log.warning("the route of topic %s could not be refreshed: %s", topic, error)
+
+    async def aclose(self) -> None:
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, topic: str) -> bool:
+        route = await self._api.route(topic)
+        if route is None:
+            return False
+        self._stand_ins.discard(topic)
+        if self.table.update(topic, route):
+            log.info("route of topic %s: %s", topic, self.table.brokers())
+        return True
+
+    def _asked(self, topic: str, task: asyncio.Task[bool]) -> None:
+        self._asking.pop(topic, None)
+        if not task.cancelled():
+            task.exception()  # whoever asked has seen it; a shielded task nobody waits for must not complain
+
+    async def _stand_in(self, topic: str, default_topic: str) -> None:
+        """A topic that does not exist yet is sent to a broker that creates topics, as the default topic's route names them."""
+        default = await self._api.route(default_topic)
+        if default is None:
+            raise self._no_route(topic, f"no broker creates topics by itself (no route for {default_topic})")
+        self._stand_ins.add(topic)
+        self.table.update(topic, route_for_new_topic(default, DEFAULT_TOPIC_QUEUE_NUMS))
+
+    def _no_route(self, topic: str, why: str) -> TopicNotExist:
+        return TopicNotExist(
+            ResponseCode.TOPIC_NOT_EXIST,
+            f"topic {topic!r} has no route: {why}; create the topic, or start a broker with autoCreateTopicEnable=true",
+            self._api.name_servers.chosen,
+        )

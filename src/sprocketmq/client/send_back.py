@@ -1,0 +1,124 @@
+"""Handing a failed message back for a later try (facts 4.4; Java: DefaultMQPushConsumerImpl.sendMessageBack).
+
+    CONSUMER_SEND_MSG_BACK to the broker that stores it  --ok-->  the broker makes the retry copy
+        | no answer, or refused
+        v
+    ordinary send to %RETRY%group through the inner producer  --ok-->  the copy is ours
+        | that failed too
+        v
+    False: the caller keeps the message and tries again locally
+
+The copy of the second way carries what the broker would have written: RETRY_TOPIC, ORIGIN_MESSAGE_ID, one more reconsume time, the next
+delay level, and UNIQ_KEY unchanged, so the message keeps its id whichever way it went.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.routes import Routes
+from sprocketmq.core.retry_schedule import retry_level, retry_topic
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.wire import headers
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.message import Message, MessageExt
+
+__all__ = ["SEND_BACK_TIMEOUT_MS", "SendBack", "retry_copy"]
+
+log = logging.getLogger("sprocketmq.client")
+
+SEND_BACK_TIMEOUT_MS = 5_000
+# Set anew by the send, by the broker on storing, or only meaningful while delayed: they must not travel in the copy.
+_NOT_COPIED = (
+    props.DELAY,
+    props.WAIT,
+    props.MIN_OFFSET,
+    props.MAX_OFFSET,
+    props.CONSUME_START_TIME,
+    props.REAL_TOPIC,
+    props.REAL_QID,
+)
+
+SendInner = Callable[[Message], Awaitable[object]]
+
+
+def retry_copy(message: MessageExt, group: str, max_reconsume_times: int, delay_level: int) -> Message:
+    """The message to send to ``%RETRY%group``; RECONSUME_TIME and MAX_RECONSUME_TIMES move into the header on sending.
+
+    Args:
+        message: the failed one, its topic restored to the original.
+        delay_level: 0 = no delay (orderly dead-lettering), else as is.
+    """
+    copy = Message(retry_topic(group), message.body, flag=message.flag)
+    copied = copy.properties
+    copied.update({name: value for name, value in message.properties.items() if name not in _NOT_COPIED})
+    copied[props.RETRY_TOPIC] = message.properties.get(props.RETRY_TOPIC) or message.topic
+    copied[props.ORIGIN_MESSAGE_ID] = message.properties.get(props.ORIGIN_MESSAGE_ID) or message.offset_message_id
+    copied[props.RECONSUME_TIME] = str(message.reconsume_times + 1)
+    copied[props.MAX_RECONSUME_TIMES] = str(max_reconsume_times)
+    if delay_level > 0:
+        copied[props.DELAY] = str(delay_level)
+    return copy
+
+
+class SendBack:
+    """The send-back of one group.
+
+    Args:
+        send_inner: sends through the instance's inner producer.
+        max_reconsume_times: effective limit, sent along: the broker dead-letters at it.
+    """
+
+    def __init__(
+        self, api: RemotingApi, routes: Routes, group: str, max_reconsume_times: int, send_inner: SendInner
+    ) -> None:
+        self._api, self._routes, self._group = api, routes, group
+        self._max_reconsume_times = max_reconsume_times
+        self._send_inner = send_inner
+
+    async def __call__(self, message: MessageExt, delay_level: int) -> bool:
+        """Whether a retry copy (or dead letter) is stored.
+
+        Args:
+            delay_level: 0 the broker chooses, 1..18 this level, -1 the dead-letter topic.
+        """
+        try:
+            await self._ask_broker(message, delay_level)
+            return True
+        except (RemoteError, NetworkError, RequestTimeout) as error:
+            log.warning(
+                "group %s: %s could not be sent back (%s), sending a copy to its retry topic",
+                self._group,
+                message.message_id,
+                error,
+            )
+        level = retry_level(message.reconsume_times, delay_level)
+        return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)
+
+    async def dead_letter_orderly(self, message: MessageExt) -> bool:
+        """Give up on an orderly message: sent to the retry topic without delay, the broker moves it to the dead-letter topic, because
+        the group holds queue locks (facts 4.4, 10.11)."""
+        return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, 0), message)
+
+    async def _ask_broker(self, message: MessageExt, delay_level: int) -> None:
+        # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.
+        address = self._routes.broker_address(message.broker_name) or message.store_host
+        header = headers.ConsumerSendMsgBackRequestHeader(
+            offset=message.commit_log_offset,
+            group=self._group,
+            delay_level=delay_level,
+            origin_msg_id=message.message_id,
+            origin_topic=message.topic,
+            max_reconsume_times=self._max_reconsume_times,
+        )
+        await self._api.consumer_send_message_back(address, header, SEND_BACK_TIMEOUT_MS)
+
+    async def _send_copy(self, copy: Message, message: MessageExt) -> bool:
+        try:
+            await self._send_inner(copy)
+            return True
+        except RocketMQError as error:
+            log.error("group %s: no retry copy of %s could be stored: %s", self._group, message.message_id, error)
+            return False

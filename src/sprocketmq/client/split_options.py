@@ -1,0 +1,31 @@
+"""Keyword options of a public class, sorted out between the client's own and the verb's; an unknown one gets one clear sentence."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import fields
+from typing import Any
+
+from sprocketmq.client.options import ClientOptions
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["split_options"]
+
+
+def split_options(
+    given: dict[str, Any], client_options: type[ClientOptions], settings: type[Any] | None, what: str
+) -> tuple[ClientOptions, dict[str, Any]]:
+    """The ClientOptions among ``given``, and the rest for ``settings``.
+
+    Raises:
+        ConfigurationError: a name is neither's; the sentence suggests the nearest one.
+    """
+    own = {field.name for field in fields(client_options)}
+    others = {field.name for field in fields(settings)} - {"group"} if settings is not None else set()
+    for name in given:
+        if name not in own and name not in others:
+            near = difflib.get_close_matches(name, own | others, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"allowed are {', '.join(sorted(own | others))}"
+            raise ConfigurationError(f"{what} has no option {name!r}; {hint}")
+    options = client_options(**{name: value for name, value in given.items() if name in own})
+    return options, {name: value for name, value in given.items() if name in others}

@@ -1,0 +1,132 @@
+"""Checks before any I/O (Java: Validators, and DefaultMQPushConsumerImpl.checkConfig): each failure is one sentence.
+
+Names: ``% | a-z A-Z 0-9 _ -``; topics to 127 characters (255 for %RETRY% and %DLQ%, which carry a group name), groups to 120, the
+stricter limit of 5.x, so that a group made here can move to any cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.message import Message
+
+__all__ = ["MAX_BODY_BYTES", "check_batch", "check_group", "check_message", "check_range", "check_topic", "int_option"]
+
+# DefaultMQProducer.maxMessageSize
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+_MAX_TOPIC: Final = 127
+_MAX_RETRY_TOPIC: Final = 255
+_MAX_GROUP: Final = 120
+_NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+# TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET
+_NOT_SENDABLE: Final = frozenset(
+    {
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    }
+)
+_RESERVED_GROUPS: Final = frozenset({"DEFAULT_PRODUCER", "DEFAULT_CONSUMER"})
+
+
+def check_topic(topic: str) -> str:
+    """The topic itself.
+
+    Raises:
+        ConfigurationError: not text, empty, too long, or with other characters.
+    """
+    if not isinstance(topic, str) or not topic:
+        raise ConfigurationError(f"topic is {topic!r}, a name of 1 to {_MAX_TOPIC} characters is needed")
+    limit = _MAX_RETRY_TOPIC if topic.startswith(("%RETRY%", "%DLQ%")) else _MAX_TOPIC
+    if len(topic) > limit:
+        raise ConfigurationError(f"topic {topic[:40]!r}... has {len(topic)} characters, at most {limit} are allowed")
+    if not _NAME.fullmatch(topic):
+        raise ConfigurationError(
+            f"topic {topic!r} has characters that are not allowed; use letters, digits, '_', '-', '%' and '|'"
+        )
+    return topic
+
+
+def check_group(group: str, what: str = "group") -> str:
+    """The group itself.
+
+    Raises:
+        ConfigurationError: not text, blank, too long, with other characters, or one of Java's reserved default names.
+    """
+    if not isinstance(group, str) or not group.strip():
+        raise ConfigurationError(f"{what} is {group!r}, a name of 1 to {_MAX_GROUP} characters is needed")
+    if len(group) > _MAX_GROUP:
+        raise ConfigurationError(
+            f"{what} {group[:40]!r}... has {len(group)} characters, at most {_MAX_GROUP} are allowed"
+        )
+    if not _NAME.fullmatch(group):
+        raise ConfigurationError(
+            f"{what} {group!r} has characters that are not allowed; use letters, digits, '_', '-', '%' and '|'"
+        )
+    if group in _RESERVED_GROUPS:
+        raise ConfigurationError(f"{what} {group!r} is reserved by RocketMQ, choose a name of your own")
+    return group
+
+
+def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Message:
+    """The message itself.
+
+    Raises:
+        ConfigurationError: not a Message, a bad or reserved topic, an empty body, or one over the limit (checked before compression).
+    """
+    if not isinstance(message, Message):
+        raise ConfigurationError(f"message is {type(message).__name__}, a sprocketmq.Message is needed")
+    check_topic(message.topic)
+    if message.topic in _NOT_SENDABLE:
+        raise ConfigurationError(f"topic {message.topic!r} belongs to the broker, send to a topic of your own")
+    if not message.body:
+        raise ConfigurationError(f"the body of the message to {message.topic!r} is empty, at least 1 byte is needed")
+    if len(message.body) > max_body_bytes:
+        raise ConfigurationError(
+            f"the body of the message to {message.topic!r} has {len(message.body)} bytes, at most {max_body_bytes} are allowed "
+            "(max_message_bytes); split it or store it elsewhere and send a reference"
+        )
+    return message
+
+
+def check_batch(messages: Sequence[Message], max_body_bytes: int = MAX_BODY_BYTES) -> Sequence[Message]:
+    """A batch obeys the rules of MessageBatch.generateFromList: one topic, one wait flag, no delay, no retry topic.
+
+    Raises:
+        ConfigurationError: the list is empty or breaks one of these rules.
+    """
+    if not messages:
+        raise ConfigurationError("the batch is empty, at least one message is needed")
+    first = messages[0]
+    for message in messages:
+        check_message(message, max_body_bytes)
+        if message.topic != first.topic:
+            raise ConfigurationError(
+                f"the batch mixes topics {first.topic!r} and {message.topic!r}, one topic per batch is allowed"
+            )
+        if message.wait_store_msg_ok != first.wait_store_msg_ok:
+            raise ConfigurationError("the batch mixes wait_store_msg_ok True and False, one value per batch is allowed")
+        if message.delay_level or props.TIMER_DELIVER_MS in message.properties:
+            raise ConfigurationError("a message of the batch is delayed, delayed messages must be sent one by one")
+    if first.topic.startswith("%RETRY%"):
+        raise ConfigurationError(f"topic {first.topic!r} is a retry topic, batches may not be sent there")
+    return messages
+
+
+def check_range(name: str, value: int, low: int, high: int) -> int:
+    """The value itself, when it is a whole number between ``low`` and ``high``; else ConfigurationError."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigurationError(f"{name} is {value!r}, a whole number from {low} to {high} is allowed")
+    return value
+
+
+def int_option(name: str, value: int, low: int, high: int, off: int = -1) -> int:
+    """Like check_range, with one more value that means "off"."""
+    return value if value == off else check_range(name, value, low, high)
