@@ -1,0 +1,204 @@
+"""Heartbeats, member lists, notifications, liveness, and the locks of queues."""
+
+from __future__ import annotations
+
+import pytest
+
+from sprocketmq.wire.bodies import (
+    CheckClientConfigRequestBody,
+    ConsumerConnection,
+    GetConsumerListByGroupResponseBody,
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    SubscriptionData,
+    UnlockBatchRequestBody,
+)
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.headers import (
+    GetConsumerConnectionListRequestHeader,
+    GetConsumerListByGroupRequestHeader,
+    UnregisterClientRequestHeader,
+)
+from sprocketmq.wire.message import MessageQueue
+
+TOPICS = {"flights": "*"}
+
+
+def members(client, group: str = "g") -> list[str] | int:
+    answer = client.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequestHeader(group))
+    if answer.code:
+        return answer.code
+    return sorted(GetConsumerListByGroupResponseBody.decode(answer.body).consumer_id_list)
+
+
+def notices(client) -> int:
+    return sum(command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED for command in client.pushed)
+
+
+def test_members_join_by_heartbeat(cluster, client):
+    assert members(client) == ResponseCode.SYSTEM_ERROR
+    client.heartbeat("c1", group="g", topics=TOPICS)
+    cluster.client().heartbeat("c2", group="g", topics=TOPICS)
+    assert members(client) == ["c1", "c2"]
+    cluster.broker.consumers.check_invariants()
+
+
+def test_a_heartbeat_makes_the_retry_topic(cluster, client):
+    client.heartbeat("c1", group="g", topics=TOPICS)
+    config = cluster.broker.topics.get("%RETRY%g")
+    assert (config.read_queue_nums, config.perm) == (1, 6)
+
+
+def test_members_are_told_one_way_when_somebody_comes_or_goes(cluster, client):
+    client.heartbeat("c1", group="g", topics=TOPICS)
+    cluster.eventually(lambda: notices(client) == 1)
+    other = cluster.client()
+    other.heartbeat("c2", group="g", topics=TOPICS)
+    cluster.eventually(lambda: notices(client) == 2)
+    assert client.pushed[-1].is_oneway
+    assert client.pushed[-1].ext_fields == {"consumerGroup": "g"}
+    other.close()
+    cluster.eventually(lambda: notices(client) == 3)
+    assert members(client) == ["c1"]
+
+
+def test_a_heartbeat_that_changes_nothing_tells_nobody(cluster, client):
+    for _ in range(3):
+        client.heartbeat("c1", group="g", topics=TOPICS)
+    members(client)
+    assert notices(client) == 1
+
+
+def test_new_topics_are_told_and_newer_tags_are_not(cluster, client):
+    client.heartbeat("c1", group="g", topics={"flights": "UA"}, sub_version=1)
+    client.heartbeat("c1", group="g", topics={"flights": "AA"}, sub_version=2)
+    members(client)
+    assert notices(client) == 1
+    client.heartbeat("c1", group="g", topics={"flights": "AA", "trains": "*"}, sub_version=3)
+    cluster.eventually(lambda: notices(client) == 2)
+
+
+def test_an_older_subscription_does_not_replace_a_newer_one(cluster, client):
+    client.heartbeat("c1", group="g", topics={"flights": "UA"}, sub_version=5)
+    client.heartbeat("c1", group="g", topics={"flights": "AA"}, sub_version=4)
+    assert cluster.broker.consumers.get("g").subscriptions["flights"].sub_string == "UA"
+
+
+def test_broadcasting_groups_are_not_told(cluster, client):
+    client.heartbeat("c1", group="g", topics=TOPICS, model="BROADCASTING")
+    cluster.client().heartbeat("c2", group="g", topics=TOPICS, model="BROADCASTING")
+    assert members(client) == ["c1", "c2"]
+    assert notices(client) == 0
+
+
+@pytest.mark.parametrize("cluster", [{"notify_consumer_ids_changed_enable": False}], indirect=True)
+def test_notification_can_be_disabled(cluster, client):
+    client.heartbeat("c1", group="g", topics=TOPICS)
+    cluster.client().heartbeat("c2", group="g", topics=TOPICS)
+    assert members(client) == ["c1", "c2"]
+    assert notices(client) == 0
+
+
+def test_unregistering_leaves_one_group_only(cluster, client):
+    client.heartbeat("c1", group="g", topics=TOPICS)
+    client.heartbeat("c1", group="h", topics=TOPICS, producer="p")
+    header = UnregisterClientRequestHeader("c1", producer_group="p", consumer_group="g")
+    assert client.ask(RequestCode.UNREGISTER_CLIENT, header).code == 0
+    assert members(client) == ResponseCode.SYSTEM_ERROR
+    assert members(client, "h") == ["c1"]
+    assert cluster.broker.producers.groups == {}
+
+
+def test_a_client_that_came_back_counts_once(cluster, client):
+    client.heartbeat("c1", group="g", topics=TOPICS)
+    cluster.client().heartbeat("c1", group="g", topics=TOPICS)
+    assert members(client) == ["c1"]
+
+
+def test_a_silent_member_is_gone_after_two_minutes_and_its_connection_closed(cluster, client):
+    silent = cluster.client()
+    silent.heartbeat("c2", group="g", topics=TOPICS)
+    for _ in range(12):
+        client.heartbeat("c1", group="g", topics=TOPICS)
+        cluster.clock.advance(10_000)
+    assert members(client) == ["c1", "c2"]
+    client.heartbeat("c1", group="g", topics=TOPICS)
+    cluster.clock.advance(10_000)
+    assert members(client) == ["c1"]
+    cluster.eventually(lambda: silent.pool.addresses == [])
+
+
+def test_the_connections_of_a_group(cluster, client):
+    client.heartbeat("c1", group="g", topics={"flights": "UA"})
+    answer = client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequestHeader("g"))
+    body = ConsumerConnection.decode(answer.body)
+    (connection,) = body.connection_set
+    assert (connection.client_id, connection.language) == ("c1", "PYTHON")
+    assert connection.client_addr.startswith("127.0.0.1:")
+    assert body.subscription_table["flights"].sub_string == "UA"
+    assert (body.consume_type, body.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+    absent = client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequestHeader("nobody"))
+    assert absent.code == ResponseCode.CONSUMER_NOT_ONLINE
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "code"),
+    [
+        ("UA || AA", "TAG", ResponseCode.SUCCESS),
+        ("||", "TAG", ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ("a > 1", "SQL92", ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_a_consumer_asks_whether_its_filter_is_understood(client, expression, kind, code):
+    data = SubscriptionData(topic="flights", sub_string=expression, expression_type=kind)
+    body = CheckClientConfigRequestBody(client_id="c1", group="g", subscription_data=data)
+    assert client.ask(RequestCode.CHECK_CLIENT_CONFIG, body=body.encode()).code == code
+
+
+def test_a_broken_heartbeat_body_is_refused_and_the_connection_lives(client):
+    assert client.ask(RequestCode.HEART_BEAT, body=b"{not json").code == ResponseCode.SYSTEM_ERROR
+    assert client.heartbeat("c1", group="g", topics=TOPICS).code == 0
+
+
+# -- locks -----------------------------------------------------------------------------------------------------------------------
+
+
+def queue(queue_id: int) -> MessageQueue:
+    return MessageQueue("flights", "broker-a", queue_id)
+
+
+def lock(client, owner: str, *queue_ids: int, group: str = "g") -> list[int]:
+    body = LockBatchRequestBody(consumer_group=group, client_id=owner, mq_set=[queue(n) for n in queue_ids])
+    answer = client.ask(RequestCode.LOCK_BATCH_MQ, body=body.encode())
+    assert answer.code == 0
+    return sorted(owned.queue_id for owned in LockBatchResponseBody.decode(answer.body).lock_ok_mq_set)
+
+
+def unlock(client, owner: str, *queue_ids: int) -> None:
+    body = UnlockBatchRequestBody(consumer_group="g", client_id=owner, mq_set=[queue(n) for n in queue_ids])
+    assert client.ask(RequestCode.UNLOCK_BATCH_MQ, body=body.encode()).code == 0
+
+
+def test_a_queue_has_one_owner_per_group(client):
+    assert lock(client, "c1", 0, 1) == [0, 1]
+    assert lock(client, "c2", 1, 2) == [2]
+    assert lock(client, "c2", 0, 1, group="h") == [0, 1]
+
+
+def test_only_the_owner_unlocks(client):
+    lock(client, "c1", 0)
+    unlock(client, "c2", 0)
+    assert lock(client, "c2", 0) == []
+    unlock(client, "c1", 0)
+    assert lock(client, "c2", 0) == [0]
+
+
+def test_a_lock_lives_sixty_seconds_from_its_last_renewal(cluster, client):
+    lock(client, "c1", 0)
+    cluster.clock.advance(40_000)
+    assert lock(client, "c1", 0) == [0]
+    cluster.clock.advance(60_000)
+    assert lock(client, "c2", 0) == []
+    cluster.clock.advance(1)
+    assert lock(client, "c2", 0) == [0]
+    assert lock(client, "c1", 0) == []

@@ -1,0 +1,202 @@
+"""The name server, and how a broker registers with it."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from sprocketmq.broker import Broker, NameServer
+from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.wire import fastjson
+from sprocketmq.wire.bodies import (
+    ClusterInfo,
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicList,
+    TopicRouteData,
+)
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.headers import (
+    BrokerHeartbeatRequestHeader,
+    DeleteTopicFromNamesrvRequestHeader,
+    GetRouteInfoRequestHeader,
+    QueryDataVersionRequestHeader,
+    RegisterBrokerRequestHeader,
+    UnRegisterBrokerRequestHeader,
+)
+
+
+def route(client, topic: str, **fields):
+    return client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader(topic), **fields)
+
+
+def register(client, name: str = "other", address: str = "10.0.0.9:10911", topics: int = 2, **fields):
+    table = {f"t{n}": TopicConfig(topic_name=f"t{n}", read_queue_nums=3, write_queue_nums=2) for n in range(topics)}
+    wrapper = TopicConfigSerializeWrapper(topic_config_table=table, data_version=DataVersion(counter=1, timestamp=5))
+    header = RegisterBrokerRequestHeader(name, address, "DefaultCluster", "", 0, **fields)
+    return client.ask(
+        RequestCode.REGISTER_BROKER, header, RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).encode()
+    )
+
+
+def test_a_topic_created_by_a_send_gets_a_route(cluster, client):
+    names = cluster.namesrv_client()
+    assert route(names, "flights").code == ResponseCode.TOPIC_NOT_EXIST
+    client.send("flights")
+    cluster.eventually(lambda: cluster.namesrv.table.route("flights") is not None)
+    data = TopicRouteData.decode(route(names, "flights").body)
+    (queues,) = data.queue_datas
+    assert (queues.broker_name, queues.read_queue_nums, queues.write_queue_nums, queues.perm) == ("broker-a", 4, 4, 6)
+    assert data.broker_datas[0].broker_addrs == {0: cluster.broker.address}
+
+
+def test_the_auto_create_topic_has_a_route_from_the_start(cluster):
+    assert route(cluster.namesrv_client(), "TBW102").code == 0
+
+
+def test_new_clients_get_standard_json_and_old_ones_the_dialect(cluster):
+    names = cluster.namesrv_client()
+    standard = bytes(route(names, "TBW102", version=401).body)
+    assert json.loads(standard)["brokerDatas"][0]["brokerAddrs"] == {"0": cluster.broker.address}
+    dialect = bytes(route(names, "TBW102", version=400).body)
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(dialect)
+    assert fastjson.loads(dialect)["brokerDatas"][0]["brokerAddrs"] == {0: cluster.broker.address}
+    header = GetRouteInfoRequestHeader("TBW102", accept_standard_json_only=True)
+    json.loads(bytes(names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, version=400).body))
+
+
+def test_cluster_and_topic_lists(cluster):
+    names = cluster.namesrv_client()
+    info = ClusterInfo.decode(names.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body)
+    assert info.cluster_addr_table == {"DefaultCluster": ["broker-a"]}
+    assert info.broker_addr_table["broker-a"].broker_addrs == {0: cluster.broker.address}
+    topics = TopicList.decode(names.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body).topic_list
+    assert {"TBW102", "broker-a", "DefaultCluster", "SCHEDULE_TOPIC_XXXX"} <= set(topics)
+
+
+def test_a_broker_registers_and_leaves(cluster):
+    names = cluster.namesrv_client()
+    assert register(names).code == 0
+    assert TopicRouteData.decode(route(names, "t1").body).queue_datas[0].read_queue_nums == 3
+    header = UnRegisterBrokerRequestHeader("other", "10.0.0.9:10911", "DefaultCluster", 0)
+    assert names.ask(RequestCode.UNREGISTER_BROKER, header).code == 0
+    assert route(names, "t1").code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_wrong_checksum_is_refused(cluster):
+    names = cluster.namesrv_client()
+    assert register(names, body_crc32=1).code == ResponseCode.SYSTEM_ERROR
+    assert route(names, "t1").code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_closed_connection_unregisters_at_once(cluster):
+    names, other = cluster.namesrv_client(), cluster.namesrv_client()
+    register(other)
+    assert route(names, "t1").code == 0
+    other.close()
+    cluster.eventually(lambda: cluster.namesrv.table.route("t1") is None)
+
+
+def test_a_silent_broker_is_gone_after_its_time_and_a_heartbeat_keeps_it(cluster):
+    names = cluster.namesrv_client()
+    register(names, heartbeat_timeout_millis=20_000)
+    cluster.clock.advance(15_000)
+    heartbeat = BrokerHeartbeatRequestHeader("DefaultCluster", "10.0.0.9:10911", "other")
+    assert names.ask(RequestCode.BROKER_HEARTBEAT, heartbeat).code == 0
+    cluster.clock.advance(15_000)
+    assert cluster.namesrv.table.route("t1") is not None
+    cluster.clock.advance(10_000)
+    assert cluster.namesrv.table.route("t1") is None
+    assert cluster.namesrv.table.route("TBW102") is not None  # ours registers each 30 s by itself
+
+
+def test_the_brokers_own_registrations_keep_it_alive_for_hours(cluster):
+    for _ in range(20):
+        cluster.clock.advance(60_000)
+        cluster.eventually(lambda: cluster.namesrv.table.route("TBW102") is not None)
+
+
+def test_the_data_version_tells_whether_to_register(cluster):
+    names = cluster.namesrv_client()
+    header = QueryDataVersionRequestHeader("other", "10.0.0.9:10911", "DefaultCluster", 0)
+
+    def changed(version: DataVersion) -> str:
+        return names.ask(RequestCode.QUERY_DATA_VERSION, header, version.encode()).ext_fields["changed"]
+
+    assert changed(DataVersion()) == "true"
+    register(names)
+    assert changed(DataVersion(counter=1, timestamp=5)) == "false"
+    assert changed(DataVersion(counter=2, timestamp=5)) == "true"
+
+
+def test_a_deleted_topic_has_no_route(cluster):
+    names = cluster.namesrv_client()
+    register(names)
+    names.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequestHeader("t1"))
+    assert route(names, "t1").code == ResponseCode.TOPIC_NOT_EXIST
+    assert route(names, "t0").code == 0
+
+
+def test_unknown_requests_are_answered_so(cluster, client):
+    for asker in (cluster.namesrv_client(), client):
+        answer = asker.ask(9999)
+        assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        assert "9999" in answer.remark
+
+
+def test_a_stopping_broker_leaves_the_routes(cluster):
+    cluster.broker.stop()
+    assert cluster.namesrv.table.route("TBW102") is None
+
+
+def test_a_broker_comes_back_to_a_name_server_that_was_restarted(cluster):
+    port = cluster.namesrv.port
+    cluster.namesrv.stop()
+    cluster.namesrv = NameServer(port=port, clock=cluster.clock, engine=cluster.engine)
+    cluster.namesrv.start()
+    assert cluster.namesrv.table.route("TBW102") is None
+    cluster.clock.advance(30_000)
+    cluster.eventually(lambda: cluster.namesrv.table.route("TBW102") is not None)
+
+
+def test_a_broker_starts_without_its_name_server_and_says_so(cluster, caplog):
+    lonely = Broker("127.0.0.1:1", port=0, clock=cluster.clock, engine=cluster.engine, broker_name="lonely")
+    with caplog.at_level(logging.WARNING, "sprocketmq.broker"):
+        lonely.start()
+    assert "127.0.0.1:1" in caplog.text
+    assert cluster.client(lonely.address).send("flights").code == 0
+    lonely.stop()
+
+
+def test_a_taken_port_is_named(cluster):
+    taken = NameServer(port=cluster.namesrv.port, engine=cluster.engine)
+    with pytest.raises(ConfigurationError, match=str(cluster.namesrv.port)):
+        taken.start()
+    broker = Broker(cluster.namesrv.address, port=cluster.broker.port, engine=cluster.engine)
+    with pytest.raises(ConfigurationError, match=str(cluster.broker.port)):
+        broker.start()
+
+
+def test_a_service_starts_once_and_stops_harmlessly_twice(cluster):
+    with pytest.raises(ClosedError, match="NameServer"):
+        cluster.namesrv.start()
+    cluster.broker.stop()
+    cluster.broker.stop()
+
+
+def test_blocking_code_needs_no_engine():
+    with NameServer(port=0) as names, Broker(names.address, port=0) as broker:
+        assert names.port
+        assert names.table.route("TBW102") is not None
+        assert broker.namesrv_addr == names.address
+
+
+@pytest.mark.parametrize("address", ["nowhere", "host:0", "host:x", "127.0.0.1:9876;bad"])
+def test_a_name_server_address_without_a_port_is_refused(address):
+    with pytest.raises(ConfigurationError, match="namesrvAddr"):
+        Broker(address, port=0)
