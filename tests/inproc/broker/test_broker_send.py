@@ -190,9 +190,7 @@ def test_many_sends_of_one_read_are_answered_each_in_order(cluster, client):
 
     async def burst():
         connection = await client.pool.connection(client.address)
-        futures = [
-            connection.start_invoke(request(RequestCode.SEND_MESSAGE_V2, header, b"%d" % n)) for n in range(200)
-        ]
+        futures = [connection.start_invoke(request(RequestCode.SEND_MESSAGE_V2, header, b"%d" % n)) for n in range(200)]
         return [await future for future in futures]
 
     answers = cluster.engine.run(burst())

@@ -1,0 +1,179 @@
+"""What administrators and tools ask."""
+
+from __future__ import annotations
+
+import pytest
+
+from sprocketmq.wire.bodies import (
+    ConsumeStats,
+    KVTable,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfigSerializeWrapper,
+    TopicStatsTable,
+)
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import response
+from sprocketmq.wire.headers import (
+    CreateTopicRequestHeader,
+    DeleteTopicRequestHeader,
+    GetConsumeStatsRequestHeader,
+    GetTopicStatsInfoRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+    ViewMessageRequestHeader,
+)
+from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.record import decode_records
+
+
+def create(client, topic: str, read: int = 3, write: int = 2, perm: int = 6):
+    header = CreateTopicRequestHeader(topic, "TBW102", read, write, perm)
+    return client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+
+def test_a_created_topic_has_a_route_when_the_answer_comes(cluster, client):
+    assert create(client, "flights").code == 0
+    (queues,) = cluster.namesrv.table.route("flights").queue_datas
+    assert (queues.read_queue_nums, queues.write_queue_nums) == (3, 2)
+
+
+def test_a_topic_can_be_changed(cluster, client):
+    create(client, "flights")
+    create(client, "flights", 8, 8, 4)
+    (queues,) = cluster.namesrv.table.route("flights").queue_datas
+    assert (queues.read_queue_nums, queues.write_queue_nums, queues.perm) == (8, 8, 4)
+
+
+def test_many_topics_at_once_are_all_registered(cluster, client):
+    pending = [
+        client.begin(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequestHeader(f"t{n}", "TBW102", 1, 1, 6))
+        for n in range(50)
+    ]
+    for n, future in enumerate(pending):
+        assert future.result(10).code == 0
+        assert cluster.namesrv.table.route(f"t{n}") is not None
+
+
+@pytest.mark.parametrize(
+    ("topic", "read", "perm"), [("bad topic", 1, 6), ("TBW102", 1, 6), ("flights", -1, 6), ("flights", 1, 99)]
+)
+def test_nonsense_topics_are_refused(client, topic, read, perm):
+    answer = create(client, topic, read, 1, perm)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert answer.remark
+
+
+def test_system_topics_are_not_deleted(client):
+    header = DeleteTopicRequestHeader("SCHEDULE_TOPIC_XXXX")
+    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, header).code == ResponseCode.INVALID_PARAMETER
+
+
+def test_all_topics_are_listed(client):
+    create(client, "flights")
+    body = client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body
+    table = TopicConfigSerializeWrapper.decode(body).topic_config_table
+    assert table["flights"].write_queue_nums == 2
+    assert table["TBW102"].perm == 7
+
+
+def test_topic_stats_give_the_range_of_each_queue(cluster, client):
+    create(client, "flights")
+    client.send("flights", queue_id=1)
+    stored_at = cluster.clock.now_ms()
+    answer = client.ask(RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequestHeader("flights"))
+    table = TopicStatsTable.decode(answer.body).offset_table
+    assert len(table) == 3
+    first, second = (table[MessageQueue("flights", "broker-a", number)] for number in (0, 1))
+    assert (first.min_offset, first.max_offset, first.last_update_timestamp) == (0, 0, 0)
+    assert (second.min_offset, second.max_offset, second.last_update_timestamp) == (0, 1, stored_at)
+    missing = client.ask(RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequestHeader("nowhere"))
+    assert missing.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_groups_are_made_changed_and_listed(client):
+    group = SubscriptionGroupConfig(group_name="g", retry_max_times=2, consume_enable=False)
+    assert client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode()).code == 0
+    body = client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body
+    table = SubscriptionGroupWrapper.decode(body).subscription_group_table
+    assert (table["g"].retry_max_times, table["g"].consume_enable) == (2, False)
+    assert "TOOLS_CONSUMER" in table
+    bad = SubscriptionGroupConfig(group_name="no blanks")
+    answer = client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=bad.encode())
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+
+
+def test_consume_stats_give_what_lag_is_made_of(client):
+    create(client, "flights")
+    for _ in range(5):
+        client.send("flights")
+    client.pull("g", "flights", 0, 0, max_messages=4)
+    client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "flights", 0, 3))
+    answer = client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("g"))
+    table = ConsumeStats.decode(answer.body).offset_table
+    assert set(table) == {MessageQueue("flights", "broker-a", number) for number in range(3)}
+    first = table[MessageQueue("flights", "broker-a", 0)]
+    assert (first.broker_offset, first.consumer_offset, first.pull_offset) == (5, 3, 4)
+    assert first.last_timestamp > 0
+    nobody = client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("nobody"))
+    assert nobody.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_consume_stats_cover_subscribed_topics_before_the_first_commit(client):
+    create(client, "flights")
+    client.heartbeat("c1", group="g", topics={"flights": "*"})
+    answer = client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("g"))
+    assert len(ConsumeStats.decode(answer.body).offset_table) == 3
+
+
+def test_runtime_info_has_the_keys_that_mqadmin_takes_for_granted(cluster, client):
+    client.send("flights", delay_level=2)
+    cluster.clock.advance(1_000)
+    table = KVTable.decode(client.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body).table
+    assert table["msgPutTotalTodayNow"] == "1"
+    assert table["scheduleMessageOffset_2"] == "0,1"
+    assert len(table["putTps"].split(" ")) == 3
+    for key in ("brokerVersionDesc", "getTransferedTps", "sendThreadPoolQueueSize", "earliestMessageTimeStamp"):
+        assert table[key]
+
+
+def test_the_put_rate_is_that_of_the_last_seconds(cluster, client):
+    cluster.clock.advance(10_000)
+    for _ in range(50):
+        client.send("flights")
+    cluster.clock.advance(10_000)
+    table = KVTable.decode(client.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body).table
+    assert table["putTps"].split(" ")[0] == "5.00"
+
+
+def test_a_message_is_found_by_its_offset_message_id(client):
+    client.send("flights", b"first")
+    client.send("flights", b"second")
+    message = client.messages("flights")[1]
+    answer = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(message.commit_log_offset))
+    assert [record.body for record in decode_records(answer.body)] == [b"second"]
+    missing = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(message.commit_log_offset + 1))
+    assert missing.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_an_interceptor_stands_in_front_of_every_request(cluster, client):
+    seen = []
+
+    def intercept(connection, command, handler):
+        seen.append(command.code)
+        if command.code == RequestCode.SEND_MESSAGE_V2:
+            return response(command, ResponseCode.SYSTEM_BUSY, "not today")
+        return handler(connection, command)
+
+    cluster.broker.intercept = intercept
+    assert client.send("flights").code == ResponseCode.SYSTEM_BUSY
+    assert client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).code == 0
+    assert seen == [RequestCode.SEND_MESSAGE_V2, RequestCode.GET_ALL_TOPIC_CONFIG]
+
+
+def test_a_handler_that_fails_costs_one_answer(cluster, client):
+    def broken(broker, connection, command, now_ms):
+        raise KeyError("a bug")
+
+    cluster.broker._handlers[RequestCode.GET_ALL_TOPIC_CONFIG] = broken
+    assert client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).code == ResponseCode.SYSTEM_ERROR
+    assert client.send("flights").code == 0

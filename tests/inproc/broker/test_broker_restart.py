@@ -1,0 +1,285 @@
+"""What survives: a clean restart, a kill without any goodbye, and what SYNC_FLUSH waits for."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.errors import StoreLocked, StoreNotWritable
+from sprocketmq.wire import fastjson
+from sprocketmq.wire.bodies import SubscriptionGroupConfig
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.headers import (
+    CreateTopicRequestHeader,
+    QueryConsumerOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+
+
+def commit(client, offset: int) -> None:
+    client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "flights", 0, offset))
+
+
+def committed(client) -> str | None:
+    header = QueryConsumerOffsetRequestHeader("g", "flights", 0, set_zero_if_not_found=False)
+    return client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header).ext_fields.get("offset")
+
+
+def config(cluster, name: str):
+    return fastjson.loads((Path(cluster.store_dir) / "config" / name).read_bytes())
+
+
+def test_messages_topics_groups_and_offsets_survive_a_restart(disk_cluster):
+    client = disk_cluster.client()
+    header = CreateTopicRequestHeader("flights", "TBW102", 3, 2, 6)
+    assert client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
+    group = SubscriptionGroupConfig(group_name="g", retry_max_times=3)
+    client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode())
+    for n in range(100):
+        client.send("flights", b"%d" % n)
+    commit(client, 42)
+    disk_cluster.restart_broker()
+    client = disk_cluster.client()
+    assert [message.body for message in client.messages("flights")] == [b"%d" % n for n in range(100)]
+    assert committed(client) == "42"
+    topic = disk_cluster.broker.topics.get("flights")
+    assert (topic.read_queue_nums, topic.write_queue_nums) == (3, 2)
+    assert disk_cluster.broker.groups.table["g"].retry_max_times == 3
+    assert client.send("flights", b"next").ext_fields["queueOffset"] == "100"
+
+
+def test_delayed_messages_survive_a_restart_and_come_once(disk_cluster):
+    client = disk_cluster.client()
+    client.send("flights", b"first", delay_level=1)
+    client.send("flights", b"later", delay_level=3)
+    disk_cluster.clock.advance(1_000)
+    assert len(client.messages("flights")) == 1
+    disk_cluster.restart_broker()
+    disk_cluster.clock.advance(8_999)
+    client = disk_cluster.client()
+    assert [message.body for message in client.messages("flights")] == [b"first"]
+    disk_cluster.clock.advance(1)
+    assert [message.body for message in client.messages("flights")] == [b"first", b"later"]
+    disk_cluster.clock.advance(60_000)
+    assert len(client.messages("flights")) == 2
+
+
+def test_a_message_that_fell_due_while_the_broker_was_down_comes_at_its_start(disk_cluster):
+    disk_cluster.client().send("flights", b"due", delay_level=2)
+    disk_cluster.broker.stop()
+    disk_cluster.clock.advance(60_000)
+    disk_cluster.broker = disk_cluster.new_broker(disk_cluster.broker.port)
+    disk_cluster.broker.start()
+    disk_cluster.clock.advance(0)
+    assert [message.body for message in disk_cluster.client().messages("flights")] == [b"due"]
+
+
+def test_offsets_are_written_each_five_seconds_and_only_when_something_changed(disk_cluster):
+    client = disk_cluster.client()
+    client.send("flights")
+    commit(client, 1)
+    path = Path(disk_cluster.store_dir) / "config" / "consumerOffset.json"
+    assert not path.exists()
+    disk_cluster.clock.advance(5_000)
+    assert config(disk_cluster, "consumerOffset.json")["offsetTable"] == {"flights@g": {0: 1}}
+    written = path.stat().st_mtime_ns
+    disk_cluster.clock.advance(60_000)
+    assert path.stat().st_mtime_ns == written
+    commit(client, 2)
+    disk_cluster.clock.advance(5_000)
+    assert config(disk_cluster, "consumerOffset.json")["offsetTable"] == {"flights@g": {0: 2}}
+
+
+def test_delay_progress_is_written_each_ten_seconds(disk_cluster):
+    disk_cluster.client().send("flights", b"x", delay_level=1)
+    disk_cluster.clock.advance(10_000)
+    assert config(disk_cluster, "delayOffset.json")["offsetTable"] == {1: 1}
+
+
+def test_a_new_topic_is_on_disk_before_its_creation_is_answered(disk_cluster):
+    header = CreateTopicRequestHeader("flights", "TBW102", 3, 2, 6)
+    disk_cluster.client().ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+    assert config(disk_cluster, "topics.json")["topicConfigTable"]["flights"]["readQueueNums"] == 3
+
+
+def test_the_configuration_files_are_what_apache_writes(disk_cluster):
+    client = disk_cluster.client()
+    client.send("flights", b"x", delay_level=1)
+    commit(client, 1)
+    disk_cluster.clock.advance(10_000)
+    disk_cluster.broker.stop()
+    topic = config(disk_cluster, "topics.json")["topicConfigTable"]["flights"]
+    assert topic.keys() >= {
+        *("order", "perm", "readQueueNums", "topicFilterType", "topicName", "topicSysFlag", "writeQueueNums")
+    }
+    group = config(disk_cluster, "subscriptionGroup.json")["subscriptionGroupTable"]["g"]
+    assert (group["retryMaxTimes"], group["retryQueueNums"], group["consumeEnable"]) == (16, 1, True)
+    raw = (Path(disk_cluster.store_dir) / "config" / "consumerOffset.json").read_bytes()
+    with pytest.raises(json.JSONDecodeError):  # integer keys unquoted, as fastjson writes them
+        json.loads(raw)
+
+
+def killed_copy(cluster, tmp_path: Path) -> None:
+    """The store as a kill -9 leaves it: what was written is there, nothing was said goodbye to."""
+    copy = tmp_path / "after-kill"
+    shutil.copytree(cluster.store_dir, copy, ignore=shutil.ignore_patterns("lock"))
+    cluster.broker.stop()
+    cluster.store_dir = str(copy)
+    cluster.broker = cluster.new_broker()
+    cluster.broker.start()
+
+
+def test_a_kill_loses_nothing_that_was_acknowledged(disk_cluster, tmp_path):
+    client = disk_cluster.client()
+    for n in range(50):
+        assert client.send("flights", b"%d" % n, queue_id=n % 4).code == 0
+    client.send("flights", b"delayed", delay_level=1)
+    killed_copy(disk_cluster, tmp_path)
+    client = disk_cluster.client()
+    found = [message.body for queue in range(4) for message in client.messages("flights", queue)]
+    assert sorted(found) == sorted(b"%d" % n for n in range(50))
+    disk_cluster.clock.advance(1_000)
+    assert client.messages("flights")[-1].body == b"delayed"
+
+
+def test_a_topic_whose_configuration_was_lost_is_adopted_from_its_queues(disk_cluster, tmp_path):
+    disk_cluster.client().send("flights", b"x", queue_id=2)
+    for name in ("topics.json", "topics.json.bak"):
+        (Path(disk_cluster.store_dir) / "config" / name).unlink(missing_ok=True)
+    killed_copy(disk_cluster, tmp_path)
+    assert disk_cluster.broker.topics.get("flights").read_queue_nums == 3
+    assert [message.body for message in disk_cluster.client().messages("flights", 2)] == [b"x"]
+
+
+def test_a_directory_has_one_broker(disk_cluster):
+    with pytest.raises(StoreLocked):
+        disk_cluster.new_broker().start()
+    assert disk_cluster.client().send("flights").code == 0
+    # And the one that failed has overwritten nothing.
+    disk_cluster.restart_broker()
+    assert len(disk_cluster.client().messages("flights")) == 1
+
+
+def test_a_topic_deleted_and_made_again_starts_at_zero(disk_cluster):
+    client = disk_cluster.client()
+    client.send("flights")
+    commit(client, 1)
+    from sprocketmq.wire.headers import DeleteTopicRequestHeader
+
+    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader("flights")).code == 0
+    assert client.pull("g", "flights").code == ResponseCode.TOPIC_NOT_EXIST
+    assert client.send("flights", b"new").ext_fields["queueOffset"] == "0"
+    assert committed(client) is None
+
+
+# -- SYNC_FLUSH ------------------------------------------------------------------------------------------------------------------
+
+SYNC = pytest.mark.parametrize("disk_cluster", [{"flush_disk_type": "SYNC_FLUSH"}], indirect=True)
+
+
+class HeldFlush:
+    """A store whose disk takes its time: ``when_durable`` waits until the test says so."""
+
+    def __init__(self, cluster) -> None:
+        self.asked: list[tuple[int, concurrent.futures.Future]] = []
+        cluster.broker.store.when_durable = self.when_durable
+
+    def when_durable(self, physical_offset: int) -> concurrent.futures.Future:
+        future: concurrent.futures.Future = concurrent.futures.Future()
+        self.asked.append((physical_offset, future))
+        return future
+
+
+@SYNC
+def test_a_send_is_answered_when_the_disk_has_it(disk_cluster):
+    flush = HeldFlush(disk_cluster)
+    client = disk_cluster.client()
+    waiting = send_later(client, b"x")
+    disk_cluster.eventually(lambda: len(flush.asked) == 1)
+    assert not waiting.done()
+    flush.asked[0][1].set_result(None)
+    assert waiting.result(10).code == 0
+
+
+def send_later(client, body: bytes, properties: str = "") -> concurrent.futures.Future:
+    from sprocketmq.wire.headers import SendMessageRequestHeaderV2
+
+    header = SendMessageRequestHeaderV2("pg", "flights", "TBW102", 4, 0, 0, 1, 0, properties)
+    return client.begin(RequestCode.SEND_MESSAGE_V2, header, body)
+
+
+@SYNC
+def test_senders_share_a_flush_and_later_ones_wait_for_the_next(disk_cluster):
+    flush = HeldFlush(disk_cluster)
+    client = disk_cluster.client()
+    first = send_later(client, b"1")
+    disk_cluster.eventually(lambda: len(flush.asked) == 1)
+    others = [send_later(client, b"%d" % n) for n in range(2, 6)]
+    disk_cluster.eventually(lambda: disk_cluster.broker.store.max_offset("flights", 0) == 5)
+    assert len(flush.asked) == 1
+    flush.asked[0][1].set_result(None)
+    assert first.result(10).code == 0
+    disk_cluster.eventually(lambda: len(flush.asked) == 2)
+    assert not any(other.done() for other in others)
+    flush.asked[1][1].set_result(None)
+    assert [int(other.result(10).ext_fields["queueOffset"]) for other in others] == [1, 2, 3, 4]
+    assert len(flush.asked) == 2
+
+
+@SYNC
+def test_a_message_that_does_not_wait_is_answered_at_once(disk_cluster):
+    flush = HeldFlush(disk_cluster)
+    assert send_later(disk_cluster.client(), b"x", "WAIT\x01false\x02").result(10).code == 0
+    assert flush.asked == []
+
+
+@SYNC
+def test_a_failed_disk_is_no_success(disk_cluster):
+    flush = HeldFlush(disk_cluster)
+    waiting = send_later(disk_cluster.client(), b"x")
+    disk_cluster.eventually(lambda: len(flush.asked) == 1)
+    flush.asked[0][1].set_exception(StoreNotWritable("the disk is full"))
+    answer = waiting.result(10)
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "the disk is full" in answer.remark
+
+
+@pytest.mark.parametrize(
+    "disk_cluster", [{"flush_disk_type": "SYNC_FLUSH", "sync_flush_timeout_ms": 50}], indirect=True
+)
+def test_a_disk_that_takes_too_long_is_reported_as_such(disk_cluster):
+    HeldFlush(disk_cluster)
+    assert send_later(disk_cluster.client(), b"x").result(10).code == ResponseCode.FLUSH_DISK_TIMEOUT
+
+
+@SYNC
+def test_a_real_disk_answers(disk_cluster):
+    client = disk_cluster.client()
+    assert [client.send("flights", b"%d" % n).code for n in range(20)] == [0] * 20
+    assert disk_cluster.broker.store.flushed_offset == disk_cluster.broker.store.max_physical_offset
+
+
+def test_a_store_that_cannot_be_written_answers_service_not_available(disk_cluster):
+    client = disk_cluster.client()
+    client.send("flights", b"x")
+    disk_cluster.on_loop(lambda: disk_cluster.broker.store.refuse_appends(StoreNotWritable("the disk is full")))
+    answer = client.send("flights", b"y")
+    assert (answer.code, answer.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, "the disk is full")
+    assert len(client.messages("flights")) == 1
+
+
+def test_delayed_messages_wait_ten_seconds_longer_when_the_store_cannot_be_written(disk_cluster):
+    client = disk_cluster.client()
+    client.send("flights", b"x", delay_level=1)
+    broker = disk_cluster.broker
+    disk_cluster.on_loop(lambda: broker.store.refuse_appends(StoreNotWritable("the disk is full")))
+    disk_cluster.clock.advance(1_000)
+    disk_cluster.on_loop(lambda: broker.store.refuse_appends(None))
+    disk_cluster.clock.advance(9_999)
+    assert client.messages("flights") == []
+    disk_cluster.clock.advance(1)
+    assert len(client.messages("flights")) == 1
