@@ -90,7 +90,7 @@ class ManualClock:
 
     async def sleep(self, delay_ms: float) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.call_later(delay_ms, lambda: future.done() or future.set_result(None))
+        timer = self.call_later(delay_ms, lambda: None if future.done() else future.set_result(None))
         try:
             await future
         finally:

@@ -85,7 +85,8 @@ class Connection(asyncio.Protocol):
             return
         if not commands:
             return
-        self._out = out = []
+        out: list[Any] = []
+        self._out = out
         try:
             for command in commands:
                 if command.flag & 1:

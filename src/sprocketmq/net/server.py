@@ -62,7 +62,7 @@ class Server:
             raise ConfigurationError(
                 f"cannot listen on {host}:{port}: {why}; choose another port, or 0 for any free one"
             ) from error
-        self.host, self.port = host, self._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
+        self.host, self.port = host, self._server.sockets[0].getsockname()[1]
         self._idle_sweep = loop.call_later(_MAX_IDLE_S / 4, self._sweep)
         return self.port
 
