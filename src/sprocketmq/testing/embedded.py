@@ -187,7 +187,7 @@ class EmbeddedRocketMQ:
         *,
         step_ms: float = 1_000,
         limit_ms: float = 600_000,
-        patience_ms: float = 200,
+        patience_ms: float = 25,
     ) -> float:
         """Advance the manual clock step by step until ``condition()`` is true; returns how many milliseconds that took.
 
@@ -197,7 +197,7 @@ class EmbeddedRocketMQ:
             AssertionError: ``condition()`` is still false after ``limit_ms``.
         """
         advanced_ms = 0.0
-        while not self._holds_within(condition, patience_ms if advanced_ms else 20):
+        while not self._holds_within(condition, patience_ms):
             if advanced_ms >= limit_ms:
                 raise AssertionError(f"the condition does not hold after {advanced_ms:.0f} ms of the manual clock")
             self.advance(step_ms)

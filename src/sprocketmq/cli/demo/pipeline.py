@@ -19,7 +19,7 @@ from sprocketmq.cli.demo.publish import TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["GROUP", "MAX_RECONSUME_TIMES", "Batch", "PipelineOptions"]
 

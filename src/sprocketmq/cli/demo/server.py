@@ -12,9 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from sprocketmq.errors import ConfigurationError
+import sprocketmq as rmq
+from sprocketmq.errors import ConfigurationError, TopicNotExist
+from sprocketmq.wire.record import decode_records
 
-__all__ = ["ServerProcess", "ask_lag"]
+__all__ = ["ServerProcess", "ask_lag", "count_messages", "read_topic"]
 
 _READY: Final = re.compile(r"ready namesrv=(\S+) broker=(\S+) pid=(\d+)")
 _START_TIMEOUT_S: Final = 30.0
@@ -84,3 +86,27 @@ def ask_lag(group: str, namesrv_addr: str) -> int | str:
     if asked.returncode:
         return asked.stderr.strip()
     return int(json.loads(asked.stdout)["lag"])
+
+
+def count_messages(namesrv_addr: str, topic: str) -> int:
+    """Messages in ``topic``, by its queues' offsets; 0 while it does not exist, as a dead-letter topic does not before the first letter."""
+    return sum(end - start for _, start, end in _ranges(namesrv_addr, topic))
+
+
+def read_topic(namesrv_addr: str, topic: str) -> list[rmq.MessageExt]:
+    """Every message in ``topic``, of each queue in order."""
+    messages: list[rmq.MessageExt] = []
+    with rmq.QueueReader(namesrv_addr, "flights-auditor", _ranges(namesrv_addr, topic)) as reader:
+        for chunk in reader:
+            decoded = decode_records(chunk.body, broker_name=chunk.queue.broker_name)
+            messages += [message for message in decoded if chunk.start <= message.queue_offset < chunk.end]
+    return messages
+
+
+def _ranges(namesrv_addr: str, topic: str) -> list[tuple[rmq.MessageQueue, int, int]]:
+    with rmq.Admin(namesrv_addr=namesrv_addr) as admin:
+        try:
+            stats = admin.topic_stats(topic)
+        except TopicNotExist:
+            return []
+    return [(queue, offsets.min_offset, offsets.max_offset) for queue, offsets in stats.items()]
