@@ -147,7 +147,10 @@ class ProcessQueue:
         self.size_bytes -= size
         if not known or self.dropped:
             return None
-        return self.commit_offset
+        offsets = self._offsets  # min_offset in line: this runs once per message when batches are of one
+        while offsets and offsets[0] not in cached:
+            offsets.popleft()
+        return offsets[0] if offsets else self.max_offset_seen + 1
 
     def commit(self) -> int | None:
         """Settles everything in flight: the orderly SUCCESS and COMMIT. Returns as ``done``."""
