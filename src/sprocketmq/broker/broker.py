@@ -306,8 +306,10 @@ class Broker(Service):
         """Store messages of one topic and queue, all or none. Raises as :meth:`put`."""
         results = self.store.append_batch(messages, now_ms)
         self.counters.put += len(results)
-        for message in messages:
-            self.parked.arrived(message.topic, message.queue_id, message.tags_code)
+        first = messages[0]
+        if self.parked.waiting(first.topic, first.queue_id):
+            for message in messages:
+                self.parked.arrived(message.topic, message.queue_id, message.tags_code)
         return results
 
     def answer_when_durable(

@@ -63,6 +63,10 @@ class ParkedPulls:
         if self._timer is None or deadline_ms < self._timer_due_ms:
             self._set_timer(deadline_ms)
 
+    def waiting(self, topic: str, queue_id: int) -> bool:
+        """Whether anybody would be woken at all."""
+        return self._room.waiting(topic, queue_id)
+
     def arrived(self, topic: str, queue_id: int, tags_code: int) -> None:
         """A message was stored; wakes at the end of this turn of the loop."""
         if not self._room.waiting(topic, queue_id):

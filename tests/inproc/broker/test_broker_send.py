@@ -147,7 +147,7 @@ def test_a_one_way_send_is_stored_and_never_answered(cluster, client):
 
 def test_a_batch_becomes_ordinary_messages_with_consecutive_offsets(client):
     client.send("flights", b"before")
-    batch = [Message("flights", b"m%d" % n, tags="T%d" % n, properties={"n": str(n)}, flag=n) for n in range(3)]
+    batch = [Message("flights", f"m{n}".encode(), tags=f"T{n}", properties={"n": str(n)}, flag=n) for n in range(3)]
     for n, message in enumerate(batch):
         message.properties[props.UNIQ_KEY] = f"K{n}"
     header = SendMessageRequestHeaderV2("pg", "flights", "TBW102", 4, 0, 0, 9, 0, "WAIT\x01true\x02", batch=True)

@@ -217,31 +217,32 @@ def _send_batch(
         return _illegal(command, f"a batch cannot be sent to retry topic {header.topic}; send its messages one by one")
     of_batch = broker.stamp(header.properties.encode() if header.properties else b"")
     waits = _NOT_WAITING not in of_batch
-    born_host, messages = connection.state["born_host"], []
-    for flag, body, raw in split_batch(command.body):
-        if any(mark in raw for mark in _TIMER_MARKS) or _delay_level(bytes(raw)) > 0:
+    body = bytes(command.body)
+    may_delay = b"DELAY" in body or b"TIMER_" in body  # one look at the whole instead of three at each message
+    topic, sys_flag, born_at_ms, times = (
+        header.topic,
+        header.sys_flag,
+        header.born_timestamp,
+        header.reconsume_times or 0,
+    )
+    born_host, store_host, messages = connection.state["born_host"], broker.store_host, []
+    for flag, part, raw in split_batch(body):
+        if may_delay and (_delay_level(raw) > 0 or any(mark in raw for mark in _TIMER_MARKS)):
             return _illegal(command, "a message of the batch has a delay; send delayed messages one by one")
-        own = bytes(raw)
-        if own and not own.endswith(b"\x02"):
-            own += b"\x02"
-        if b"UNIQ_KEY\x01" not in own:
-            own += f"{props.UNIQ_KEY}\x01{broker.new_unique_key(now_ms)}\x02".encode()
-        code = tags_code(props.get_property(own, props.TAGS)) if b"TAGS\x01" in own else 0
-        messages.append(
-            StoredMessage(
-                header.topic,
-                queue_id,
-                body,
-                own + of_batch,
-                flag,
-                header.sys_flag,
-                header.born_timestamp,
-                born_host,
-                broker.store_host,
-                header.reconsume_times or 0,
-                0,
-                code,
+        if not part:
+            return _illegal(command, "a message of the batch has no body; 1 byte or more is allowed")
+        if raw and raw[-1] != 2:
+            raw += b"\x02"
+        if b"UNIQ_KEY\x01" not in raw:
+            raw += f"{props.UNIQ_KEY}\x01{broker.new_unique_key(now_ms)}\x02".encode()
+        code = tags_code(props.get_property(raw, props.TAGS)) if b"TAGS\x01" in raw else 0
+        raw += of_batch
+        if len(raw) > props.MAX_PROPERTIES_BYTES:
+            return _illegal(
+                command, f"the properties take {len(raw)} bytes, at most {props.MAX_PROPERTIES_BYTES} are allowed"
             )
+        messages.append(
+            StoredMessage(topic, queue_id, part, raw, flag, sys_flag, born_at_ms, born_host, store_host, times, 0, code)
         )
     if not messages:
         return _illegal(command, "the batch holds no message; send at least one")

@@ -1,0 +1,278 @@
+"""Topics, groups, offsets, members and counters: the broker's tables without a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from sprocketmq.broker.address import announced_host, packed_address
+from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.consumers import ConsumerTable, Member, ProducerTable
+from sprocketmq.broker.counters import Rate
+from sprocketmq.broker.groups import GroupTable, group_name_problem
+from sprocketmq.broker.offsets import OffsetTable
+from sprocketmq.broker.topics import TopicTable, topic_name_problem
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.bodies import (
+    ConsumerData,
+    ConsumerOffsetSerializeWrapper,
+    SubscriptionData,
+    SubscriptionGroupWrapper,
+    TopicConfigSerializeWrapper,
+)
+from sprocketmq.wire.hashing import tags_code
+
+
+class _Connection:
+    def __init__(self, name: str) -> None:
+        self.remote_address, self.is_closed = name, False
+
+
+def member(name: str, now_ms: int = 0) -> Member:
+    connection: Any = _Connection(name)
+    return Member(connection, name, "PYTHON", 409, now_ms)
+
+
+# -- names -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a", "%RETRY%g", "a-b_c|d", "t" * 127, "%DLQ%" + "g" * 250])
+def test_names_that_are_allowed(name):
+    assert topic_name_problem(name) is None
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a@b", "ä", "t" * 128, "%RETRY%" + "g" * 255, "a\n"])
+def test_names_that_are_not(name):
+    assert topic_name_problem(name)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "g" * 256])
+def test_group_names_that_are_not(name):
+    assert group_name_problem(name)
+
+
+# -- topics ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_each_change_of_topics_is_told_and_makes_a_new_version():
+    table, changes = TopicTable(BrokerConfig(), 1), []
+    table.on_change = lambda: changes.append(table.data_version.counter)
+    table.create_in_send("a", "TBW102", 4, 5)
+    table.create_if_absent("%RETRY%g", 1, 6)
+    table.create_if_absent("%RETRY%g", 1, 7)  # nothing new
+    table.delete("a", 8)
+    table.delete("a", 9)
+    assert changes == [1, 2, 3]
+    assert table.data_version.timestamp == 8
+
+
+def test_a_topic_inherits_only_from_one_that_may_be_inherited():
+    table = TopicTable(BrokerConfig(), 1)
+    assert table.create_in_send("a", "BenchmarkTest", 4, 1) is None
+    assert table.create_in_send("a", "nowhere", 4, 1) is None
+    assert table.create_in_send("%RETRY%g", "nowhere", 4, 1).write_queue_nums == 1
+    assert table.create_in_send("b", "TBW102", 100, 1).write_queue_nums == 8
+    assert table.create_in_send("c", "TBW102", 100, 1).perm == 6
+
+
+def test_topics_survive_their_file():
+    table = TopicTable(BrokerConfig(), 1)
+    table.create_in_send("a", "TBW102", 4, 5)
+    again = TopicTable(BrokerConfig(), 9)
+    again.load(TopicConfigSerializeWrapper.decode(table.content().encode()))
+    assert again.table == table.table
+    assert again.data_version == table.data_version
+
+
+# -- groups ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_made_on_demand_where_that_is_allowed():
+    open_table, closed = (
+        GroupTable(BrokerConfig(auto_create_subscription_group=allowed), 1) for allowed in (True, False)
+    )
+    assert open_table.find("g", 2).retry_max_times == 16
+    assert open_table.find("no blanks", 2) is None
+    assert closed.find("g", 2) is None
+    assert closed.find("CID_RMQ_SYS_x", 2) is not None
+    assert "TOOLS_CONSUMER" in closed
+
+
+def test_groups_survive_their_file():
+    table = GroupTable(BrokerConfig(), 1)
+    table.find("g", 2)
+    again = GroupTable(BrokerConfig(), 9)
+    again.load(SubscriptionGroupWrapper.decode(table.content().encode()))
+    assert again.table == table.table
+
+
+# -- offsets ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_offsets_survive_their_file_and_an_unchanged_table_is_clean():
+    table = OffsetTable()
+    assert not table.is_dirty
+    table.commit("g", "t", 3, 0)
+    assert table.is_dirty
+    content = table.content(5)
+    assert not table.is_dirty
+    table.commit("g", "t", 3, 0)
+    assert not table.is_dirty
+    again = OffsetTable()
+    again.load(ConsumerOffsetSerializeWrapper.decode(content.encode()))
+    assert (again.query("g", "t", 3), again.query("g", "t", 4), again.query("h", "t", 3)) == (0, -1, -1)
+
+
+def test_a_file_of_4_9_without_a_data_version_is_read():
+    table = OffsetTable()
+    table.load(ConsumerOffsetSerializeWrapper.decode(b'{"offsetTable":{"t@g":{0:12,1:7}}}'))
+    assert [table.query("g", "t", queue_id) for queue_id in (0, 1, 2)] == [12, 7, -1]
+
+
+def test_topics_and_groups_can_be_forgotten():
+    table = OffsetTable()
+    for group in ("g", "h"):
+        for topic in ("t", "u"):
+            table.commit(group, topic, 0, 1)
+            table.note_pull(group, topic, 0, 9)
+    table.forget_topic("t")
+    assert table.topics_of("g") == ["u"]
+    assert table.pull_offset("g", "t", 0) == -1
+    table.forget_group("g")
+    assert (table.query("g", "u", 0), table.query("h", "u", 0)) == (-1, 1)
+
+
+# -- members ---------------------------------------------------------------------------------------------------------------------
+
+
+def data(group: str, *topics: str, version: int = 1, tags: str = "*") -> ConsumerData:
+    codes = set() if tags == "*" else {tags_code(tags)}
+    subscriptions = [
+        SubscriptionData(topic=topic, sub_string=tags, code_set=codes, sub_version=version) for topic in topics
+    ]
+    return ConsumerData(group_name=group, subscription_data_set=subscriptions)
+
+
+def test_the_tag_test_follows_the_newest_subscription():
+    table, one = ConsumerTable(), member("c1")
+    table.register(one, data("g", "t", version=1))
+    group = table.get("g")
+    assert group.match("t") is None
+    table.register(one, data("g", "t", version=2, tags="A"))
+    assert group.match("t")(tags_code("A"))
+    assert not group.match("t")(tags_code("B"))
+    assert group.match("t") is group.match("t")
+
+
+def test_a_heartbeat_without_subscriptions_keeps_them():
+    table, one = ConsumerTable(), member("c1")
+    table.register(one, data("g", "t"))
+    assert not table.register(one, data("g"), without_sub=True)
+    assert set(table.get("g").subscriptions) == {"t"}
+
+
+def test_producers_are_found_by_client_id_while_connected():
+    table, one = ProducerTable(), member("c1")
+    table.register(one, "p")
+    assert table.find("c1") is one.connection
+    assert table.find("c2") is None
+    assert table.expired(120_001, 120_000) == [one.connection]
+    table.connection_closed(one.connection)
+    assert table.groups == {}
+
+
+class Members(RuleBasedStateMachine):
+    """Joining, leaving, closing and expiring in any order, against plain sets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = ConsumerTable()
+        self.told: list[str] = []
+        self.table.on_change = lambda group: self.told.append(group.name)
+        self.members = {name: member(name) for name in "abc"}
+        self.model: dict[str, dict[str, int]] = {}
+        self.now_ms = 0
+
+    @rule(name=st.sampled_from("abc"), group=st.sampled_from("gh"), topics=st.sets(st.sampled_from("tu"), min_size=1))
+    def heartbeat(self, name: str, group: str, topics: set[str]) -> None:
+        self.now_ms += 10
+        before = self.model.get(group, {})
+        one = self.members[name]
+        one.last_update_ms = self.now_ms
+        fresh = Member(one.connection, name, "PYTHON", 409, self.now_ms)
+        old_topics = set(self.table.get(group).subscriptions) if self.table.get(group) else set()
+        self.told.clear()
+        changed = self.table.register(fresh, data(group, *sorted(topics), version=self.now_ms))
+        assert changed == (name not in before or topics != old_topics)
+        assert self.told == ([group] if changed else [])
+        self.model.setdefault(group, {})[name] = self.now_ms
+
+    @rule(name=st.sampled_from("abc"), group=st.sampled_from("gh"))
+    def leave(self, name: str, group: str) -> None:
+        self.told.clear()
+        self.table.unregister(self.members[name].connection, group)
+        was_there = self.model.get(group, {}).pop(name, None) is not None
+        assert self.told == ([group] if was_there and self.model[group] else [])
+
+    @rule(name=st.sampled_from("abc"))
+    def close(self, name: str) -> None:
+        self.table.connection_closed(self.members[name].connection)
+        for names in self.model.values():
+            names.pop(name, None)
+
+    @rule(limit_ms=st.sampled_from([5, 25, 100]))
+    def expire(self, limit_ms: int) -> None:
+        late = {name for names in self.model.values() for name, at in names.items() if self.now_ms - at > limit_ms}
+        found = {connection.remote_address for connection in self.table.expired(self.now_ms, limit_ms)}
+        assert found == late
+
+    @invariant()
+    def agrees_with_the_model(self) -> None:
+        self.table.check_invariants()
+        self.model = {group: names for group, names in self.model.items() if names}
+        assert {group: set(info.client_ids) for group, info in self.table.groups.items()} == {
+            group: set(names) for group, names in self.model.items()
+        }
+
+
+TestMembers = Members.TestCase
+TestMembers.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+# -- the rest --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_rate_is_over_its_span_only():
+    rate = Rate()
+    assert rate.text(0) == "0.00 0.00 0.00"
+    for second in range(0, 61, 10):
+        rate.sample(second * 2 if second < 60 else 1_000, second * 1_000)
+    assert rate.per_second(10_000, 60_000) == 90.0
+    assert rate.per_second(60_000, 60_000) == pytest.approx(1000 / 60)
+
+
+@pytest.mark.parametrize(
+    ("peer", "packed"),
+    [
+        (("10.0.0.2", 5), (b"\x0a\0\0\x02", 5)),
+        (("::ffff:10.0.0.2", 5), (b"\x0a\0\0\x02", 5)),
+        (("::1", 5), (b"\0" * 15 + b"\x01", 5)),
+        (("fe80::1%eth0", 5), (bytes.fromhex("fe80" + "00" * 13 + "01"), 5)),
+        (("", 0), (b"\0\0\0\0", 0)),
+    ],
+)
+def test_hosts_are_packed_as_records_hold_them(peer, packed):
+    assert packed_address(peer) == packed
+
+
+def test_the_announced_host_is_the_configured_the_bound_or_one_of_this_machine():
+    assert announced_host("127.0.0.1", "10.0.0.7") == "10.0.0.7"
+    assert announced_host("127.0.0.1", "") == "127.0.0.1"
+    assert announced_host("localhost", "") in ("127.0.0.1", "::1")
+    assert announced_host("0.0.0.0", "") not in ("0.0.0.0", "")
+    with pytest.raises(ConfigurationError, match="brokerIP1"):
+        announced_host("no such host", "")
