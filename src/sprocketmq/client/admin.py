@@ -337,7 +337,7 @@ class AsyncAdmin:
         }
         if not masters:
             raise ConfigurationError(
-                f"no broker with a master is registered at the name server {self._api.name_servers.chosen}; start one, or check namesrv_addr"
+                f"no broker with a master is known to the name server {self._api.name_servers.chosen}; start one, or check namesrv_addr"
             )
         return masters
 

@@ -1,0 +1,97 @@
+"""Shared by the client's tests: listeners that record, and a second broker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.broker import Broker
+from sprocketmq.testing import EmbeddedRocketMQ
+
+FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+
+
+class Recorder:
+    """What a listener saw, in order. ``answer`` is called with the message (under no lock) and may raise."""
+
+    def __init__(self, answer: Callable[[rmq.MessageExt], Any] | None = None) -> None:
+        self.messages: list[rmq.MessageExt] = []
+        self.answer = answer
+        self._lock = threading.Lock()
+
+    def __call__(self, message: rmq.MessageExt) -> Any:
+        with self._lock:
+            self.messages.append(message)
+        return self.answer(message) if self.answer is not None else None
+
+    @property
+    def bodies(self) -> list[str]:
+        return [message.body.decode() for message in self.messages]
+
+    @property
+    def times(self) -> list[int]:
+        return [message.reconsume_times for message in self.messages]
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+@pytest.fixture
+def consumers(rocketmq: EmbeddedRocketMQ) -> Iterator[Callable[..., rmq.PushConsumer]]:
+    """Makes started consumers: ``consumers(listener, topic="flights", kind="message", **options)``; shut down after the test."""
+    made: list[rmq.PushConsumer] = []
+
+    def make(
+        listener: Callable[..., Any],
+        *,
+        topic: str = "flights",
+        expression: str = "*",
+        kind: str = "message",
+        batch_size: int | None = None,
+        group: str = "delays",
+        start: bool = True,
+        **options: Any,
+    ) -> rmq.PushConsumer:
+        options.setdefault("consume_from_where", FIRST)
+        consumer = rocketmq.push_consumer(group, **options)
+        consumer.subscribe(topic, expression)
+        if kind == "message":
+            consumer.on_message(listener)
+        elif kind == "concurrent":
+            consumer.concurrent_listener(batch_size=batch_size)(listener)
+        else:
+            consumer.orderly_listener(batch_size=batch_size)(listener)
+        made.append(consumer)
+        if start:
+            consumer.start()
+        return consumer
+
+    yield make
+    for consumer in made:
+        consumer.shutdown()
+
+
+@pytest.fixture
+def producer(rocketmq: EmbeddedRocketMQ) -> Iterator[rmq.Producer]:
+    with rocketmq.producer("ops") as started:
+        yield started
+
+
+@pytest.fixture
+def second_broker(rocketmq: EmbeddedRocketMQ) -> Iterator[Broker]:
+    """broker-b beside the fixture's broker-a, on the same name server and clock."""
+    broker = Broker(
+        namesrv_addr=rocketmq.namesrv_addr, host="127.0.0.1", port=0, broker_name="broker-b", clock=rocketmq.clock
+    )
+    broker.intercept = rocketmq.faults.intercept
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def send_all(producer: rmq.Producer, bodies: list[str], topic: str = "flights", **how: Any) -> list[rmq.SendResult]:
+    return [producer.send(rmq.Message(topic, body.encode()), **how) for body in bodies]

@@ -1,0 +1,224 @@
+"""Every form of sending, and what happens when a broker does not take it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.broker import Broker
+from sprocketmq.testing import SENDS, EmbeddedRocketMQ
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.hashing import java_hash
+
+
+def test_a_sent_message_is_stored_as_it_was_given(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    message = rmq.Message("flights", b"body", tags="UA", keys=["N14228", "UA1545"], properties={"year": "2013"}, flag=7)
+
+    result = producer.send(message)
+
+    (stored,) = rocketmq.messages("flights")
+    assert result.status is rmq.SendStatus.SEND_OK
+    assert (stored.body, stored.tags, stored.keys, stored.flag) == (b"body", "UA", ["N14228", "UA1545"], 7)
+    assert stored.properties["year"] == "2013"
+    assert stored.message_id == result.message_id
+    assert stored.offset_message_id == result.offset_message_id
+    assert (result.message_queue.topic, result.message_queue.broker_name) == ("flights", "broker-a")
+    assert (result.message_queue.queue_id, result.queue_offset) == (stored.queue_id, stored.queue_offset)
+    assert stored.born_timestamp_ms == rocketmq.clock.now_ms()
+
+
+def test_messages_without_a_key_go_round_all_queues(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    queues = [producer.send(rmq.Message("flights", b"x")).message_queue.queue_id for _ in range(8)]
+    assert sorted(queues) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_a_sharding_key_keeps_its_queue_and_is_javas_choice(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=5)
+    for key in ("N14228", "N24211", "N619AA"):
+        ids = {
+            producer.send(rmq.Message("flights", b"x"), sharding_key=key).message_queue.queue_id for _ in range(3)
+        }
+        assert ids == {abs(java_hash(key)) % 5}
+
+
+def test_a_queue_or_a_selector_decides(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    queue = rmq.MessageQueue("flights", "broker-a", 3)
+    assert producer.send(rmq.Message("flights", b"x"), queue=queue).message_queue == queue
+    assert producer.send(rmq.Message("flights", b"x"), selector=lambda queues, m: queues[2]).message_queue.queue_id == 2
+    with pytest.raises(rmq.ConfigurationError, match="selector returned"):
+        producer.send(rmq.Message("flights", b"x"), selector=lambda queues, m: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(rmq.ConfigurationError, match="more than one"):
+        producer.send(rmq.Message("flights", b"x"), queue=queue, sharding_key="k")
+
+
+def test_a_batch_is_stored_message_by_message_in_one_queue(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    result = producer.send_batch([rmq.Message("flights", b"%d" % n, tags="UA") for n in range(5)])
+    stored = rocketmq.messages("flights")
+    assert [message.body for message in stored] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [message.queue_offset for message in stored] == [0, 1, 2, 3, 4]
+    assert ",".join(message.message_id for message in stored) == result.message_id
+
+
+def test_send_oneway_and_send_async_arrive(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    producer.send_oneway(rmq.Message("flights", b"oneway"))
+    futures = [producer.send_async(rmq.Message("flights", b"async")) for _ in range(20)]
+    assert {future.result(10).status for future in futures} == {rmq.SendStatus.SEND_OK}
+    rocketmq.wait_until(lambda: len(rocketmq.messages("flights")) == 21)
+
+
+def test_a_large_body_travels_compressed_and_a_small_one_does_not(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    producer.send(rmq.Message("flights", b"a" * 4095))
+    producer.send(rmq.Message("flights", b"a" * 4096))
+    small, large = rocketmq.messages("flights")
+    assert small.store_size_bytes > 4095
+    assert large.store_size_bytes < 1000
+    assert large.body == b"a" * 4096
+
+
+def test_a_delayed_message_waits_in_the_schedule_topic(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    producer.send(rmq.Message("flights", b"later"), delay_level=2)
+    assert rocketmq.messages("flights") == []
+    rocketmq.advance(4_900)
+    assert rocketmq.messages("flights") == []
+    rocketmq.advance_until(lambda: rocketmq.messages("flights"), step_ms=100)
+
+
+def test_a_topic_that_does_not_exist_is_created_by_sending_to_it(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    producer.send(rmq.Message("new-topic", b"x"))
+    assert [message.body for message in rocketmq.messages("new-topic")] == [b"x"]
+
+
+@pytest.mark.rocketmq(autoCreateTopicEnable=False)
+def test_a_topic_nobody_creates_is_refused_in_one_sentence(producer: rmq.Producer) -> None:
+    with pytest.raises(rmq.TopicNotExist, match="'new-topic' has no route"):
+        producer.send(rmq.Message("new-topic", b"x"))
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        (rmq.Message("fli ghts", b"x"), "characters that are not allowed"),
+        (rmq.Message("", b"x"), "1 to 127 characters"),
+        (rmq.Message("t" * 128, b"x"), "at most 127"),
+        (rmq.Message("flights", b""), "is empty"),
+        (rmq.Message("flights", b"x" * (4 * 1024 * 1024 + 1)), "at most 4194304"),
+        (rmq.Message("SCHEDULE_TOPIC_XXXX", b"x"), "belongs to the broker"),
+        ("text", "a sprocketmq.Message is needed"),
+    ],
+)
+def test_a_bad_message_is_refused_before_any_io(producer: rmq.Producer, message: Any, sentence: str) -> None:
+    with pytest.raises(rmq.ConfigurationError, match=sentence):
+        producer.send(message)
+
+
+def test_a_refused_send_goes_to_the_other_broker(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer
+) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=2)
+    for _ in range(4):
+        fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
+        assert producer.send(rmq.Message("flights", b"x")).status is rmq.SendStatus.SEND_OK
+        assert fault.hits == 1
+
+
+def test_a_broker_that_went_down_is_passed_by(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer
+) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=2)
+    assert {producer.send(rmq.Message("flights", b"x")).message_queue.broker_name for _ in range(4)} == {
+        "broker-a",
+        "broker-b",
+    }
+    second_broker.stop()
+    assert {producer.send(rmq.Message("flights", b"x")).message_queue.broker_name for _ in range(4)} == {"broker-a"}
+
+
+def test_a_chosen_queue_is_not_replaced_by_another(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer
+) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=2)
+    fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
+    with pytest.raises(rmq.RemoteError, match="code 2"):
+        producer.send(rmq.Message("flights", b"x"), sharding_key="k")
+    assert fault.hits == 1
+
+
+def test_a_code_that_no_other_broker_would_answer_differently_is_not_retried(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    fault = rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, "no", times=3)
+    with pytest.raises(rmq.RemoteError, match="code 13"):
+        producer.send(rmq.Message("flights", b"x"))
+    assert fault.hits == 1
+
+
+def test_an_answer_that_never_comes_is_a_request_timeout(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    rocketmq.faults.drop(SENDS, times=1)
+    with pytest.raises(rmq.RequestTimeout, match=rocketmq.broker_addr):
+        producer.send(rmq.Message("flights", b"x"), timeout_ms=100)
+
+
+def test_a_lost_answer_is_sent_again_within_the_timeout(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    with rocketmq.producer("ops", send_msg_max_timeout_per_request_ms=100) as producer:
+        rocketmq.faults.drop(SENDS, times=1)
+        assert producer.send(rmq.Message("flights", b"x")).status is rmq.SendStatus.SEND_OK
+
+
+def test_a_closed_port_and_an_unknown_host_are_named() -> None:
+    for address, sentence in (("127.0.0.1:1", "127.0.0.1:1"), ("no-such-host.invalid:9876", "no-such-host.invalid")):
+        with rmq.Producer("ops", namesrv_addr=address) as producer, pytest.raises(rmq.ConnectFailed, match=sentence):
+            producer.send(rmq.Message("flights", b"x"))
+
+
+def test_a_producer_that_is_not_started_says_so(rocketmq: EmbeddedRocketMQ) -> None:
+    with pytest.raises(rmq.ClosedError, match="not started"):
+        rocketmq.producer("ops").send(rmq.Message("flights", b"x"))
+
+
+def test_two_producers_of_one_group_need_two_instances(rocketmq: EmbeddedRocketMQ) -> None:
+    with (
+        rocketmq.producer("ops", instance_name="one"),
+        pytest.raises(rmq.ConfigurationError, match="another instance_name"),
+    ):
+        rocketmq.producer("ops", instance_name="one").start()
+    with rocketmq.producer("ops"), rocketmq.producer("ops"):
+        pass
+
+
+def test_the_async_producer_has_the_same_verbs(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=2)
+
+    async def send() -> None:
+        async with rmq.AsyncProducer("ops", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock) as producer:
+            await producer.send(rmq.Message("flights", b"1"))
+            await producer.send_oneway(rmq.Message("flights", b"2"))
+            await producer.send_batch([rmq.Message("flights", b"3")])
+            results = await asyncio.gather(*(producer.send_async(rmq.Message("flights", b"4")) for _ in range(50)))
+            assert len({result.message_id for result in results}) == 50
+
+    asyncio.run(send())
+    rocketmq.wait_until(lambda: len(rocketmq.messages("flights")) == 53)
