@@ -98,8 +98,8 @@ class Cluster:
         names = self._run(self.api.topic_list)
         return tuple(sorted(name for name in names if matcher.fullmatch(name) and not _SYSTEM_TOPIC.fullmatch(name)))
 
-    def queues(self, topics: Iterable[str]) -> list[MessageQueue]:
-        """The readable queues of ``topics``.
+    def queues(self, topics: Iterable[str], *, missing_ok: bool = False) -> list[MessageQueue]:
+        """The readable queues of ``topics``; with ``missing_ok`` a topic without a route just has none now (its broker restarts).
 
         Raises:
             TopicNotExist: the name server has no route for one of them; a retry topic, which a broker makes when it is first needed, is
@@ -109,7 +109,7 @@ class Cluster:
         routes = self._run(lambda: self._gather(self._route(name) for name in names))
         found: list[MessageQueue] = []
         for name, route in zip(names, routes, strict=True):
-            if route is None and not name.startswith(RETRY_PREFIX):
+            if route is None and not missing_ok and not name.startswith(RETRY_PREFIX):
                 raise TopicNotExist(
                     17,
                     f"topic {name!r} is unknown to the name server {self.namesrv_addr}; check the spelling or create the topic first",

@@ -53,8 +53,11 @@ READ_OPTIONS: Final = (
 )  # fmt: skip
 SINK_OPTIONS: Final = ("mode", "delivery", "sendTimeoutMs", "maxInFlight", "maxReconsumeTimes", "delayLevel")
 BOTH_OPTIONS: Final = ("namesrvAddr", "topic", "group", "retryTimeoutMs")
-# Spark adds these by itself: load(path) and the warehouse location of a table
-SPARK_OPTIONS: Final = ("path", "serialization.format")
+# Spark adds these by itself: load(path), and what a catalog knows of a table (TableCatalog's reserved properties)
+SPARK_OPTIONS: Final = (
+    "path", "serialization.format", "provider", "owner", "comment", "location", "external", "is_managed_location", "collation",
+)  # fmt: skip
+_CATALOG_PREFIX: Final = "option."
 SECRETS: Final = frozenset({"accessKey", "secretKey", "securityToken"})
 
 # A pull needs a consumer group that the broker knows or may create; this one is used when the user names none.
@@ -320,11 +323,15 @@ class _Given:
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values: dict[str, str] = {}
         for key, value in options.items():
+            if key.lower().startswith(_CATALOG_PREFIX):
+                continue  # a catalog's own copy of an option
             name = _NAMES.get(key.lower())
             if name is None:
                 near = difflib.get_close_matches(key.lower(), _NAMES, 1)
                 known = (
-                    f"did you mean {_NAMES[near[0]]}?" if near else f"known are {', '.join(sorted(_NAMES.values()))}"
+                    f"did you mean {_NAMES[near[0]]}?"
+                    if near
+                    else f"known are {', '.join(sorted({*_NAMES.values()}.difference(SPARK_OPTIONS)))}"
                 )
                 raise ConfigurationError(f"option {key!r} is unknown to the rocketmq data source; {known}")
             self._values[name] = value

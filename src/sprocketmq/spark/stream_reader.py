@@ -26,7 +26,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from sprocketmq.errors import RocketMQError
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.membership import Membership
 from sprocketmq.spark.offsets import StreamOffset, batch_ranges
@@ -66,7 +66,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._available_now = True
-        self._target = {queue: held.max for queue, held in self._bounds().items()}
+        cluster = self._cluster
+        bounds = cluster.bounds(cluster.queues(source_topics(self._options, cluster)))
+        self._target = {queue: held.max for queue, held in bounds.items()}
 
     def initialOffset(self) -> dict[str, Any]:
         """A symbol, the same on every call: see ``offsets``."""
@@ -123,8 +125,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Cluster.at(self._options.namesrv_addr, self._options.retry_timeout_ms)
 
     def _bounds(self) -> dict[MessageQueue, QueueBounds]:
+        """Once a stream runs, a broker that is away is waited for: its queues, or all of them, are just not there now."""
         cluster = self._cluster
-        bounds = cluster.bounds(cluster.queues(source_topics(self._options, cluster)), partial=True)
+        try:
+            queues = cluster.queues(source_topics(self._options, cluster), missing_ok=True)
+            bounds = cluster.bounds(queues, partial=True)
+        except (NetworkError, RequestTimeout, RemoteError) as error:
+            if self._available_now:
+                raise
+            log.warning("no news from the brokers, the stream waits: %s", error)
+            return {}
         self._head.update({queue: held.max for queue, held in bounds.items()})
         return bounds
 

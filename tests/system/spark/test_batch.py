@@ -1,0 +1,231 @@
+"""Batch reads and writes through a real Spark."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+
+from sprocketmq.spark import message_schema
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.message import Message
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def publish(mq: EmbeddedRocketMQ, count: int, topic: str = "flights") -> None:
+    with mq.producer() as producer:
+        for start in range(0, count, 250):
+            messages = [
+                Message(
+                    topic,
+                    b"flight %d" % at,
+                    tags="UA" if at % 3 else "DL",
+                    keys=[f"N{at}"],
+                    properties={"year": "2013"},
+                )
+                for at in range(start, min(count, start + 250))
+            ]
+            producer.send_batch(messages)
+
+
+def reading(spark: SparkSession, mq: EmbeddedRocketMQ, topic: str = "flights", **options: object) -> DataFrameReader:
+    return (
+        spark.read.format("rocketmq").option("namesrvAddr", mq.namesrv_addr).option("topic", topic).options(**options)
+    )
+
+
+def bodies(rows: DataFrame) -> list[bytes]:
+    return sorted(bytes(row.body) for row in rows.select("body").collect())
+
+
+def test_a_batch_read_gives_what_was_sent_in_all_columns(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    publish(mq, 1000)
+    rows = reading(spark, mq).load()
+    assert rows.schema == message_schema()
+    assert bodies(rows) == sorted(b"flight %d" % at for at in range(1000))
+    stored = {message.message_id: message for message in mq.messages("flights")}
+    for row in rows.collect():
+        message = stored.pop(row.messageId)
+        assert (row.topic, row.brokerName, row.queueId, row.queueOffset) == (
+            "flights",
+            "broker-a",
+            message.queue_id,
+            message.queue_offset,
+        )
+        assert (row.commitLogOffset, bytes(row.body), row.tags, row["keys"]) == (
+            message.commit_log_offset,
+            message.body,
+            message.tags,
+            message.keys[0],
+        )
+        assert row.properties == message.properties
+        assert (row.bornHost, row.storeHost) == (message.born_host, message.store_host)
+        assert (row.reconsumeTimes, row.sysFlag) == (0, 0)
+        stored_at = row.storeTimestamp.replace(tzinfo=datetime.timezone.utc)
+        assert round(stored_at.timestamp() * 1000) == message.store_timestamp_ms
+    assert not stored
+
+
+def test_options_choose_columns_tags_offsets_and_tasks(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    publish(mq, 300)
+    assert reading(spark, mq, columns="body,tags").load().columns == ["body", "tags"]
+    assert reading(spark, mq, tags="DL").load().count() == 100
+    assert reading(spark, mq, tags="DL || UA").load().count() == 300
+    assert reading(spark, mq, minPartitions=4).load().rdd.getNumPartitions() == 4
+    first = mq.messages("flights")[0]
+    some = '{"flights":{"broker-a":{"%d":5}}}' % first.queue_id
+    rows = reading(spark, mq, endingOffsets=some).load().where(f"queueId = {first.queue_id}")
+    assert rows.count() == 5
+
+
+def test_a_user_schema_picks_columns(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    publish(mq, 10)
+    rows = reading(spark, mq).schema("queueOffset bigint, body binary").load()
+    assert rows.columns == ["queueOffset", "body"]
+    assert bodies(rows) == sorted(b"flight %d" % at for at in range(10))
+
+
+def test_an_empty_topic_is_an_empty_table(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    mq.create_topic("empty")
+    assert reading(spark, mq, "empty").load().collect() == []
+
+
+def test_a_table_needs_nothing_registered(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    publish(mq, 20)
+    spark.sql(f"CREATE TABLE flights_table USING rocketmq OPTIONS (namesrvAddr '{mq.namesrv_addr}', topic 'flights')")
+    try:
+        assert spark.sql("SELECT count(*) AS n FROM flights_table WHERE tags = 'DL'").first().n == 7
+    finally:
+        spark.sql("DROP TABLE flights_table")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"startingOffset": "earliest"},
+            "option 'startingoffset' is unknown to the rocketmq data source; did you mean startingOffsets?",
+        ),
+        ({"maxPartitions": "none"}, "maxPartitions is 'none'; allowed is a whole number from 1"),
+        ({"topic": "flihgts"}, "topic 'flihgts' is unknown to the name server"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    spark: SparkSession, mq: EmbeddedRocketMQ, options: dict[str, str], sentence: str
+) -> None:
+    publish(mq, 1)
+    with pytest.raises(AnalysisException) as error:
+        reading(spark, mq, **{"topic": "flights", **options}).load().collect()
+    assert sentence in str(error.value)
+
+
+def test_a_column_of_another_type_is_refused(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    publish(mq, 1)
+    with pytest.raises(AnalysisException, match="column 'body' of the schema is string; binary is allowed"):
+        reading(spark, mq).schema("body string").load().collect()
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_write_is_over_when_every_row_is_stored(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    mq.create_topic("out")
+    rows = spark.range(5000).selectExpr(
+        "concat('row ', id) AS body",
+        "IF(id % 2 = 0, 'even', 'odd') AS tags",
+        "array(concat('K', id)) AS keys",
+        "map('id', cast(id AS string)) AS properties",
+        "cast(id % 7 AS string) AS shardingKey",
+    )
+    rows.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).option("topic", "out").save()
+    stored = mq.messages("out")
+    assert sorted(int(message.properties["id"]) for message in stored) == list(range(5000))
+    for message in stored:
+        number = int(message.properties["id"])
+        assert message.body == b"row %d" % number
+        assert (message.tags, message.keys) == ("odd" if number % 2 else "even", [f"K{number}"])
+    queue_of_key = {message.properties["__SHARDINGKEY"]: message.queue_id for message in stored}
+    for message in stored:
+        assert message.queue_id == queue_of_key[message.properties["__SHARDINGKEY"]]
+
+
+def test_rows_of_one_sharding_key_stay_in_the_order_of_their_task(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    mq.create_topic("out")
+    rows = spark.range(0, 4000, 1, 1).selectExpr("cast(id AS string) AS body", "cast(id % 5 AS string) AS shardingKey")
+    rows.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).option("topic", "out").save()
+    seen: dict[str, int] = {}
+    for message in mq.messages("out"):
+        key = message.properties["__SHARDINGKEY"]
+        assert seen.get(key, -1) < int(message.body)
+        seen[key] = int(message.body)
+
+
+def test_rows_choose_topic_queue_and_delay(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    for topic in ("one", "two", "later"):
+        mq.create_topic(topic)
+    rows = spark.createDataFrame(
+        [("a", "one", 3, None), ("b", "two", None, None), ("c", "later", None, 1)],
+        "body string, topic string, queueId int, delayLevel int",
+    )
+    rows.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).save()
+    assert [message.queue_id for message in mq.messages("one")] == [3]
+    assert [message.body for message in mq.messages("two")] == [b"b"]
+    mq.wait_until(lambda: mq.messages("later"))
+    assert mq.messages("later")[0].properties["DELAY"] == "1"
+
+
+def test_rows_of_the_source_can_be_written_as_they_are(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    publish(mq, 100)
+    mq.create_topic("copy")
+    rows = reading(spark, mq).load().drop("queueId")
+    rows.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).option("topic", "copy").save()
+    copied, original = mq.messages("copy"), mq.messages("flights")
+    assert sorted(message.body for message in copied) == sorted(message.body for message in original)
+    assert {message.properties["year"] for message in copied} == {"2013"}
+    assert not {message.message_id for message in copied} & {message.message_id for message in original}
+
+
+def test_an_idempotent_write_numbers_its_rows(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    rows = spark.range(0, 10, 1, 2).selectExpr("cast(id AS string) AS body")
+    rows.write.format("rocketmq").mode("append").options(
+        namesrvAddr=mq.namesrv_addr, topic="numbered", delivery="idempotent"
+    ).save()
+    numbers = {
+        (message.properties["SPARK_PARTITION"], message.properties["SPARK_SEQUENCE"])
+        for message in mq.messages("numbered")
+    }
+    assert numbers == {(str(partition), str(number)) for partition in range(2) for number in range(5)}
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "sentence"),
+    [
+        ("'x' AS value", {"topic": "t"}, "the rows have no column 'body'"),
+        ("1 AS body", {"topic": "t"}, "column 'body' is int; binary or string is allowed; cast it"),
+        ("'x' AS body, 1 AS tags", {"topic": "t"}, "column 'tags' is int; string is allowed"),
+        ("'x' AS body, 1 AS colour", {"topic": "t"}, "column 'colour' means nothing to the sink"),
+        ("'x' AS body", {}, "no topic is given; add"),
+        ("'' AS body", {"topic": "t"}, "a row for topic 't' has an empty body"),
+    ],
+)
+def test_a_write_that_cannot_be_is_refused(
+    spark: SparkSession, mq: EmbeddedRocketMQ, columns: str, options: dict[str, str], sentence: str
+) -> None:
+    rows = spark.range(1).selectExpr(*columns.split(", "))
+    with pytest.raises(PySparkException) as error:
+        rows.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).options(**options).save()
+    assert sentence in str(error.value)
+    assert not mq.messages("t")
+
+
+def test_overwriting_a_topic_is_refused(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    with pytest.raises(PySparkException, match="a topic can only be appended to; use append"):
+        spark.range(1).selectExpr("'x' AS body").write.format("rocketmq").mode("overwrite").option(
+            "namesrvAddr", mq.namesrv_addr
+        ).option("topic", "t").save()
