@@ -132,4 +132,4 @@ class ProgressModel(RuleBasedStateMachine):
 
 
 TestProgressModel = ProgressModel.TestCase
-TestProgressModel.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestProgressModel.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

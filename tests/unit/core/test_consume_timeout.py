@@ -207,4 +207,4 @@ class TimeoutModel(RuleBasedStateMachine):
 
 
 TestTimeoutModel = TimeoutModel.TestCase
-TestTimeoutModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTimeoutModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)

@@ -147,4 +147,4 @@ class LongPollModel(RuleBasedStateMachine):
 
 
 TestLongPollModel = LongPollModel.TestCase
-TestLongPollModel.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestLongPollModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)

@@ -206,4 +206,4 @@ class NamesrvModel(RuleBasedStateMachine):
 
 
 TestNamesrvModel = NamesrvModel.TestCase
-TestNamesrvModel.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestNamesrvModel.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

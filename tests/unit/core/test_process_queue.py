@@ -232,4 +232,4 @@ class ProcessQueueModel(RuleBasedStateMachine):
 
 
 TestProcessQueueModel = ProcessQueueModel.TestCase
-TestProcessQueueModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestProcessQueueModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)

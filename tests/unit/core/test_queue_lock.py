@@ -157,4 +157,4 @@ class LockTableModel(RuleBasedStateMachine):
 
 
 TestLockTableModel = LockTableModel.TestCase
-TestLockTableModel.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestLockTableModel.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

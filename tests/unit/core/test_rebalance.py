@@ -236,4 +236,4 @@ class RebalanceModel(RuleBasedStateMachine):
 
 
 TestRebalanceModel = RebalanceModel.TestCase
-TestRebalanceModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestRebalanceModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
