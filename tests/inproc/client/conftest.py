@@ -1,8 +1,7 @@
-"""Shared by the client's tests: listeners that record, and a second broker."""
+"""Shared by the client's tests: started consumers and producers, and a second broker."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,31 +12,6 @@ from sprocketmq.broker import Broker
 from sprocketmq.testing import EmbeddedRocketMQ
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-
-
-class Recorder:
-    """What a listener saw, in order. ``answer`` is called with the message (under no lock) and may raise."""
-
-    def __init__(self, answer: Callable[[rmq.MessageExt], Any] | None = None) -> None:
-        self.messages: list[rmq.MessageExt] = []
-        self.answer = answer
-        self._lock = threading.Lock()
-
-    def __call__(self, message: rmq.MessageExt) -> Any:
-        with self._lock:
-            self.messages.append(message)
-        return self.answer(message) if self.answer is not None else None
-
-    @property
-    def bodies(self) -> list[str]:
-        return [message.body.decode() for message in self.messages]
-
-    @property
-    def times(self) -> list[int]:
-        return [message.reconsume_times for message in self.messages]
-
-    def __len__(self) -> int:
-        return len(self.messages)
 
 
 @pytest.fixture
@@ -91,7 +65,3 @@ def second_broker(rocketmq: EmbeddedRocketMQ) -> Iterator[Broker]:
     broker.start()
     yield broker
     broker.stop()
-
-
-def send_all(producer: rmq.Producer, bodies: list[str], topic: str = "flights", **how: Any) -> list[rmq.SendResult]:
-    return [producer.send(rmq.Message(topic, body.encode()), **how) for body in bodies]

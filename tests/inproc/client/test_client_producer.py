@@ -37,14 +37,10 @@ def test_messages_without_a_key_go_round_all_queues(rocketmq: EmbeddedRocketMQ, 
     assert sorted(queues) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_a_sharding_key_keeps_its_queue_and_is_javas_choice(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_sharding_key_keeps_its_queue_and_is_javas_choice(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
     rocketmq.create_topic("flights", queues=5)
     for key in ("N14228", "N24211", "N619AA"):
-        ids = {
-            producer.send(rmq.Message("flights", b"x"), sharding_key=key).message_queue.queue_id for _ in range(3)
-        }
+        ids = {producer.send(rmq.Message("flights", b"x"), sharding_key=key).message_queue.queue_id for _ in range(3)}
         assert ids == {abs(java_hash(key)) % 5}
 
 
@@ -59,9 +55,7 @@ def test_a_queue_or_a_selector_decides(rocketmq: EmbeddedRocketMQ, producer: rmq
         producer.send(rmq.Message("flights", b"x"), queue=queue, sharding_key="k")
 
 
-def test_a_batch_is_stored_message_by_message_in_one_queue(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_batch_is_stored_message_by_message_in_one_queue(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
     rocketmq.create_topic("flights", queues=4)
     result = producer.send_batch([rmq.Message("flights", b"%d" % n, tags="UA") for n in range(5)])
     stored = rocketmq.messages("flights")

@@ -1,0 +1,38 @@
+"""A listener that remembers what it saw, and a short way to send."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import sprocketmq as rmq
+
+
+class Recorder:
+    """What a listener saw, in order. ``answer`` is called with the message (under no lock) and may raise."""
+
+    def __init__(self, answer: Callable[[rmq.MessageExt], Any] | None = None) -> None:
+        self.messages: list[rmq.MessageExt] = []
+        self.answer = answer
+        self._lock = threading.Lock()
+
+    def __call__(self, message: rmq.MessageExt) -> Any:
+        with self._lock:
+            self.messages.append(message)
+        return self.answer(message) if self.answer is not None else None
+
+    @property
+    def bodies(self) -> list[str]:
+        return [message.body.decode() for message in self.messages]
+
+    @property
+    def times(self) -> list[int]:
+        return [message.reconsume_times for message in self.messages]
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+def send_all(producer: rmq.Producer, bodies: list[str], topic: str = "flights", **how: Any) -> list[rmq.SendResult]:
+    return [producer.send(rmq.Message(topic, body.encode()), **how) for body in bodies]

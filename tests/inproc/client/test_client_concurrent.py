@@ -1,0 +1,382 @@
+"""Concurrent consumption end to end: success, every kind of failure, send-back and its ways out, stuck listeners, flow control."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from recorder import Recorder, send_all
+
+import sprocketmq as rmq
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+
+Consumers = Callable[..., rmq.PushConsumer]
+SUCCESS = rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+LATER = rmq.ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+
+def _fail(message: rmq.MessageExt) -> None:
+    raise ValueError("cannot read this")
+
+
+def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer, topic: str = "flights") -> int:
+    consumer.persist_offsets()
+    return sum(rocketmq.consumer_offset(consumer.group, topic).values())
+
+
+def test_every_message_is_consumed_once_and_progress_follows(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    results = send_all(producer, [str(n) for n in range(100)])
+
+    rocketmq.wait_until(lambda: len(recorder) == 100)
+
+    assert sorted(recorder.bodies, key=int) == [str(n) for n in range(100)]
+    assert {message.message_id for message in recorder.messages} == {result.message_id for result in results}
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 100)
+
+
+def test_messages_that_wait_already_are_consumed_too(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    send_all(producer, [str(n) for n in range(500)])
+    recorder = Recorder()
+    consumers(recorder)
+    rocketmq.wait_until(lambda: len(recorder) == 500)
+
+
+def test_tags_are_filtered_exactly_and_progress_passes_the_others(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+    consumer = consumers(recorder, expression="Aa || DL")
+    # "Aa" and "BB" have the same hash: the broker lets "BB" through, the client must not.
+    for tag in ("Aa", "BB", "UA", "DL", "BB"):
+        producer.send(rmq.Message("flights", tag.encode(), tags=tag))
+    rocketmq.wait_until(lambda: len(recorder) == 2)
+    assert recorder.bodies == ["Aa", "DL"]
+    # The filtered tail is passed when a pull that finds nothing new comes back.
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 5, step_ms=5_000)
+
+
+@pytest.mark.parametrize("kind", ["raises", "returns later", "returns None", "returns nonsense"])
+def test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen: list[rmq.MessageExt] = []
+
+    def listener(messages: list[rmq.MessageExt], context: Any) -> Any:
+        seen.extend(messages)
+        if messages[0].reconsume_times == 2:
+            return SUCCESS
+        if kind == "raises":
+            raise ValueError("not yet")
+        return {"returns later": LATER, "returns None": None, "returns nonsense": "ok"}[kind]
+
+    consumer = consumers(listener, kind="concurrent")
+    result = producer.send(rmq.Message("flights", b"x", keys="k"))
+
+    rocketmq.wait_until(lambda: len(seen) == 1 and len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
+    assert rocketmq.advance_until(lambda: len(seen) == 2) in (10_000, 11_000)
+    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 2)
+    assert rocketmq.advance_until(lambda: len(seen) == 3) in (30_000, 31_000)
+
+    assert [message.reconsume_times for message in seen] == [0, 1, 2]
+    assert {message.message_id for message in seen} == {result.message_id}
+    assert {message.topic for message in seen} == {"flights"}  # the retry topic does not show
+    assert {tuple(message.keys) for message in seen} == {("k",)}
+    assert _committed(rocketmq, consumer) == 1
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer, "%RETRY%delays") == 2)
+
+
+def test_a_message_that_never_succeeds_ends_in_the_dead_letter_topic(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder(_fail)
+    consumers(recorder, max_reconsume_times=2)
+    result = producer.send(rmq.Message("flights", b"x"))
+
+    rocketmq.advance_until(lambda: rocketmq.messages("%DLQ%delays"))
+
+    (dead,) = rocketmq.messages("%DLQ%delays")
+    assert recorder.times == [0, 1, 2]
+    assert (dead.message_id, dead.properties["RETRY_TOPIC"]) == (result.message_id, "flights")
+    rocketmq.advance(7_200_000)
+    assert len(recorder) == 3
+
+
+def test_a_listener_may_choose_the_delay_or_the_dead_letter_topic(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen: list[int] = []
+
+    def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> Any:
+        seen.append(messages[0].reconsume_times)
+        context.delay_level_when_next_consume = 1 if messages[0].reconsume_times == 0 else -1
+        return LATER
+
+    consumers(listener, kind="concurrent")
+    producer.send(rmq.Message("flights", b"x"))
+    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
+    assert rocketmq.advance_until(lambda: len(seen) == 2) in (1_000, 2_000)
+    rocketmq.wait_until(lambda: len(rocketmq.messages("%DLQ%delays")) == 1)
+
+
+def test_ack_index_splits_a_batch_into_done_and_again(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(6)])
+    calls: list[list[str]] = []
+
+    def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> Any:
+        calls.append([message.body.decode() for message in messages])
+        if messages[0].reconsume_times == 0:
+            context.ack_index = 3
+        return SUCCESS
+
+    consumer = consumers(listener, kind="concurrent", batch_size=6)
+    rocketmq.advance_until(lambda: len(calls) >= 2 and sum(map(len, calls)) == 8)
+    assert calls[0] == ["0", "1", "2", "3", "4", "5"]
+    assert sorted(body for call in calls[1:] for body in call) == ["4", "5"]
+    assert _committed(rocketmq, consumer) == 6
+
+
+def test_a_refused_send_back_goes_through_the_inner_producer(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    fault = rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=1)
+    recorder = Recorder(lambda message: _fail(message) if message.reconsume_times == 0 else None)
+    consumers(recorder)
+    result = producer.send(rmq.Message("flights", b"x", tags="UA", properties={"year": "2013"}))
+
+    rocketmq.advance_until(lambda: len(recorder) == 2)
+
+    assert fault.hits == 1
+    again = recorder.messages[1]
+    assert (again.reconsume_times, again.message_id, again.topic) == (1, result.message_id, "flights")
+    assert (again.tags, again.properties["year"]) == ("UA", "2013")
+
+
+def test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_s(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder(lambda message: _fail(message) if message.reconsume_times == 0 else None)
+    consumer = consumers(recorder)
+    producer.send(rmq.Message("flights", b"x"))
+    back = rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
+    copy = rocketmq.faults.fail(
+        RequestCode.SEND_MESSAGE_V2,
+        ResponseCode.MESSAGE_ILLEGAL,
+        times=None,
+        when=lambda command: command.ext_fields["b"].startswith("%RETRY%"),
+    )
+    producer.send(rmq.Message("flights", b"y"))
+    rocketmq.wait_until(lambda: copy.hits >= 1)
+    assert back.hits >= 1
+    assert _committed(rocketmq, consumer) < 2  # it was not given up: progress stays below it
+    rocketmq.advance_until(lambda: recorder.bodies.count("y") == 2)
+    assert [message.reconsume_times for message in recorder.messages if message.body == b"y"][-1] == 1
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 2)
+
+
+def test_broadcasting_does_not_retry(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Any
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder(_fail)
+    consumers(recorder, message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path))
+    producer.send(rmq.Message("flights", b"x"))
+    rocketmq.wait_until(lambda: len(recorder) == 1)
+    rocketmq.advance(60_000)
+    assert len(recorder) == 1
+    assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
+
+
+def test_one_stuck_message_holds_progress_until_its_timeout_and_makes_one_retry_copy(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    release = threading.Event()
+    seen: list[tuple[str, int]] = []
+
+    def listener(message: rmq.MessageExt) -> None:
+        seen.append((message.body.decode(), message.reconsume_times))
+        if message.body == b"stuck" and message.reconsume_times == 0:
+            release.wait(30)
+            raise ValueError("too late")  # its result must not make a second copy
+
+    consumer = consumers(listener, consume_timeout_ms=60_000)
+    send_all(producer, ["stuck", "a", "b"])
+    rocketmq.wait_until(lambda: len(seen) == 3)
+    assert _committed(rocketmq, consumer) == 0
+
+    rocketmq.advance(59_000)
+    assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
+    rocketmq.advance(1_000)
+    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 3)
+
+    release.set()
+    rocketmq.advance_until(lambda: ("stuck", 1) in seen)
+    rocketmq.advance(120_000)
+    assert len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1
+    assert len(seen) == 4
+
+
+def test_the_consume_timeout_can_be_changed_while_a_message_runs(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    release = threading.Event()
+    seen: list[int] = []
+
+    def listener(message: rmq.MessageExt) -> None:
+        seen.append(message.reconsume_times)
+        if message.reconsume_times == 0:
+            release.wait(30)
+
+    consumer = consumers(listener)
+    producer.send(rmq.Message("flights", b"x"))
+    rocketmq.wait_until(lambda: len(seen) == 1)
+    rocketmq.advance(100_000)
+    assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
+    consumer.set_consume_timeout_ms(100_000)
+    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
+    release.set()
+
+
+def test_messages_that_only_wait_for_a_worker_do_not_time_out(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    release = threading.Event()
+    started: list[str] = []
+
+    def listener(message: rmq.MessageExt) -> None:
+        started.append(message.body.decode())
+        release.wait(30)
+
+    consumers(listener, consume_thread_count=1, consume_timeout_ms=60_000)
+    send_all(producer, ["first", "waits"])
+    rocketmq.wait_until(lambda: len(started) == 1)
+    rocketmq.advance(200_000)
+    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
+    release.set()
+    rocketmq.wait_until(lambda: "waits" in started)
+    assert [message.body for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX")] == [b"first"]
+
+
+def test_pulling_pauses_while_too_much_is_cached_and_goes_on_after(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    for _ in range(10):
+        producer.send_batch([rmq.Message("flights", b"x") for _ in range(32)])
+    release = threading.Event()
+    recorder = Recorder(lambda message: release.wait(30))
+    consumer = consumers(recorder, pull_threshold_for_queue=50, consume_thread_count=2)
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    rocketmq.wait_until(lambda: queue in consumer.process_queues and consumer.process_queues[queue].count > 50)
+    rocketmq.advance(1_000)
+    assert 50 < consumer.process_queues[queue].count <= 50 + 32
+    release.set()
+    rocketmq.wait_until(lambda: len(recorder) == 320)
+
+
+def test_a_paused_consumer_pulls_nothing_until_it_resumes(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    consumer.pause()
+    send_all(producer, ["1"])  # the pull that the broker held returns with this one, the next does not happen
+    rocketmq.wait_until(lambda: len(recorder) == 1)
+    send_all(producer, ["2", "3"])
+    rocketmq.advance(5_000)
+    assert len(recorder) == 1
+    consumer.resume()
+    rocketmq.wait_until(lambda: len(recorder) == 3)
+
+
+def test_async_listeners_run_on_the_loop_and_retry_alike(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    recorder = Recorder()
+    threads: set[str] = set()
+
+    async def listener(message: rmq.MessageExt) -> None:
+        recorder(message)
+        threads.add(threading.current_thread().name)
+        if message.body == b"bad" and message.reconsume_times == 0:
+            raise ValueError("no")
+
+    consumers(listener)
+    send_all(producer, [str(n) for n in range(100)])
+    send_all(producer, ["bad"])
+    rocketmq.wait_until(lambda: len(recorder) == 101)
+    rocketmq.advance_until(lambda: len(recorder) == 102)
+    assert threads == {"sprocketmq-engine"}
+
+
+def test_a_slow_listener_uses_all_its_workers(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    together = threading.Barrier(8)
+    recorder = Recorder(lambda message: together.wait(20))
+    consumers(recorder, consume_thread_count=8)
+    producer.send_batch([rmq.Message("flights", b"x") for _ in range(16)])
+    rocketmq.wait_until(lambda: len(recorder) == 16)  # each call only returns when 8 run at once
+
+
+def test_hooks_see_every_call_and_cannot_break_it(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen: list[Any] = []
+
+    class Hook:
+        def before_consume(self, consumption: Any) -> None:
+            consumption.notes["started"] = True
+            raise RuntimeError("a bad hook")
+
+        def after_consume(self, consumption: Any) -> None:
+            seen.append((consumption.group, consumption.status, consumption.notes, str(consumption.failure)))
+
+    recorder = Recorder(lambda message: _fail(message) if message.body == b"bad" else None)
+    consumer = consumers(recorder, start=False)
+    consumer.add_hook(Hook())
+    consumer.start()
+    send_all(producer, ["good", "bad"])
+    rocketmq.wait_until(lambda: len(seen) == 2)
+    assert ("delays", SUCCESS, {"started": True}, "None") in seen
+    assert ("delays", LATER, {"started": True}, "cannot read this") in seen
+
+
+def test_statistics_count_what_happened(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder(lambda message: _fail(message) if message.body == b"bad" else None)
+    consumer = consumers(recorder)
+    send_all(producer, ["good", "good", "bad"])
+    rocketmq.wait_until(lambda: consumer.statistics.status("flights", rocketmq.clock.now_ms()).consume_failed_msgs == 1)
+    status = consumer.statistics.status("flights", rocketmq.clock.now_ms())
+    assert status.consume_ok_tps > status.consume_failed_tps > 0
+    assert status.pull_tps > 0
