@@ -136,6 +136,7 @@ class Broker(Service):
         if config.flush_disk_type == "SYNC_FLUSH":
             self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms)
 
+        self.memory_span_bytes = _memory_bytes() * config.access_message_in_memory_max_ratio // 100
         self._handlers = handler_table()
         self._server: Server | None = None
         self._pool: ConnectionPool | None = None
@@ -325,9 +326,10 @@ class Broker(Service):
         """``raw`` properties with this broker's marks: CLUSTER (a reply needs it), MSG_REGION and TRACE_ON (trace needs them)."""
         if raw and not raw.endswith(b"\x02"):
             raw += b"\x02"
-        if b"CLUSTER\x01" not in raw:
+        # Another property may end in the same letters, so the separator before the name counts.
+        if b"\x02CLUSTER\x01" not in raw and not raw.startswith(b"CLUSTER\x01"):
             raw += self._stamp
-        if b"TRACE_ON\x01" not in raw:
+        if b"\x02TRACE_ON\x01" not in raw and not raw.startswith(b"TRACE_ON\x01"):
             raw += self._trace_stamp
         return raw
 
@@ -387,6 +389,14 @@ class Broker(Service):
 
 _SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 _PULLS: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+
+
+def _memory_bytes() -> int:
+    """RAM of this machine; 8 GiB where the system does not tell (Windows)."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30
 
 
 def _refuse_while_stopping(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:

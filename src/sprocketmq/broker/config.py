@@ -155,6 +155,7 @@ class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
     lite_pull_message_enable: bool = True
     enable_property_filter: bool = False
     filter_support_retry: bool = False
+    access_message_in_memory_max_ratio: int = 40
     max_transfer_bytes_in_memory: int = 256 * 1024
     max_transfer_count_in_memory: int = 32
     # retry and delay
@@ -188,6 +189,7 @@ class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
         self._check("max_message_size", lambda size: 0 < size <= 15 * _MIB, "a size from 1 to 15728640 bytes (15 MiB)")
         self._check("max_transfer_count_in_memory", lambda number: number > 0, "1 or more")
         self._check("max_transfer_bytes_in_memory", lambda size: size > 0, "1 or more")
+        self._check("access_message_in_memory_max_ratio", lambda percent: 0 <= percent <= 100, "0 to 100 percent")
         self._check("register_namesrv_period_ms", lambda ms: 10_000 <= ms <= 60_000, "10000 to 60000 milliseconds")
         for field in ("flush_consumer_offset_interval_ms", "flush_delay_offset_interval_ms", "short_polling_time_ms",
                       "channel_expired_timeout_ms", "flush_interval_commit_log_ms", "flush_interval_consume_queue_ms",

@@ -53,6 +53,12 @@ def test_a_new_group_starts_at_zero_while_the_first_message_is_there(client):
     assert not_found.code == ResponseCode.QUERY_NOT_FOUND
 
 
+@pytest.mark.parametrize("cluster", [{"access_message_in_memory_max_ratio": 0}], indirect=True)
+def test_a_new_group_is_not_found_when_the_first_message_lies_far_back(client):
+    client.send("flights")
+    assert query(client, "new", "flights").code == ResponseCode.QUERY_NOT_FOUND
+
+
 def test_a_new_group_is_not_found_on_an_empty_queue(client):
     client.send("flights", queue_id=1)
     assert query(client, "new", "flights", 0).code == ResponseCode.QUERY_NOT_FOUND

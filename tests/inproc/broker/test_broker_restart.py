@@ -238,6 +238,15 @@ def test_a_message_that_does_not_wait_is_answered_at_once(disk_cluster):
 
 
 @SYNC
+def test_a_property_that_only_ends_in_wait_does_not_stop_the_waiting(disk_cluster):
+    flush = HeldFlush(disk_cluster)
+    waiting = send_later(disk_cluster.client(), b"x", "DONTWAIT\x01false\x02")
+    disk_cluster.eventually(lambda: len(flush.asked) == 1)
+    flush.asked[0][1].set_result(None)
+    assert waiting.result(10).code == 0
+
+
+@SYNC
 def test_a_failed_disk_is_no_success(disk_cluster):
     flush = HeldFlush(disk_cluster)
     waiting = send_later(disk_cluster.client(), b"x")

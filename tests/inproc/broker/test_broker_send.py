@@ -44,6 +44,14 @@ def test_the_broker_marks_cluster_region_and_trace(client):
     assert message.properties["TRACE_ON"] == answer.ext_fields["TRACE_ON"] == "true"
 
 
+def test_properties_that_only_end_like_ours_do_not_hide_ours(client):
+    client.send("flights", properties={"MYCLUSTER": "x", "MYTRACE_ON": "y", "MYTAGS": "z"})
+    (message,) = client.messages("flights")
+    assert (message.properties["CLUSTER"], message.properties["TRACE_ON"]) == ("DefaultCluster", "true")
+    assert message.properties["MYCLUSTER"] == "x"
+    assert message.tags is None
+
+
 def test_a_sender_without_unique_key_gets_one(client):
     header = SendMessageRequestHeaderV2("pg", "flights", "TBW102", 4, 0, 0, 1, 0)
     answers = [client.ask(RequestCode.SEND_MESSAGE_V2, header, b"x") for _ in range(2)]

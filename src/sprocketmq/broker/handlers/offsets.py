@@ -2,7 +2,7 @@
 GET_EARLIEST_MSG_STORETIME 32. Java: ConsumerManageProcessor, AdminBrokerProcessor.
 
 A group without an offset is answered 22, and starts where its client decides (ConsumeFromWhere), with one exception that Java makes: while
-the very first message of the queue is still there, it is answered 0. So a new group misses nothing of a young topic.
+the very first message of the queue is there and not far back in the log, it is answered 0. So a new group misses nothing of a young topic.
 
 Gaps: ``committed`` of code 30 (there is no second, uncommitted end without replication).
 """
@@ -47,8 +47,12 @@ def query_consumer_offset(broker: Broker, connection: Connection, command: Comma
 
 
 def _has_first_message(broker: Broker, topic: str, queue_id: int) -> bool:
-    # Java also asks for that message to lie in the newest 40 % of RAM worth of log: it guards a page cache that is not ours to guard.
-    return broker.store.min_offset(topic, queue_id) <= 0 < broker.store.max_offset(topic, queue_id)
+    """Java's checkInMemByConsumeOffset: the message at offset 0 lies in the newest part of the log, 40 % of RAM, so the topic is young."""
+    store = broker.store
+    if store.min_offset(topic, queue_id) > 0:
+        return False
+    first = store.units(topic, queue_id, 0, 1)
+    return bool(first) and store.max_physical_offset - first[0].physical_offset <= broker.memory_span_bytes
 
 
 def update_consumer_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:

@@ -99,7 +99,12 @@ def answer_pull(
         "maxOffset": str(result.max_offset),
     }
     answer = Command(
-        code, command.opaque, FLAG_RESPONSE, remark=_REMARK[status], ext_fields=ext, serialize_type=command.serialize_type
+        code,
+        command.opaque,
+        FLAG_RESPONSE,
+        remark=_REMARK[status],
+        ext_fields=ext,
+        serialize_type=command.serialize_type,
     )
     if code != ResponseCode.SUCCESS:
         return answer

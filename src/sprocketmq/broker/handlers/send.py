@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["HANDLERS", "handle_send"]
 
 _TIMER_MARKS: Final = (b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"TIMER_DELIVER_MS\x01")
-_NOT_WAITING: Final = b"WAIT\x01false"
 
 
 def handle_send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -105,7 +104,7 @@ def _send_one(
     raw = header.properties.encode() if header.properties else b""
     if raw and not raw.endswith(b"\x02"):
         raw += b"\x02"
-    waits = _NOT_WAITING not in raw
+    waits = _waits(raw)
     unique_key = props.get_property(raw, props.UNIQ_KEY)
     if unique_key is None:
         unique_key = broker.new_unique_key(now_ms)
@@ -170,6 +169,11 @@ def _special_properties(broker: Broker, command: Command, message: StoredMessage
     return None
 
 
+def _waits(raw: bytes) -> bool:
+    """Whether the sender wants to know that the disk has it. Looked at twice: another property may end in the same letters."""
+    return b"WAIT\x01false" not in raw or props.get_property(raw, props.WAIT) != "false"
+
+
 def _delay_level(raw: bytes) -> int:
     text = props.get_property(raw, props.DELAY)
     try:
@@ -216,7 +220,7 @@ def _send_batch(
     if header.topic.startswith(RETRY_PREFIX):
         return _illegal(command, f"a batch cannot be sent to retry topic {header.topic}; send its messages one by one")
     of_batch = broker.stamp(header.properties.encode() if header.properties else b"")
-    waits = _NOT_WAITING not in of_batch
+    waits = _waits(of_batch)
     body = bytes(command.body)
     may_delay = b"DELAY" in body or b"TIMER_" in body  # one look at the whole instead of three at each message
     topic, sys_flag, born_at_ms, times = (
@@ -233,7 +237,7 @@ def _send_batch(
             return _illegal(command, "a message of the batch has no body; 1 byte or more is allowed")
         if raw and raw[-1] != 2:
             raw += b"\x02"
-        if b"UNIQ_KEY\x01" not in raw:
+        if b"UNIQ_KEY\x01" not in raw or props.get_property(raw, props.UNIQ_KEY) is None:
             raw += f"{props.UNIQ_KEY}\x01{broker.new_unique_key(now_ms)}\x02".encode()
         code = tags_code(props.get_property(raw, props.TAGS)) if b"TAGS\x01" in raw else 0
         raw += of_batch

@@ -1,7 +1,7 @@
 """Topics by an administrator: UPDATE_AND_CREATE_TOPIC 17, GET_ALL_TOPIC_CONFIG 21, GET_TOPIC_STATS_INFO 202, DELETE_TOPIC_IN_BROKER 215.
 Java: AdminBrokerProcessor.
 
-17 is answered when the name servers know the topic, so that a producer that starts right after it finds the route.
+17 is answered when the name servers know the topic (or after 2 s), so that a producer that starts right after it finds the route.
 
 Gaps: attributes and paging of 5.x (a caller that asks for a page gets the whole table, which is what 4.9 answers); static topics.
 """
@@ -9,6 +9,7 @@ Gaps: attributes and paging of 5.x (a caller that asks for a page gets the whole
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 from sprocketmq.broker.topics import topic_name_problem
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["HANDLERS"]
 
 _MAX_QUEUES = 65_536
+# Less than any administrator's timeout: a name server that does not answer must not make a topic look as if it were not there.
+_REGISTRATION_WAIT_S = 2.0
 
 
 def update_and_create_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -62,7 +65,8 @@ def update_and_create_topic(broker: Broker, connection: Connection, command: Com
 
 def _answer_when_registered(broker: Broker, connection: Connection, command: Command) -> None:
     async def answer() -> None:
-        await broker.registered()
+        with contextlib.suppress(asyncio.TimeoutError):  # the registration itself goes on
+            await asyncio.wait_for(broker.registered(), _REGISTRATION_WAIT_S)
         if not command.is_oneway:
             connection.send(response(command))
 
