@@ -30,8 +30,9 @@ T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
 
 MAX_DEPTH: Final = 64
-# A reference costs a few bytes and stands for a whole subtree; without a limit a small text could describe a huge object.
-MAX_EXPANDED_NODES: Final = 1_000_000
+# A reference costs a few bytes and stands for a whole subtree: without a limit a small text could describe a huge object. What references
+# are written out to may be this many values and four times the text's bytes, so that the work stays linear in the text.
+_FREE_NODES: Final = 10_000
 
 
 class ObjectKey(tuple[tuple[str, Any], ...]):
@@ -62,7 +63,8 @@ def loads(data: Buffer) -> Any:
         text = raw.decode()
     except UnicodeDecodeError as error:
         raise ProtocolError(f"a JSON body is not UTF-8: {error}") from error
-    return _resolve_references(_Parser(text).document())
+    value = _Parser(text).document()
+    return _resolve_references(value) if '"$ref"' in text else value
 
 
 def decode(data: Buffer, as_type: type[T]) -> T:
@@ -79,7 +81,7 @@ def decode(data: Buffer, as_type: type[T]) -> T:
             pass
     plain = loads(data)
     try:
-        return msgspec.convert(_without_nulls(plain, MAX_EXPANDED_NODES), as_type, strict=False)
+        return msgspec.convert(_without_nulls(plain, _FREE_NODES + 4 * len(data)), as_type, strict=False)
     except msgspec.ValidationError as error:
         raise ProtocolError(f"a JSON body is no {as_type.__name__}: {error}") from error
 
@@ -97,7 +99,7 @@ def _without_nulls(value: Any, budget: int) -> Any:
         nonlocal left
         left -= 1
         if left < 0 or depth > MAX_DEPTH:
-            raise ProtocolError("the references ($ref) of a JSON body describe a circle or more than a million values")
+            raise ProtocolError("the references ($ref) of a JSON body describe a circle, or far more than they are")
         if isinstance(value, dict):
             return {key: copy(item, depth + 1) for key, item in value.items() if item is not None}
         if isinstance(value, list):
@@ -109,6 +111,8 @@ def _without_nulls(value: Any, budget: int) -> Any:
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_UNESCAPED: Final = re.compile(r'[^"\\]*')
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPE: Final = re.compile(r"u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([0-7\"'\\/bfnrtvF])")
 _ESCAPES: Final = {"b": "\b", "f": "\f", "F": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | {
     digit: chr(int(digit)) for digit in "01234567"
@@ -138,9 +142,7 @@ class _Parser:
 
     def skip(self) -> str:
         """Move over white space; the next character, empty at the end."""
-        match = _SPACE.match(self.text, self.at)
-        assert match is not None
-        self.at = match.end()
+        self.at = self.over(_SPACE)
         return self.text[self.at : self.at + 1]
 
     def value(self) -> Any:
@@ -232,28 +234,31 @@ class _Parser:
         self.at += 1
         parts: list[str] = []
         while True:
-            end = self.text.find('"', self.at)
-            if end < 0:
-                self.at = len(self.text)
+            start = self.at
+            self.at = self.over(_UNESCAPED)
+            parts.append(self.text[start : self.at])
+            char = self.text[self.at : self.at + 1]
+            if char == '"':
+                self.at += 1
+                return parts[0] if len(parts) == 1 else _joined("".join(parts))
+            if not char:
                 self.fail("a string should end with a quote")
-            back = self.text.find("\\", self.at, end)
-            if back < 0:
-                parts.append(self.text[self.at : end])
-                self.at = end + 1
-                return _joined("".join(parts))
-            parts.append(self.text[self.at : back])
-            match = _ESCAPE.match(self.text, back + 1)
+            match = _ESCAPE.match(self.text, self.at + 1)
             if match is None:
-                self.at = back
                 self.fail("an escape should stand")
             code = match[1] or match[2]
             parts.append(chr(int(code, 16)) if code else _ESCAPES.get(match[3], match[3]))
             self.at = match.end()
 
+    def over(self, pattern: re.Pattern[str]) -> int:
+        """Where a pattern that may match nothing stops matching."""
+        match = pattern.match(self.text, self.at)
+        return match.end() if match else self.at
+
 
 def _joined(text: str) -> str:
-    """Surrogate pairs that came as two escapes become one character; a lone one becomes U+FFFD, so that the text can be encoded again."""
-    if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text):
+    """Surrogate pairs that came as two escapes become one character; a lone one becomes U+FFFD, so that the text can be encoded."""
+    if text.isascii() or not _SURROGATE.search(text):
         return text
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
 

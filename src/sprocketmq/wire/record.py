@@ -20,14 +20,16 @@ Every decoder here takes hostile bytes: ProtocolError is all that comes out of t
 
 from __future__ import annotations
 
+import copy
 import struct
 import zlib
 from typing import Any, Final
 
 from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.batch import split_batch
 from sprocketmq.wire.compression import decompress as decompress_body
 from sprocketmq.wire.message import MessageExt
-from sprocketmq.wire.sys_flag import BORNHOST_V6, COMPRESSED, STOREHOSTADDRESS_V6
+from sprocketmq.wire.sys_flag import BORNHOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STOREHOSTADDRESS_V6
 
 __all__ = [
     "BLANK_BYTES",
@@ -55,6 +57,8 @@ BLANK_BYTES: Final = 8
 MAX_TOPIC_V1_BYTES: Final = 127
 _MAX_INT16: Final = 32_767
 _HOSTS_V6: Final = BORNHOST_V6 | STOREHOSTADDRESS_V6
+_WRAPPED: Final = NEED_UNWRAP | INNER_BATCH
+_OPEN_FIRST: Final = COMPRESSED | NEED_UNWRAP
 _CRC_MASK: Final = 0x7FFFFFFF
 _IPV6_EXTRA: Final = 12
 
@@ -354,8 +358,9 @@ def decode_records(buffer: Buffer, broker_name: str = "", decompress: bool = Tru
 
     Args:
         broker_name: noted in each message; a record does not know it.
-        decompress: give the original bodies, and clear COMPRESSED (not the type bits) in ``sys_flag``. A body that cannot be
-            decompressed stays as it is with COMPRESSED still set: one bad message must not take its neighbours or its queue down.
+        decompress: give the original bodies, and clear COMPRESSED (not the type bits) in ``sys_flag``; give the messages inside an
+            inner batch (5.x topics of queue.type BatchCQ) one by one, and clear NEED_UNWRAP. A body that cannot be opened stays as it
+            is with its bit still set: one bad message must not take its neighbours or its queue down.
 
     Raises:
         ProtocolError: anything else than whole records, trailing bytes included. Nothing is skipped.
@@ -391,9 +396,10 @@ def decode_records(buffer: Buffer, broker_name: str = "", decompress: bool = Tru
         else:
             message = _slow_record(data, at)
         message.broker_name = broker_name
-        if sys_flag & COMPRESSED and decompress:
-            _decompress(message)
-        messages.append(message)
+        if sys_flag & _OPEN_FIRST and decompress:
+            messages += _opened(message)
+        else:
+            messages.append(message)
         at += size
     if at != end:
         raise ProtocolError(f"{end - at} bytes follow the last whole record")
@@ -435,9 +441,25 @@ def _slow_record(data: bytes, at: int) -> MessageExt:
     return message
 
 
-def _decompress(message: MessageExt) -> None:
+def _opened(message: MessageExt) -> list[MessageExt]:
     try:
-        message.body = decompress_body(message.body, message.sys_flag)
+        if message.sys_flag & COMPRESSED:
+            message.body = decompress_body(message.body, message.sys_flag)
+            message.sys_flag &= ~COMPRESSED
+        if message.sys_flag & _WRAPPED == _WRAPPED:
+            return _unwrapped(message)
     except ProtocolError:
-        return
-    message.sys_flag &= ~COMPRESSED
+        pass  # the bit that is still set says so
+    return [message]
+
+
+def _unwrapped(batch: MessageExt) -> list[MessageExt]:
+    """The messages of an inner batch: consecutive queue offsets, all else from the record (MessageDecoder.decodeMessage)."""
+    messages = []
+    for index, (flag, body, raw_properties) in enumerate(split_batch(batch.body)):
+        message = copy.copy(batch)
+        message.flag, message.body, message._raw_properties = flag, body, raw_properties
+        message.queue_offset = batch.queue_offset + index
+        message.sys_flag = batch.sys_flag & ~NEED_UNWRAP
+        messages.append(message)
+    return messages

@@ -186,7 +186,7 @@ def test_a_reference_to_nothing_is_a_protocol_error(text: bytes) -> None:
 
 def test_references_cannot_describe_more_than_they_should() -> None:
     levels = ",".join(f'"a{n}":[{{"$ref":"$.a{n - 1}"}},{{"$ref":"$.a{n - 1}"}}]' for n in range(1, 40))
-    with pytest.raises(ProtocolError, match="more than a million"):
+    with pytest.raises(ProtocolError, match="far more"):
         fastjson.decode(f'{{"a0":[1],{levels}}}'.encode(), dict)
     with pytest.raises(ProtocolError, match="circle"):
         fastjson.decode(b'{"a":{"$ref":"$"}}', dict)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import typing
 from typing import Any
 
@@ -37,6 +38,7 @@ def _strategy(annotation: Any) -> st.SearchStrategy[Any]:
     return st.one_of(*[st.none() if part is type(None) else _strategy(part) for part in typing.get_args(annotation)])
 
 
+@functools.cache
 def _instances(header_type: type[ExtHeader]) -> st.SearchStrategy[ExtHeader]:
     hints = typing.get_type_hints(header_type, include_extras=True)
     return st.builds(header_type, **{name: _strategy(hints[name]) for name in header_type.__struct_fields__})

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.batch import encode_batch
 from sprocketmq.wire.compression import CompressionType, compress
+from sprocketmq.wire.message import Message
 from sprocketmq.wire.record import (
     MAGIC_V1,
     MAGIC_V2,
@@ -25,7 +27,7 @@ from sprocketmq.wire.record import (
     encode_record,
     record_size,
 )
-from sprocketmq.wire.sys_flag import BORNHOST_V6, COMPRESSED, STOREHOSTADDRESS_V6
+from sprocketmq.wire.sys_flag import BORNHOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STOREHOSTADDRESS_V6
 
 KNOWN = bytes.fromhex(
     "00000075 daa320a7 3610a686 00000002 00000000 0000000000000007 000000000001e240 00000000 0000018bcfe56800"
@@ -262,3 +264,24 @@ def test_a_body_that_cannot_be_decompressed_costs_only_itself() -> None:
 def test_bodies_do_not_keep_the_whole_pull_in_memory() -> None:
     messages = decode_records(memoryview(KNOWN * 3))
     assert all(type(message.body) is bytes for message in messages)
+
+
+def _inner_batch(body: bytes, sys_flag: int = INNER_BATCH | NEED_UNWRAP) -> bytes:
+    return encode_record(b"T", body, b"INNER_NUM\x012\x02", **KNOWN_FIELDS, sys_flag=sys_flag)
+
+
+def test_messages_of_an_inner_batch_are_given_one_by_one() -> None:
+    body = encode_batch([Message("T", b"one", tags="a"), Message("T", b"two", tags="b", flag=5)])
+    messages = decode_records(KNOWN + _inner_batch(body) + KNOWN)
+    assert [message.body for message in messages] == [b"hello", b"one", b"two", b"hello"]
+    assert [message.queue_offset for message in messages] == [7, 7, 8, 7]
+    assert [(message.tags, message.flag) for message in messages[1:3]] == [("a", 0), ("b", 5)]
+    assert [message.sys_flag for message in messages[1:3]] == [INNER_BATCH] * 2
+    compressed = _inner_batch(compress(body), INNER_BATCH | NEED_UNWRAP | COMPRESSED)
+    assert [message.body for message in decode_records(compressed)] == [b"one", b"two"]
+
+
+def test_an_inner_batch_that_cannot_be_opened_costs_only_itself() -> None:
+    messages = decode_records(_inner_batch(b"no batch") + KNOWN)
+    assert [message.body for message in messages] == [b"no batch", b"hello"]
+    assert messages[0].sys_flag == INNER_BATCH | NEED_UNWRAP

@@ -40,6 +40,7 @@ from sprocketmq.wire.bodies.offsets import (
     OffsetSerializeWrapper,
     ResetOffsetBody,
 )
+from sprocketmq.wire.bodies.register_broker import RegisterBrokerBody
 from sprocketmq.wire.bodies.route import (
     BrokerData,
     ClusterInfo,
@@ -72,7 +73,6 @@ from sprocketmq.wire.bodies.stats import (
 )
 from sprocketmq.wire.bodies.topic_config import (
     DataVersion,
-    RegisterBrokerBody,
     TopicConfig,
     TopicConfigSerializeWrapper,
 )

@@ -25,8 +25,8 @@ class QueueData(Body):
 class BrokerData(Body):
     """One broker name and the addresses behind it by broker id: 0 is the master."""
 
-    cluster: str | None
-    broker_name: str
+    cluster: str | None = None
+    broker_name: str = ""
     broker_addrs: dict[int, str] = {}
     enable_acting_master: bool = False
     zone_name: str | None = None

@@ -1,4 +1,4 @@
-"""Topics of a broker: config/topics.json, GET_ALL_TOPIC_CONFIG and REGISTER_BROKER (Java: TopicConfig, DataVersion, RegisterBrokerBody)."""
+"""Topics of a broker: config/topics.json and GET_ALL_TOPIC_CONFIG (Java: TopicConfig, DataVersion)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from sprocketmq.wire.bodies.body import Body
 
-__all__ = ["DataVersion", "RegisterBrokerBody", "TopicConfig", "TopicConfigSerializeWrapper"]
+__all__ = ["DataVersion", "TopicConfig", "TopicConfigSerializeWrapper"]
 
 
 class DataVersion(Body):
@@ -41,12 +41,3 @@ class TopicConfigSerializeWrapper(Body):
 
     topic_config_table: dict[str, TopicConfig] = {}
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
-
-
-class RegisterBrokerBody(Body):
-    """Body of code 103 in its plain form."""
-
-    topic_config_serialize_wrapper: TopicConfigSerializeWrapper = msgspec.field(
-        default_factory=TopicConfigSerializeWrapper
-    )
-    filter_server_list: list[str] = []

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.record import decode_record, encode_record
+
+
+def test_queues_sort_as_java_sorts_them() -> None:
+    queues = [
+        MessageQueue("t", "b", 10),
+        MessageQueue("t", "b", 2),
+        MessageQueue("t", "a", 9),
+        MessageQueue("s", "z", 9),
+    ]
+    assert sorted(queues) == [queues[3], queues[2], queues[1], queues[0]]
+    assert len({MessageQueue("t", "b", 1), MessageQueue("t", "b", 1)}) == 1
+    assert str(queues[0]) == "t/b/10"
+
+
+def test_a_message_keeps_system_values_in_its_properties() -> None:
+    message = Message(
+        "T", b"x", tags="a", keys=["k1", "k2"], properties={"p": "q"}, delay_level=3, wait_store_msg_ok=False
+    )
+    assert message.properties == {"p": "q", "TAGS": "a", "KEYS": "k1 k2", "DELAY": "3", "WAIT": "false"}
+    assert (message.tags, message.keys, message.delay_level, message.wait_store_msg_ok) == ("a", ["k1", "k2"], 3, False)
+    plain = Message("T", b"x")
+    assert (plain.tags, plain.keys, plain.delay_level, plain.wait_store_msg_ok) == (None, [], 0, True)
+
+
+def test_a_message_does_not_keep_the_callers_properties() -> None:
+    mine = {"p": "q"}
+    Message("T", b"x", properties=mine, tags="a")
+    assert mine == {"p": "q"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"body": "text"}, r"body is str.*text.encode\(\)"),
+        ({"tags": 5}, r"tags is 5 \(int\)"),
+        ({"keys": ["a b"]}, "white space"),
+        ({"properties": {"TAGS": "a"}}, "reserved"),
+    ],
+)
+def test_a_users_mistake_is_named(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        Message(**{"topic": "T", "body": b"x", **arguments})
+
+
+def _stored(properties: bytes) -> MessageExt:
+    raw = encode_record(
+        b"T",
+        b"x",
+        properties,
+        queue_id=1,
+        queue_offset=2,
+        physical_offset=3,
+        born_timestamp_ms=4,
+        born_host=(bytes(15) + b"\x01", 80),
+        store_timestamp_ms=5,
+        store_host=(bytes([10, 0, 0, 1]), 10911),
+    )
+    return decode_record(raw, broker_name="b")
+
+
+def test_the_senders_id_goes_before_the_stored_copys() -> None:
+    assert _stored(b"").message_id == _stored(b"").offset_message_id == "0A00000100002A9F0000000000000003"
+    assert _stored(b"UNIQ_KEY\x01abc\x02").message_id == "abc"
+
+
+def test_hosts_of_both_families_can_be_read() -> None:
+    message = _stored(b"")
+    assert (message.born_host, message.store_host) == ("[::1]:80", "10.0.0.1:10911")
+    assert message.message_queue == MessageQueue("T", "b", 1)
+
+
+def test_properties_of_a_stored_message_can_be_changed() -> None:
+    message = _stored(b"TAGS\x01a\x02")
+    message.properties["MIN_OFFSET"] = "0"
+    message.tags = "b"
+    assert message.properties == {"TAGS": "b", "MIN_OFFSET": "0"}
+    assert message.properties is message.properties
+
+
+def test_a_message_can_be_made_by_hand() -> None:
+    message = MessageExt(
+        "T", b"x", tags="a", broker_name="b", queue_id=1, store_host="10.0.0.1:10911", commit_log_offset=123456
+    )
+    assert message.offset_message_id == "0A00000100002A9F000000000001E240"
+    assert (message.tags, message.reconsume_times, message.born_host) == ("a", 0, "127.0.0.1:0")
+    assert repr(message).startswith("MessageExt(topic='T', tags='a'")
+    assert repr(Message("T", b"x")) == "Message(topic='T', tags=None, keys=[], body=1 bytes)"
