@@ -33,6 +33,7 @@ T = TypeVar("T")
 _PERM_READ: Final = 4
 _MASTER: Final = 0
 _ROUTE_AGE_S: Final = 10.0
+_NO_ROUTE_AGE_S: Final = 1.0
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
 # How many requests one batch of questions keeps in flight at once.
@@ -249,7 +250,7 @@ class Cluster:
     async def _route(self, topic: str) -> bodies.TopicRouteData | None:
         known = self._routes.get(topic)
         now_s = time.monotonic()
-        if known is None or now_s - known.read_at_s > _ROUTE_AGE_S or known.data is None:
+        if known is None or now_s - known.read_at_s > (_NO_ROUTE_AGE_S if known.data is None else _ROUTE_AGE_S):
             known = self._routes[topic] = _Route(await self.api.route(topic), now_s)
         return known.data
 

@@ -116,8 +116,9 @@ class BatchDecoder:
     # -- the fast way ----------------------------------------------------------------------------------------------------------
 
     def _decode_vectors(self, bodies: Sequence[PullBody]) -> pa.RecordBatch:
-        data = np.frombuffer(b"".join([*(entry.body for entry in bodies), _SPARE]), np.uint8)
-        starts, counts = _record_starts(data, bodies)
+        raw = b"".join([*(entry.body for entry in bodies), _SPARE])
+        starts, counts = _record_starts(raw, bodies)
+        data = np.frombuffer(raw, np.uint8)
         which = np.repeat(np.arange(len(bodies), dtype=np.int32), counts)
         head = np.ndarray((len(data) - _HEAD_BYTES + 1,), _HEAD, data, strides=(1,))[starts]
         if len(head) and ((head["magic"] != _MAGIC_V1).any() or (head["sys_flag"] & _V6).any()):
@@ -170,7 +171,7 @@ class BatchDecoder:
 _V6: Final = flags.BORNHOST_V6 | flags.STOREHOSTADDRESS_V6
 
 
-def _record_starts(data: Any, bodies: Sequence[PullBody]) -> tuple[Any, list[int]]:
+def _record_starts(raw: bytes, bodies: Sequence[PullBody]) -> tuple[Any, list[int]]:
     """Where each record starts, and how many each body holds."""
     starts: list[int] = []
     counts = []
@@ -179,7 +180,7 @@ def _record_starts(data: Any, bodies: Sequence[PullBody]) -> tuple[Any, list[int
         end = at + len(entry.body)
         before = len(starts)
         while at < end:
-            (size,) = _size_at(data, at)
+            (size,) = _size_at(raw, at)
             if size < _SMALLEST_RECORD or at + size > end:
                 raise ProtocolError(
                     f"a record of {size} bytes at {at} of a pull body of {entry.queue} does not fit its remaining {end - at} bytes"

@@ -41,6 +41,7 @@ log = logging.getLogger("sprocketmq.spark")
 
 _IDLE_WAIT_S: Final = 0.2
 _IDLE_POLL_S: Final = 0.05
+_WARN_EACH_S: Final = 30.0
 # A maximum that goes back may come from a replica that lags behind its master; it is asked again before it counts as data loss.
 _REWIND_ATTEMPTS: Final = 5
 _REWIND_PAUSE_S: Final = 0.3
@@ -57,6 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._head: dict[MessageQueue, int] = {}
         self._committed: dict[MessageQueue, int] = {}
         self._waiting_since_s: float | None = None
+        self._warned_at_s = -_WARN_EACH_S
         self._membership: Membership | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -133,7 +135,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if self._available_now:
                 raise
-            log.warning("no news from the brokers, the stream waits: %s", error)
+            if time.monotonic() - self._warned_at_s > _WARN_EACH_S:
+                self._warned_at_s = time.monotonic()
+                log.warning("no news from the brokers, the stream waits: %s", error)
             return {}
         self._head.update({queue: held.max for queue, held in bounds.items()})
         return bounds

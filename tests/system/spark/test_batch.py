@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,7 @@ from sprocketmq.wire.message import Message
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 
 def publish(mq: EmbeddedRocketMQ, count: int, topic: str = "flights") -> None:
@@ -79,7 +80,7 @@ def test_options_choose_columns_tags_offsets_and_tasks(spark: SparkSession, mq: 
     assert reading(spark, mq, tags="DL || UA").load().count() == 300
     assert reading(spark, mq, minPartitions=4).load().rdd.getNumPartitions() == 4
     first = mq.messages("flights")[0]
-    some = '{"flights":{"broker-a":{"%d":5}}}' % first.queue_id
+    some = json.dumps({"flights": {"broker-a": {str(first.queue_id): 5}}})
     rows = reading(spark, mq, endingOffsets=some).load().where(f"queueId = {first.queue_id}")
     assert rows.count() == 5
 
