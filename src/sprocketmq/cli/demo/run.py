@@ -176,8 +176,8 @@ def _require_java() -> None:
 
 def _progress(console: Console) -> Progress:
     return Progress(
-        TextColumn("{task.description:<34}"),
-        BarColumn(bar_width=32),
+        TextColumn("{task.description:<22}"),
+        BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.fields[detail]}", style="dim"),

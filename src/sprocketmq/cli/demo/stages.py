@@ -26,6 +26,27 @@ _SPARK_PATIENCE_S: Final = 180.0
 _DEAD_LETTER_PATIENCE_S: Final = 30.0
 
 
+class Pace:
+    """Throughput between the first and the last report that brought something new: neither the start of a process nor the wait for a
+    retry that is not due yet is work."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, int] | None = None
+        self._last = (0.0, 0)
+
+    def at(self, count: int) -> None:
+        """``count`` are done in all by now."""
+        now_s = time.perf_counter()
+        self._first = self._first or (now_s, count)
+        if count > self._last[1]:
+            self._last = (now_s, count)
+
+    def rate(self) -> str:
+        if self._first is None or self._last[1] == self._first[1]:
+            return "too few to tell"
+        return _rate(self._last[1] - self._first[1], self._last[0] - self._first[0])
+
+
 def publish_all(stage: Stage) -> None:
     """Publish, then ask the broker what it has."""
     with stage.bar("publishing") as bar:
@@ -48,7 +69,7 @@ def consume_with_retry(stage: Stage) -> None:
     bad, wanted = stage.flights.bad_rows, len(stage.flights)
     consumed: set[int] = set()
     failures: dict[tuple[int, int], str] = {}
-    deliveries, started_s, seconds = 0, 0.0, 0.0
+    deliveries, pace = 0, Pace()
     dead_rows: set[int] = set()
 
     def take(event: object) -> None:
@@ -66,12 +87,10 @@ def consume_with_retry(stage: Stage) -> None:
             options = push_group.PushMemberOptions(stage.namesrv_addr, member)
             members.start("sprocketmq.cli.demo.push_group", options, f"push-{member}")
         for event in members.events(_PATIENCE_S):
-            started_s = started_s or time.perf_counter()
             take(event)
+            pace.at(len(consumed))
             bar.advance(len(consumed) + len(dead_rows) - bar.done)
             bar.detail(f"{sum(1 for _, times in failures if times):,} retries, {len(dead_rows):,} given up")
-            if len(consumed) >= wanted - len(bad) and not seconds:
-                seconds = time.perf_counter() - started_s  # from here on it only waits for retries that are not due yet
             if len(consumed) + len(dead_rows) >= wanted:
                 break
         dead = _dead_letters(stage, push_group.GROUP, bar)
@@ -88,7 +107,7 @@ def consume_with_retry(stage: Stage) -> None:
         stage.findings.rows("dead-lettered", set(dead), bad),
         Check("dead letters under the same message id", len(ids & set(dead.items())), len(bad)),
         Check("repeated deliveries", deliveries - len(consumed) - len(failures)),
-        Check("throughput", _rate(len(consumed), seconds)),
+        Check("throughput", pace.rate()),
         _lag(push_group.GROUP, stage),
     )
 
@@ -97,15 +116,15 @@ def consume_in_order(stage: Stage) -> None:
     """One orderly member judges the order of every aircraft's flights."""
     rows: set[int] = set()
     repeated = inversions = 0
-    started_s = ended_s = 0.0
+    pace = Pace()
     with stage.bar("orderly group") as bar, Members(stage.logs) as members:
         options = orderly_group.OrderlyMemberOptions(stage.namesrv_addr)
         members.start("sprocketmq.cli.demo.orderly_group", options, "orderly")
         for event in members.events(_PATIENCE_S):
-            started_s, ended_s = started_s or time.perf_counter(), time.perf_counter()
             seen = msgspec.convert(event, orderly_group.InOrder)
             rows.update(seen.rows)
             repeated, inversions = repeated + seen.repeated, inversions + seen.inversions
+            pace.at(len(rows))
             bar.advance(len(rows) - bar.done)
             bar.detail(f"{inversions:,} inversions")
             if len(rows) >= len(stage.flights):
@@ -116,7 +135,7 @@ def consume_in_order(stage: Stage) -> None:
         stage.findings.rows("flights consumed", rows, set(range(len(stage.flights)))),
         Check("order inversions", inversions, 0),
         Check("repeated deliveries", repeated),
-        Check("throughput", _rate(len(rows), ended_s - started_s)),
+        Check("throughput", pace.rate()),
         _lag(orderly_group.GROUP, stage),
     )
 
