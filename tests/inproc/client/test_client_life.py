@@ -1,0 +1,240 @@
+"""Starting, sharing, shutting down: what a client takes it gives back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from recorder import Recorder, send_all
+
+import sprocketmq as rmq
+from sprocketmq.client.instance import ClientInstance
+from sprocketmq.net.engine import Engine
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire import bodies, headers
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.record import decode_record
+
+Consumers = Callable[..., rmq.PushConsumer]
+
+
+def _sockets() -> int:
+    fds = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+    return sum(os.path.exists(fd) and os.readlink(fd).startswith("socket:") for fd in fds)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts sockets in /proc")
+def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    send_all(producer, [str(n) for n in range(100)])
+    threads, sockets = set(threading.enumerate()), _sockets()
+    engine = Engine("client-under-test")
+    for orderly in (False, True):
+        recorder = Recorder()
+        consumer = rmq.PushConsumer(
+            f"group-{orderly}",
+            namesrv_addr=rocketmq.namesrv_addr,
+            clock=rocketmq.clock,
+            engine=engine,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        )
+        consumer.subscribe("flights")
+        if orderly:
+            consumer.orderly_listener(
+                lambda messages, context, r=recorder: r(messages[0]) or rmq.ConsumeOrderlyStatus.SUCCESS
+            )
+        else:
+            consumer.on_message(recorder)
+        with consumer, rmq.Producer("p", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, engine=engine) as p:
+            send_all(p, ["more"])
+            rocketmq.wait_until(lambda recorder=recorder: len(recorder) >= 101)
+
+    async def tasks() -> list[str]:
+        await asyncio.sleep(0)
+        return [repr(task) for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+    assert engine.run(tasks()) == []
+    engine.close()
+    rocketmq.wait_until(lambda: set(threading.enumerate()) <= threads)
+    rocketmq.wait_until(lambda: _sockets() <= sockets)
+    assert ClientInstance._instances.keys() == {
+        key for key in ClientInstance._instances if key[2] == id(Engine.shared().loop)
+    }
+
+
+def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    running, release = threading.Event(), threading.Event()
+
+    def listener(message: rmq.MessageExt) -> None:
+        running.set()
+        release.wait(10)
+
+    consumer = consumers(listener)
+    send_all(producer, ["x"])
+    assert running.wait(10)
+    threading.Timer(0.2, release.set).start()
+    consumer.shutdown()
+    assert rocketmq.consumer_offset("delays", "flights") == {0: 1}
+
+
+def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    running, release = threading.Event(), threading.Event()
+
+    def listener(message: rmq.MessageExt) -> None:
+        running.set()
+        release.wait(10)
+
+    consumer = consumers(listener, await_termination_ms=50)
+    send_all(producer, ["x"])
+    assert running.wait(10)
+    consumer.shutdown()
+    release.set()
+    assert rocketmq.consumer_offset("delays", "flights").get(0, 0) == 0
+    again = Recorder()
+    consumers(again)
+    rocketmq.wait_until(lambda: again.bodies == ["x"])
+
+
+def test_the_broker_hears_of_the_leaving_at_once(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = consumers(Recorder())
+    with rocketmq.admin() as admin:
+        assert admin.consumer_ids("delays") == [consumer.client_id]
+        consumer.shutdown()
+        assert admin.consumer_ids("delays") == []
+
+
+def test_members_of_one_instance_name_share_one_client_id_and_one_instance(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    before = len(ClientInstance._instances)
+    one = rocketmq.push_consumer("one", instance_name="shared")
+    two = rocketmq.push_consumer("two", instance_name="shared")
+    for consumer in (one, two):
+        consumer.subscribe("flights")
+        consumer.on_message(Recorder())
+    with one, two, rocketmq.producer("ops", instance_name="shared") as producer:
+        assert one.client_id == two.client_id == producer.client_id
+        assert one.client_id.endswith("@shared")
+        assert len(ClientInstance._instances) == before + 1
+        twin = rocketmq.push_consumer("one", instance_name="shared")
+        twin.subscribe("flights")
+        twin.on_message(Recorder())
+        with pytest.raises(rmq.ConfigurationError, match="consumer of group 'one' already"):
+            twin.start()
+    assert len(ClientInstance._instances) == before
+
+
+def test_the_default_instance_name_is_unique_per_client(rocketmq: EmbeddedRocketMQ) -> None:
+    with rocketmq.producer("ops") as one, rocketmq.producer("ops") as two:
+        assert one.client_id != two.client_id
+        assert f"@{os.getpid()}#" in one.client_id
+
+
+def test_start_refuses_what_cannot_work(rocketmq: EmbeddedRocketMQ) -> None:
+    consumer = rocketmq.push_consumer("delays")
+    with pytest.raises(rmq.ConfigurationError, match="has no listener"):
+        consumer.start()
+    consumer.on_message(Recorder())
+    with pytest.raises(rmq.ConfigurationError, match="subscribes to nothing"):
+        consumer.start()
+    consumer.subscribe("flights")
+    consumer.start()
+    consumer.start()
+    with pytest.raises(rmq.ConfigurationError, match="before start"):
+        consumer.on_message(Recorder())
+    consumer.shutdown()
+    consumer.shutdown()
+    with pytest.raises(rmq.ClosedError, match="make a new one"):
+        consumer.start()
+
+
+def test_a_blocking_call_on_the_engines_thread_is_refused_not_hung(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    errors: list[Exception] = []
+
+    async def listener(message: rmq.MessageExt) -> None:
+        try:
+            producer.send(rmq.Message("flights", b"y"))
+        except RuntimeError as error:
+            errors.append(error)
+
+    consumers(listener)
+    send_all(producer, ["x"])
+    rocketmq.wait_until(lambda: len(errors) == 1)
+
+
+def test_running_info_and_direct_consumption_are_served(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    result = producer.send(rmq.Message("flights", b"x"))
+    rocketmq.wait_until(lambda: len(recorder) == 1)
+    running = consumer._async._running
+    assert running is not None
+    info = bodies.ConsumerRunningInfo.decode(running.requests.running_info().encode())
+    assert {queue.topic for queue in info.mq_table} == {"flights", "%RETRY%delays"}
+    assert info.status_table["flights"].consume_ok_tps > 0
+
+    with rocketmq.admin() as admin:
+        stored = admin._run(admin._async._api.view_message(rocketmq.broker_addr, _offset(rocketmq, result)))
+    header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="delays", broker_name="broker-a")
+    answer = Engine.shared().run(running.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored))))
+    assert bodies.ConsumeMessageDirectlyResult.decode(answer.body).consume_result == "CR_SUCCESS"
+    assert recorder.bodies == ["x", "x"]
+    assert decode_record(stored).body == b"x"
+
+
+def _offset(rocketmq: EmbeddedRocketMQ, result: rmq.SendResult) -> int:
+    return next(
+        message.commit_log_offset for message in rocketmq.messages("flights") if message.message_id == result.message_id
+    )
+
+
+def test_run_forever_ends_on_sigterm_with_progress_written(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0", "1", "2"])
+    program = textwrap.dedent(
+        """
+        import sys
+        import sprocketmq as rmq
+        consumer = rmq.PushConsumer("delays", namesrv_addr=sys.argv[1],
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET", consume_thread_count=1)
+        consumer.subscribe("flights")
+        @consumer.on_message
+        def handle(message):
+            print(message.body.decode(), flush=True)
+        consumer.run_forever()
+        print("ended", flush=True)
+        """
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, rocketmq.namesrv_addr], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        lines: list[Any] = [process.stdout.readline().strip() for _ in range(3)]
+        process.terminate()
+        rest, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert (sorted(lines), rest.strip(), process.returncode) == (["0", "1", "2"], "ended", 0)
+    assert rocketmq.consumer_offset("delays", "flights") == {0: 3}

@@ -1,0 +1,258 @@
+"""Orderly consumption end to end: order, suspension, commit and rollback, the lock, the retry limit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from recorder import send_all
+
+import sprocketmq as rmq
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
+
+Consumers = Callable[..., rmq.PushConsumer]
+Status = rmq.ConsumeOrderlyStatus
+QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
+
+
+class OrderlyRecorder:
+    """An orderly listener that remembers; ``answer(message, context)`` decides, SUCCESS without it."""
+
+    def __init__(self, answer: Callable[[rmq.MessageExt, rmq.ConsumeOrderlyContext], Any] | None = None) -> None:
+        self.seen: list[tuple[str, int]] = []
+        self.at_once = 0
+        self.most_at_once: dict[rmq.MessageQueue, int] = {}
+        self._answer = answer
+        self._running: dict[rmq.MessageQueue, int] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
+        queue = context.message_queue
+        with self._lock:
+            self._running[queue] = self._running.get(queue, 0) + 1
+            self.most_at_once[queue] = max(self.most_at_once.get(queue, 0), self._running[queue])
+            self.seen += [(message.body.decode(), message.reconsume_times) for message in messages]
+        try:
+            return Status.SUCCESS if self._answer is None else self._answer(messages[0], context)
+        finally:
+            with self._lock:
+                self._running[queue] -= 1
+
+    @property
+    def bodies(self) -> list[str]:
+        return [body for body, _ in self.seen]
+
+
+def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
+    consumer.persist_offsets()
+    return sum(rocketmq.consumer_offset(consumer.group, "flights").values())
+
+
+@pytest.mark.parametrize("batch_size", [1, 7])
+def test_messages_of_a_queue_come_in_order_one_call_at_a_time(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, batch_size: int
+) -> None:
+    rocketmq.create_topic("flights", queues=3)
+    keys = {key: [f"{key}-{n}" for n in range(60)] for key in ("N1", "N2", "N3", "N4")}
+    recorder = OrderlyRecorder()
+    consumer = consumers(recorder, kind="orderly", batch_size=batch_size)
+    for n in range(60):
+        for key, bodies in keys.items():
+            producer.send(rmq.Message("flights", bodies[n].encode()), sharding_key=key)
+
+    rocketmq.wait_until(lambda: len(recorder.seen) == 240)
+
+    for key, bodies in keys.items():
+        assert [body for body in recorder.bodies if body.startswith(f"{key}-")] == bodies
+    assert set(recorder.most_at_once.values()) == {1}
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 240)
+
+
+@pytest.mark.parametrize("failure", ["suspend", "raise", "None", "nonsense"])
+def test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, failure: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        if message.body == b"2" and message.reconsume_times < 2:
+            if failure == "raise":
+                raise ValueError("not yet")
+            return {"suspend": Status.SUSPEND_CURRENT_QUEUE_A_MOMENT, "None": None, "nonsense": 42}[failure]
+        return Status.SUCCESS
+
+    recorder = OrderlyRecorder(answer)
+    consumer = consumers(recorder, kind="orderly", suspend_current_queue_time_ms=500)
+    send_all(producer, ["0", "1", "2", "3", "4"])
+    rocketmq.wait_until(lambda: len(recorder.seen) == 3)
+    assert _committed(rocketmq, consumer) <= 2
+    assert rocketmq.advance_until(lambda: len(recorder.seen) == 4, step_ms=100, patience_ms=50) in (500, 600)
+    rocketmq.advance_until(lambda: len(recorder.seen) == 7, step_ms=100)
+    assert recorder.seen == [("0", 0), ("1", 0), ("2", 0), ("2", 1), ("2", 2), ("3", 0), ("4", 0)]
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 5)
+    assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
+
+
+def test_a_message_over_the_retry_limit_is_dead_lettered_once_and_the_queue_goes_on(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        return Status.SUSPEND_CURRENT_QUEUE_A_MOMENT if message.body == b"bad" else Status.SUCCESS
+
+    recorder = OrderlyRecorder(answer)
+    consumer = consumers(recorder, kind="orderly", max_reconsume_times=2, suspend_current_queue_time_ms=100)
+    results = send_all(producer, ["0", "bad", "1"])
+    rocketmq.advance_until(lambda: "1" in recorder.bodies, step_ms=100)
+    assert recorder.bodies == ["0", "bad", "bad", "bad", "1"]
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 3)
+    (dead,) = rocketmq.messages("%DLQ%delays")
+    assert (dead.body, dead.message_id) == (b"bad", results[1].message_id)
+
+
+def test_without_auto_commit_progress_waits_for_commit_and_rollback_gives_all_again(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    rolled_back = threading.Event()
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        context.auto_commit = False
+        if message.body == b"3" and not rolled_back.is_set():
+            rolled_back.set()
+            return Status.ROLLBACK
+        return Status.COMMIT if message.body == b"4" else Status.SUCCESS
+
+    recorder = OrderlyRecorder(answer)
+    consumer = consumers(recorder, kind="orderly", suspend_current_queue_time_ms=100)
+    send_all(producer, ["0", "1", "2", "3", "4", "5"])
+    rocketmq.wait_until(lambda: rolled_back.is_set() and len(recorder.seen) == 4)
+    assert _committed(rocketmq, consumer) == 0
+    rocketmq.advance_until(lambda: len(recorder.seen) == 10, step_ms=100)
+    assert recorder.bodies == ["0", "1", "2", "3", "0", "1", "2", "3", "4", "5"]
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 5)
+
+
+def test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    now_ms = rocketmq.clock.now_ms()
+    rocketmq.broker.locks.try_lock("delays", QUEUE, "somebody@else", now_ms)
+    recorder = OrderlyRecorder()
+    consumers(recorder, kind="orderly")
+    send_all(producer, ["0", "1"])
+    rocketmq.advance(50_000)
+    assert recorder.seen == []
+    rocketmq.advance_until(lambda: len(recorder.seen) == 2)  # the other one never renews: 60 s
+
+
+def test_a_lost_lock_stops_consumption_in_the_middle(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = OrderlyRecorder()
+    consumer = consumers(recorder, kind="orderly")
+    send_all(producer, ["0"])
+    rocketmq.wait_until(lambda: len(recorder.seen) == 1)
+    # The broker gives the lock to somebody else (as after a long pause of ours); the next renewal finds out.
+    rocketmq.broker.locks.unlock("delays", QUEUE, consumer.client_id)
+    assert rocketmq.broker.locks.try_lock("delays", QUEUE, "somebody@else", rocketmq.clock.now_ms())
+    rocketmq.advance_until(lambda: not consumer.process_queues[QUEUE].lock.locked)
+    send_all(producer, ["1"])
+    rocketmq.advance(5_000)
+    assert recorder.bodies == ["0"]
+    rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
+    rocketmq.advance_until(lambda: recorder.bodies == ["0", "1"])
+
+
+def test_locks_are_renewed_while_the_consumer_lives(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = OrderlyRecorder()
+    consumer = consumers(recorder, kind="orderly")
+    for _ in range(20):
+        rocketmq.advance(10_000)
+        rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].lock.is_valid(rocketmq.clock.now_ms()))
+        assert rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) == consumer.client_id
+
+
+def test_a_failed_renewal_request_does_not_stop_consumption_at_once(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = OrderlyRecorder()
+    consumers(recorder, kind="orderly")
+    rocketmq.advance(2_000)
+    fault = rocketmq.faults.close_connection(RequestCode.LOCK_BATCH_MQ, times=1)
+    rocketmq.advance_until(lambda: fault.hits == 1)
+    send_all(producer, ["0"])
+    rocketmq.advance_until(lambda: recorder.bodies == ["0"])
+
+
+def test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    first, second = OrderlyRecorder(), OrderlyRecorder()
+    one = consumers(first, kind="orderly")
+    send_all(producer, [str(n) for n in range(10)])
+    rocketmq.wait_until(lambda: len(first.seen) == 10)
+    one.shutdown()
+    rocketmq.wait_until(lambda: not rocketmq.broker.locks.holds_any("delays", rocketmq.clock.now_ms()))
+    consumers(second, kind="orderly")
+    send_all(producer, [str(n) for n in range(10, 20)])
+    rocketmq.wait_until(lambda: len(second.seen) == 10)
+    assert sorted(second.bodies) == [str(n) for n in range(10, 20)]
+
+
+def test_a_member_that_takes_over_a_queue_begins_where_the_other_ended(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    first, second = OrderlyRecorder(), OrderlyRecorder()
+    one = consumers(first, kind="orderly")
+    send_all(producer, [str(n) for n in range(40)])
+    rocketmq.wait_until(lambda: len(first.seen) == 40)
+    two = consumers(second, kind="orderly")
+    rocketmq.advance_until(
+        lambda: [len([q for q in c.assigned_queues if q.topic == "flights"]) for c in (one, two)] == [2, 2]
+    )
+    send_all(producer, [str(n) for n in range(40, 80)])
+    rocketmq.advance_until(lambda: len(first.seen) + len(second.seen) == 80)
+    assert sorted(first.bodies + second.bodies, key=int) == [str(n) for n in range(80)]
+    assert second.seen
+
+
+def test_async_orderly_listeners_keep_order(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen: list[str] = []
+
+    async def listener(messages: list[rmq.MessageExt], context: Any) -> Any:
+        seen.extend(message.body.decode() for message in messages)
+        return Status.SUCCESS
+
+    consumers(listener, kind="orderly")
+    send_all(producer, [str(n) for n in range(200)])
+    rocketmq.wait_until(lambda: len(seen) == 200)
+    assert seen == [str(n) for n in range(200)]
+
+
+def test_orderly_broadcasting_needs_no_lock(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Any
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = OrderlyRecorder()
+    consumers(
+        recorder, kind="orderly", message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path)
+    )
+    send_all(producer, ["0", "1", "2"])
+    rocketmq.wait_until(lambda: recorder.bodies == ["0", "1", "2"])
+    assert not rocketmq.broker.locks.holds_any("delays", rocketmq.clock.now_ms())

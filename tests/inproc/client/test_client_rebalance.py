@@ -1,0 +1,326 @@
+"""Members of a group share the queues: no overlap, none left, take-over when one leaves or dies; progress and where it begins."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorder import Recorder, send_all
+
+import sprocketmq as rmq
+from sprocketmq.broker import Broker
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire import bodies
+from sprocketmq.wire.codes import RequestCode
+
+Consumers = Callable[..., rmq.PushConsumer]
+LAST = rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+
+
+def _queues(consumer: rmq.PushConsumer) -> list[int]:
+    return [queue.queue_id for queue in consumer.assigned_queues if queue.topic == "flights"]
+
+
+def _shared(members: list[rmq.PushConsumer], count: int) -> bool:
+    parts = [_queues(member) for member in members]
+    return sorted(itertools.chain(*parts)) == list(range(count)) and all(parts)
+
+
+def test_two_members_share_all_queues_without_overlap(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=8)
+    first, second = Recorder(), Recorder()
+    one = consumers(first)
+    assert _queues(one) == list(range(8))
+    two = consumers(second)
+    rocketmq.advance_until(lambda: _shared([one, two], 8))
+    assert (len(_queues(one)), len(_queues(two))) == (4, 4)
+
+    sent = [result.message_id for result in send_all(producer, [str(n) for n in range(200)])]
+    rocketmq.wait_until(lambda: len(first) + len(second) == 200)
+    assert len(first) > 0
+    assert len(second) > 0
+    assert sorted(m.message_id for m in first.messages + second.messages) == sorted(sent)
+
+
+def test_a_member_that_leaves_is_replaced_at_once(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    first, second = Recorder(), Recorder()
+    one, two = consumers(first), consumers(second)
+    rocketmq.advance_until(lambda: _shared([one, two], 4))
+    send_all(producer, [str(n) for n in range(40)])
+    rocketmq.wait_until(lambda: len(first) + len(second) == 40)
+    one.shutdown()
+    # The broker says so (NOTIFY_CONSUMER_IDS_CHANGED): no 20 s go by.
+    rocketmq.advance_until(lambda: _queues(two) == [0, 1, 2, 3], limit_ms=3_000)
+    send_all(producer, [str(n) for n in range(40, 80)])
+    rocketmq.wait_until(lambda: len(first) + len(second) == 80)
+    assert sorted(first.bodies + second.bodies, key=int) == [
+        str(n) for n in range(80)
+    ]  # nothing twice: progress was written
+
+
+def test_three_strategies_share_the_same_queues(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+    rocketmq.create_topic("flights", queues=6)
+    for strategy in ("AVG_BY_CIRCLE", "CONSISTENT_HASH"):
+        members = [consumers(Recorder(), group=strategy, allocate_strategy=strategy) for _ in range(2)]
+        rocketmq.advance_until(
+            lambda members=members: sorted(itertools.chain(*(_queues(member) for member in members))) == list(range(6))
+        )
+
+
+def test_new_queues_are_found_and_new_topics_waited_for(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    recorder = Recorder()
+    consumer = consumers(recorder)  # the topic does not exist yet
+    assert _queues(consumer) == []
+    rocketmq.create_topic("flights", queues=2)
+    rocketmq.advance_until(lambda: _queues(consumer) == [0, 1], limit_ms=3_000)
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=4)
+    rocketmq.advance_until(lambda: _queues(consumer) == [0, 1, 2, 3])
+    send_all(producer, [str(n) for n in range(8)])
+    rocketmq.wait_until(lambda: len(recorder) == 8)
+
+
+def test_queues_of_two_brokers_are_consumed(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=2)
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    send_all(producer, [str(n) for n in range(40)])
+    rocketmq.wait_until(lambda: len(recorder) == 40)
+    assert {queue.broker_name for queue in consumer.assigned_queues} == {"broker-a", "broker-b"}
+    assert {message.broker_name for message in recorder.messages} == {"broker-a", "broker-b"}
+
+
+def test_unsubscribing_gives_the_queues_up_and_subscribing_takes_them(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    rocketmq.create_topic("weather", queues=1)
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    consumer.subscribe("weather")
+    rocketmq.wait_until(lambda: any(queue.topic == "weather" for queue in consumer.assigned_queues))
+    producer.send(rmq.Message("weather", b"rain"))
+    rocketmq.wait_until(lambda: recorder.bodies == ["rain"])
+    consumer.unsubscribe("flights")
+    rocketmq.wait_until(lambda: _queues(consumer) == [])
+
+
+def test_a_restarted_broker_finds_its_consumers_again(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+    consumers(recorder)
+    send_all(producer, ["0"])
+    rocketmq.wait_until(lambda: len(recorder) == 1)
+    rocketmq.restart_broker()
+    rocketmq.create_topic("flights", queues=1)
+    # Memory is gone, so the queue begins at 0 again and the consumer's offset is illegal: it is corrected, not stuck.
+    rocketmq.advance_until(
+        lambda: send_all(producer, ["again"]) and recorder.bodies.count("again") >= 1, limit_ms=120_000
+    )
+
+
+def test_progress_is_persisted_every_5_s_and_never_goes_back(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+    consumers(recorder)
+    send_all(producer, [str(n) for n in range(5)])
+    rocketmq.wait_until(lambda: len(recorder) == 5)
+    rocketmq.advance(10_000)
+    rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: 5})
+    seen = [5]
+    for n in range(5, 10):
+        send_all(producer, [str(n)])
+        rocketmq.wait_until(lambda: len(recorder) == seen[-1] + 1)
+        rocketmq.advance(5_000)
+        rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: seen[-1] + 1})
+        seen.append(seen[-1] + 1)
+
+
+def test_a_restarted_group_goes_on_where_it_stopped(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    first, second = Recorder(), Recorder()
+    one = consumers(first)
+    send_all(producer, [str(n) for n in range(20)])
+    rocketmq.wait_until(lambda: len(first) == 20)
+    one.shutdown()
+    send_all(producer, [str(n) for n in range(20, 30)])
+    consumers(second)
+    rocketmq.wait_until(lambda: len(second) == 10)
+    assert sorted(second.bodies) == [str(n) for n in range(20, 30)]
+
+
+def _old_topic(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    """A topic whose first message is older than the last hour, so that no broker takes it for young."""
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["old"])
+    rocketmq.advance(3_600_000)
+    send_all(producer, ["newer"])
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"consume_from_where": rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET}, ["old", "newer", "now"]),
+        ({"consume_from_where": rmq.ConsumeFromWhere.CONSUME_FROM_TIMESTAMP}, ["newer", "now"]),
+    ],
+)
+def test_a_new_group_begins_where_it_is_told(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    options: dict[str, Any],
+    expected: list[str],
+) -> None:
+    _old_topic(rocketmq, producer)
+    # The broker itself answers 0 for a queue that begins at 0 and is still in memory (facts 4.8); here it says "not found".
+    rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
+    recorder = Recorder()
+    consumers(recorder, **options)
+    send_all(producer, ["now"])
+    rocketmq.wait_until(lambda: recorder.bodies == expected)
+
+
+def test_from_last_offset_skips_what_is_there_and_nothing_that_comes(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    _old_topic(rocketmq, producer)
+    fault = rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
+    first, second = Recorder(), Recorder()
+    one = consumers(first, consume_from_where=LAST)
+    assert _queues(one) == [0]
+    one.shutdown()
+    fault.remove()
+    # It consumed nothing, but its start was recorded: the next member does not compute a later one.
+    send_all(producer, ["between"])
+    consumers(second, consume_from_where=LAST)
+    send_all(producer, ["now"])
+    rocketmq.wait_until(lambda: second.bodies == ["between", "now"])
+    assert first.bodies == []
+
+
+def test_from_a_given_timestamp(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0"])
+    rocketmq.advance(60_000)
+    at = datetime.fromtimestamp(rocketmq.clock.now_ms() // 1000, tz=timezone.utc).astimezone()
+    rocketmq.advance(1_000)
+    send_all(producer, ["1", "2"])
+    rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
+    recorder = Recorder()
+    consumers(
+        recorder,
+        consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_TIMESTAMP,
+        consume_timestamp=at.strftime("%Y%m%d%H%M%S"),
+    )
+    rocketmq.wait_until(lambda: recorder.bodies == ["1", "2"])
+
+
+def test_an_unknown_stored_offset_is_waited_for_not_guessed(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    first, second = Recorder(), Recorder()
+    one = consumers(first)
+    send_all(producer, ["0", "1"])
+    rocketmq.wait_until(lambda: len(first) == 2)
+    one.shutdown()
+    fault = rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 1, times=None)
+    two = consumers(second)
+    assert _queues(two) == []
+    fault.remove()
+    send_all(producer, ["2"])
+    rocketmq.advance_until(lambda: len(second) == 1)
+    assert second.bodies == ["2"]
+
+
+def test_an_illegal_offset_is_corrected_and_consumption_goes_on(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0", "1", "2"])
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    with rocketmq.admin() as admin:
+        admin.create_group("delays")
+        admin.set_consumer_offset("delays", queue, 1_000)
+        recorder = Recorder()
+        consumer = consumers(recorder)
+        rocketmq.advance_until(lambda: admin.consumer_offset("delays", queue) == 3)
+        rocketmq.advance_until(lambda: _queues(consumer) == [0])
+    send_all(producer, ["3"])
+    rocketmq.advance_until(lambda: recorder.bodies == ["3"])
+
+
+def test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Path
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    options: dict[str, Any] = {
+        "message_model": rmq.MessageModel.BROADCASTING,
+        "local_offset_store_dir": str(tmp_path),
+    }
+    first, second = Recorder(), Recorder()
+    one = consumers(first, instance_name="one", **options)
+    consumers(second, instance_name="two", **options)
+    send_all(producer, [str(n) for n in range(10)])
+    rocketmq.wait_until(lambda: len(first) == len(second) == 10)
+    one.shutdown()
+
+    (file,) = tmp_path.glob("*@one/delays/offsets.json")
+    offsets = bodies.OffsetSerializeWrapper.decode(file.read_bytes()).offset_table
+    assert sum(offsets.values()) == 10
+    assert rocketmq.consumer_offset("delays", "flights") == {}
+
+    again = Recorder()
+    consumers(again, instance_name="one", **options)
+    send_all(producer, ["10"])
+    rocketmq.wait_until(lambda: again.bodies == ["10"])
+
+
+def test_admin_tools_see_the_member_its_progress_and_its_lag(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    send_all(producer, [str(n) for n in range(10)])
+    rocketmq.wait_until(lambda: len(recorder) == 10)
+    consumer.persist_offsets()
+    with rocketmq.admin() as admin:
+        rocketmq.wait_until(lambda: admin.lag("delays", "flights") == 0)
+        consumer.pause()
+        send_all(producer, [str(n) for n in range(10)])
+        connection = admin.consumer_connection("delays")
+        assert connection is not None
+        assert [one.client_id for one in connection.connection_set] == [consumer.client_id]
+        assert set(connection.subscription_table) == {"flights", "%RETRY%delays"}
+        assert admin.consumer_ids("delays") == [consumer.client_id]
+        progress = admin.consumer_progress("delays", "flights")
+        assert sum(entry.broker_offset for entry in progress.values()) == 20
+
+
+def test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing(rocketmq: EmbeddedRocketMQ) -> None:
+    consumer = rmq.PushConsumer("delays", namesrv_addr="127.0.0.1:1")
+    consumer.subscribe("flights")
+    consumer.on_message(print)
+    with pytest.raises(rmq.ConnectFailed, match="127.0.0.1:1"):
+        consumer.start()
