@@ -26,10 +26,14 @@ _UNITS_AT_ONCE = 4_096
 
 @dataclass(frozen=True)
 class Problem:
-    """One broken law: ``where`` (file, or topic/queue/offset) and ``what`` (a sentence)."""
+    """One broken law: ``where`` (file, or topic/queue/offset) and ``what`` (a sentence).
+
+    ``note``: no law is broken, but it is worth knowing.
+    """
 
     where: str
     what: str
+    note: bool = False
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
@@ -78,6 +82,7 @@ def check_directory(
         yield Problem(
             root,
             "the file abort is there: a broker is running, or was killed; its next start repairs what follows here",
+            note=True,
         )
     try:
         yield from check_store(store, summary)
@@ -97,16 +102,18 @@ def _first_file_size(directory: str) -> int:
 def check_store(store: QueueLogStore, summary: StoreSummary | None = None) -> Iterator[Problem]:
     """Check an open store, from the thread that owns it."""
     summary = summary if summary is not None else StoreSummary()
-    expected: dict[tuple[str, int], int] = {}
-    yield from _check_log(store.commit_log, expected, summary)
-    for key, queue in sorted(store.consume_queues.queues.items()):
+    orphans: dict[tuple[str, int], int] = {}
+    yield from _check_log(store, orphans, summary)
+    for _, queue in sorted(store.consume_queues.queues.items()):
         summary.queue_count += 1
-        yield from _check_queue(store.commit_log, queue, expected.pop(key, 0), summary)
-    for (topic, queue_id), count in sorted(expected.items()):
-        yield Problem(f"{topic}/{queue_id}", f"the log has {count} records, the queue has no entries")
+        yield from _check_queue(store.commit_log, queue, summary)
+    for (topic, queue_id), count in sorted(orphans.items()):
+        what = f"the log has {count} records without a queue: the topic was deleted, or its queue files are lost"
+        yield Problem(f"{topic}/{queue_id}", what, note=True)
 
 
-def _check_log(log: CommitLog, expected: dict[tuple[str, int], int], summary: StoreSummary) -> Iterator[Problem]:
+def _check_log(store: QueueLogStore, orphans: dict[tuple[str, int], int], summary: StoreSummary) -> Iterator[Problem]:
+    log, queues = store.commit_log, store.consume_queues.queues
     at, end = log.min_offset, log.max_offset
     while at < end:
         record = log.view_at(at)
@@ -120,18 +127,31 @@ def _check_log(log: CommitLog, expected: dict[tuple[str, int], int], summary: St
         summary.record_count += 1
         summary.record_bytes += record.size
         if is_indexed(record.sys_flag):
-            key = record.topic, record.queue_id
-            expected[key] = expected.get(key, 0) + 1
+            key = record.topic_bytes.decode("utf-8", "backslashreplace"), record.queue_id
+            queue = queues.get(key)
+            if queue is None or not queue.max_offset:
+                orphans[key] = orphans.get(key, 0) + 1
+            elif not _has_entry(queue, record.queue_offset, at):
+                yield Problem(
+                    f"commitlog at {at}", f"this record of {key[0]}/{key[1]}/{record.queue_offset} has no queue entry"
+                )
         at += record.size
     if log.has_data_behind_end():
         yield Problem(f"commitlog at {end}", "the log ends here, but bytes that are not zero follow")
 
 
-def _check_queue(log: CommitLog, queue: ConsumeQueue, record_count: int, summary: StoreSummary) -> Iterator[Problem]:
+def _has_entry(queue: ConsumeQueue, offset: int, physical_offset: int) -> bool:
+    first = queue.unit_bytes(queue.min_offset, 1)
+    if first and UNIT.unpack(first)[0] > physical_offset:
+        return True  # of the first life of a topic that was deleted and made anew: the queue knows the second life only
+    unit = queue.unit_bytes(offset, 1)
+    return bool(unit) and UNIT.unpack(unit)[0] >= physical_offset
+
+
+def _check_queue(log: CommitLog, queue: ConsumeQueue, summary: StoreSummary) -> Iterator[Problem]:
     name = f"{queue.topic}/{queue.queue_id}"
     before = -1
     offset = queue.min_offset
-    real = 0
     while offset < queue.max_offset:
         raw = queue.unit_bytes(offset, _UNITS_AT_ONCE)
         if not raw:
@@ -140,7 +160,6 @@ def _check_queue(log: CommitLog, queue: ConsumeQueue, record_count: int, summary
         for physical_offset, size, _ in UNIT.iter_unpack(raw):
             summary.entry_count += 1
             if size != FILLER_SIZE:
-                real += 1
                 problem = _entry_problem(log, queue, offset, physical_offset, size)
                 if problem:
                     yield Problem(f"{name}/{offset}", problem)
@@ -150,8 +169,6 @@ def _check_queue(log: CommitLog, queue: ConsumeQueue, record_count: int, summary
                     )
             before = physical_offset
             offset += 1
-    if real != record_count:
-        yield Problem(name, f"the log has {record_count} records of this queue, the queue has {real} entries")
     behind = queue.files.file_at(queue.max_offset * UNIT.size)
     if behind is not None and any(behind.read(queue.max_offset * UNIT.size - behind.start, UNIT.size)):
         yield Problem(f"{name}/{queue.max_offset}", "the queue ends here, but bytes that are not zero follow")
@@ -165,5 +182,7 @@ def _entry_problem(log: CommitLog, queue: ConsumeQueue, offset: int, physical_of
         return f"it says {size} bytes, its record has {record.size}"
     found = (record.topic_bytes, record.queue_id, record.queue_offset)
     if found != (queue.topic_bytes, queue.queue_id, offset):
-        return f"its record at {physical_offset} belongs to {record.topic}/{record.queue_id}/{record.queue_offset}"
+        return (
+            f"its record at {physical_offset} belongs to {record.topic_bytes!r}/{record.queue_id}/{record.queue_offset}"
+        )
     return ""

@@ -92,7 +92,7 @@ class CommitLog:
         self._view, self.room = file.view, file.room - BLANK_BYTES
 
     def _roll(self, full: StoreFile | None, needed: int) -> StoreFile:
-        following = 0 if full is None else full.start + full.size_bytes
+        following = self.max_offset if full is None else full.start + full.size_bytes
         # An empty next file may be there already: a crash fell between its creation and its first record.
         file = self.files.file_at(following) or self.files.create_file(following)
         file.ensure_space(needed)

@@ -127,16 +127,7 @@ class ConsumeQueue:
             return True
         unit = UNIT.pack(physical_offset, size_bytes, tags_code)
         at = queue_offset * UNIT_SIZE_BYTES - file.start
-        present = file.read(at, UNIT_SIZE_BYTES)
-        if present != unit:
-            present_offset, present_size, _ = UNIT.unpack(present)
-            sound = 0 < present_size < FILLER_SIZE
-            if sound and present_offset > physical_offset:
-                return True  # the topic was deleted and made again, this record is of its first life
-            if sound and present_offset < physical_offset:  # ... of its second life: the first one's entries end here
-                self.truncate_to(queue_offset)
-                self.put(physical_offset, size_bytes, tags_code)
-                return True
+        if file.read(at, UNIT_SIZE_BYTES) != unit:
             file.view[at : at + UNIT_SIZE_BYTES] = unit
             self.flushed_offset = min(self.flushed_offset, queue_offset)
         self.min_offset = min(self.min_offset, queue_offset)
@@ -163,6 +154,11 @@ class ConsumeQueue:
         self.max_offset = max_offset
         self.min_offset = min(self.min_offset, max_offset)
         self.flushed_offset = min(self.flushed_offset, max_offset)
+
+    def restart(self) -> None:
+        """Recovery: forget everything; the next unit is that of offset 0."""
+        self.delete()
+        self.min_offset = self.max_offset = self.flushed_offset = 0
 
     def unmap(self) -> None:
         self.view, self.at, self.room = _NO_VIEW, 0, -1

@@ -106,7 +106,7 @@ class MappedFileQueue:
 
     def truncate_to(self, offset: int) -> None:
         """Forget everything from ``offset`` on: later files are deleted, the tail of its own file becomes zeros."""
-        while self.files and self.files[-1].start >= offset and len(self.files) > 1:
+        while len(self.files) > 1 and self.files[-1].start > offset:
             self.files.pop().delete()
         if self.files:
             last = self.files[-1]

@@ -16,9 +16,10 @@ from __future__ import annotations
 import logging
 
 from sprocketmq.core.retry_schedule import DelayLevels
+from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
-from sprocketmq.store.consume_queue import FILLER_SIZE, ConsumeQueue
+from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.message_store import UNIT_SIZE_BYTES, StoreConfig
 from sprocketmq.wire.hashing import tags_code
@@ -29,6 +30,9 @@ __all__ = ["Recovery", "is_indexed", "tags_code_of_record"]
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 _TRANSACTION_MASK, _PREPARED, _ROLLBACK = 0xC, 0x4, 0xC
+_LARGEST_QUEUE_OFFSET = (1 << 63) // UNIT_SIZE_BYTES - 1
+# The log has no holes, so a queue can only miss what damaged records took with them: a few.
+_LARGEST_GAP = 1_024
 _log = logging.getLogger(__name__)
 
 
@@ -50,14 +54,15 @@ def tags_code_of_record(record: RecordView, topic: str, levels: DelayLevels) -> 
 class Recovery:
     """One start of a store whose files are loaded.
 
-    After ``run``: ``begin`` (physical offset where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues.
+    After ``run``: ``begin`` (physical offset where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues,
+    ``damaged_count`` left without an entry because topic, queue or offset cannot be true.
     """
 
     def __init__(self, log: CommitLog, queues: ConsumeQueueTable, checkpoint: Checkpoint, config: StoreConfig) -> None:
         self._log, self._queues, self._checkpoint = log, queues, checkpoint
         self._check_crc = config.check_crc_on_recover
         self._levels = DelayLevels.parse(config.message_delay_level)
-        self.begin = self.record_count = self.entry_count = 0
+        self.begin = self.record_count = self.entry_count = self.damaged_count = 0
 
     def run(self, *, clean_stop: bool) -> None:
         log = self._log
@@ -141,10 +146,42 @@ class Recovery:
         return True
 
     def _index(self, record: RecordView, from_first: bool) -> bool:
-        topic = record.topic
-        queue = self._queues.open(topic, record.queue_id)
-        if not queue.files.files and record.queue_offset and not from_first:
+        try:
+            topic = record.topic
+            queue = self._queues.open(topic, record.queue_id)
+        except (ProtocolError, ConfigurationError) as error:
+            return self._skip(record, str(error))
+        offset = record.queue_offset
+        if not queue.files.files and offset and not from_first:
             return False  # this queue had entries, and its files are gone
+        if not self._is_possible(queue, record):
+            return self._skip(record, f"offset {offset} cannot follow on {queue.max_offset}")
+        present = queue.unit_bytes(offset, 1)
+        if present:
+            physical_offset, size_bytes, _ = UNIT.unpack(present)
+            if physical_offset != record.physical_offset and self._confirms(queue, offset, physical_offset, size_bytes):
+                if physical_offset > record.physical_offset:
+                    return True  # of the first life of a topic that was deleted and made anew
+                if offset:
+                    return self._skip(record, f"another record, at {physical_offset}, has its offset")
+                queue.restart()  # the second life begins
+        return self._put(queue, record, topic, from_first)
+
+    @staticmethod
+    def _is_possible(queue: ConsumeQueue, record: RecordView) -> bool:
+        offset = record.queue_offset
+        if not 0 <= offset <= _LARGEST_QUEUE_OFFSET:
+            return False
+        if not queue.files.files or offset <= queue.max_offset:
+            return True
+        if offset > queue.max_offset + _LARGEST_GAP:
+            return False
+        known = queue.unit_bytes(queue.first_from(record.physical_offset), 1)
+        return (
+            not known or UNIT.unpack(known)[0] != record.physical_offset
+        )  # the queue knows this record by another offset
+
+    def _put(self, queue: ConsumeQueue, record: RecordView, topic: str, from_first: bool) -> bool:
         before = queue.max_offset
         place = record.physical_offset, record.size, tags_code_of_record(record, topic, self._levels)
         if not queue.put_at(record.queue_offset, *place):
@@ -153,6 +190,15 @@ class Recovery:
             queue.fill_gap(record.queue_offset)
             queue.put_at(record.queue_offset, *place)
         self.entry_count += queue.max_offset > before
+        return True
+
+    def _skip(self, record: RecordView, reason: str) -> bool:
+        # Neither lengths nor checksum cover these fields, so a damaged disk can get this far. One record is lost to its queue; cutting
+        # the log here would lose all that follow.
+        self.damaged_count += 1
+        _log.error(
+            "the record at physical offset %d is damaged and gets no queue entry: %s", record.physical_offset, reason
+        )
         return True
 
     # -- cut -------------------------------------------------------------------------------------------------------------------

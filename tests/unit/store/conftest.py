@@ -1,0 +1,20 @@
+"""The fixture ``store`` runs each test on both stores, and checks the store's laws after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.store.queue_log_store import QueueLogStore
+
+from .stores import open_disk, open_memory, problems
+
+
+@pytest.fixture(params=["memory", "disk"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[QueueLogStore]:
+    opened = open_memory() if request.param == "memory" else open_disk(tmp_path / "store")
+    yield opened
+    assert problems(opened) == []
+    opened.close()

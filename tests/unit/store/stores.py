@@ -1,0 +1,66 @@
+"""Small stores for tests, messages for them, and a crash: what a killed process leaves is what its files read as now."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from sprocketmq.store import DiskMessageStore, MemoryMessageStore, MessageStore, StoreConfig, StoredMessage
+from sprocketmq.store.check import check_store
+from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.record import RecordView
+
+# Files so small that every test rolls over.
+SMALL = StoreConfig(mapped_file_size_commit_log=2048, mapped_file_size_consume_queue=100)
+NOW_MS = 1_700_000_000_000
+
+
+def message(
+    topic: str = "T", queue_id: int = 0, body: bytes = b"hello", tag: str | None = None, **fields: object
+) -> StoredMessage:
+    properties = b"UNIQ_KEY\x010A0B\x02" + (f"TAGS\x01{tag}\x02".encode() if tag else b"")
+    return StoredMessage(topic, queue_id, body, properties, tags_code=tags_code(tag), **fields)  # type: ignore[arg-type]
+
+
+def records(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[RecordView]:
+    """Every record of a queue, read as a consumer would."""
+    found: list[RecordView] = []
+    offset = store.min_offset(topic, queue_id)
+    while offset < store.max_offset(topic, queue_id):
+        result = store.read(topic, queue_id, offset)
+        assert result.next_offset > offset
+        for chunk in result.chunks:
+            at = 0
+            while at < len(chunk):
+                found.append(RecordView(chunk, at))
+                at += found[-1].size
+        offset = result.next_offset
+    return found
+
+
+def bodies(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+    return [bytes(record.body) for record in records(store, topic, queue_id)]
+
+
+def crash(store: DiskMessageStore, to: Path) -> Path:
+    """A copy of the store's files as they are at this moment, the abort file included."""
+    shutil.copytree(store.path, to)
+    return to
+
+
+def problems(store: MessageStore) -> list[str]:
+    assert isinstance(store, QueueLogStore)
+    return [str(problem) for problem in check_store(store) if not problem.note]
+
+
+def open_disk(path: Path, config: StoreConfig = SMALL) -> DiskMessageStore:
+    store = DiskMessageStore(path, config)
+    store.load()
+    return store
+
+
+def open_memory(config: StoreConfig = SMALL) -> MemoryMessageStore:
+    store = MemoryMessageStore(config)
+    store.load()
+    return store

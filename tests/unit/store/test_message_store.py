@@ -1,0 +1,295 @@
+"""What every message store does, on the memory and on the disk version."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from sprocketmq.errors import ConfigurationError, StoreCorrupt, StoreNotWritable
+from sprocketmq.store import MemoryMessageStore, MessageStore, ReadStatus, StoreConfig
+from sprocketmq.store.consume_queue import UNIT
+from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.record import RecordView, decode_records
+
+from .stores import NOW_MS, SMALL, bodies, message, open_memory, records
+
+
+def test_an_appended_message_is_readable_at_once_with_every_field(store: MessageStore) -> None:
+    sent = message(
+        "T", 3, b"body", "TagA", flag=7, sys_flag=0x1, born_timestamp_ms=NOW_MS - 5, born_host=(bytes(range(16)), 50000),
+        store_host=(b"\x0a\x00\x00\x01", 10911), reconsume_times=2, prepared_transaction_offset=99,
+    )  # fmt: skip
+    result = store.append(sent, NOW_MS)
+    assert (result.physical_offset, result.queue_offset, result.store_timestamp) == (0, 0, NOW_MS)
+    read = store.read("T", 3, 0)
+    assert (read.status, read.next_offset, read.min_offset, read.max_offset, read.count) == (
+        ReadStatus.FOUND,
+        1,
+        0,
+        1,
+        1,
+    )
+    assert read.bytes == result.size == len(read.chunks[0])
+    record = RecordView(read.chunks[0])
+    assert (record.queue_id, record.queue_offset, record.physical_offset, record.flag) == (3, 0, 0, 7)
+    assert record.sys_flag == 0x11  # compressed as sent, and the store marks the IPv6 host
+    assert record.born_timestamp_ms == NOW_MS - 5
+    assert record.born_host == (bytes(range(16)), 50000)
+    assert record.store_host == (b"\x0a\x00\x00\x01", 10911)
+    assert (record.store_timestamp_ms, record.reconsume_times, record.prepared_transaction_offset) == (NOW_MS, 2, 99)
+    assert (record.topic, bytes(record.body), record.raw_properties) == ("T", b"body", sent.properties)
+
+
+def test_offsets_count_per_queue_and_bytes_count_over_all(store: MessageStore) -> None:
+    results = [store.append(message("T", index % 2), NOW_MS) for index in range(6)]
+    assert [result.queue_offset for result in results] == [0, 0, 1, 1, 2, 2]
+    assert [result.physical_offset for result in results] == [index * results[0].size for index in range(6)]
+    assert store.max_physical_offset == 6 * results[0].size
+    assert store.queues() == [("T", 0), ("T", 1)]
+
+
+def test_records_go_to_the_next_file_behind_a_filler(store: QueueLogStore) -> None:
+    for index in range(100):
+        store.append(message(body=b"%d" % index * 20), NOW_MS + index)
+    assert len(store.commit_log.files.files) > 3
+    assert len(store.consume_queues.queues["T", 0].files.files) > 3
+    assert bodies(store) == [b"%d" % index * 20 for index in range(100)]
+
+
+@pytest.mark.parametrize("spare_bytes", range(-1, 12))
+def test_a_record_that_nearly_fills_a_file_leaves_room_for_the_filler(spare_bytes: int) -> None:
+    store = open_memory()
+    first = store.append(message(body=b"x" * 500), NOW_MS)
+    fixed = first.size - 500
+    second = store.append(message(body=b"y" * (2048 - first.size - fixed - spare_bytes)), NOW_MS)
+    rolled = spare_bytes < 8
+    assert second.physical_offset == (2048 if rolled else first.size)
+    assert len(bodies(store)[0]) == 500
+    store.append(message(), NOW_MS)
+    assert len(bodies(store)) == 3
+
+
+@pytest.mark.parametrize(
+    ("offset", "status", "next_offset"),
+    [
+        (0, ReadStatus.FOUND, 3),
+        (2, ReadStatus.FOUND, 3),
+        (3, ReadStatus.OFFSET_OVERFLOW_ONE, 3),
+        (4, ReadStatus.OFFSET_OVERFLOW_BADLY, 3),
+        (-1, ReadStatus.OFFSET_TOO_SMALL, 0),
+    ],
+)
+def test_a_read_outside_the_queue_says_where_to_go(
+    store: MessageStore, offset: int, status: ReadStatus, next_offset: int
+) -> None:
+    for _ in range(3):
+        store.append(message(), NOW_MS)
+    result = store.read("T", 0, offset)
+    assert (result.status, result.next_offset, result.min_offset, result.max_offset) == (status, next_offset, 0, 3)
+
+
+def test_a_queue_that_was_never_written_is_told_apart(store: MessageStore) -> None:
+    assert store.read("T", 0, 0).status is ReadStatus.NO_MATCHED_LOGIC_QUEUE
+    assert store.min_offset("T", 0) == store.max_offset("T", 0) == store.offset_by_time("T", 0, NOW_MS) == 0
+    assert store.earliest_store_time("T", 0) == -1
+
+
+def test_the_first_message_goes_whatever_its_size_and_the_rest_obey_the_limits(store: MessageStore) -> None:
+    size = store.append(message(body=b"x" * 300), NOW_MS).size
+    for _ in range(9):
+        store.append(message(body=b"x" * 300), NOW_MS)
+    assert store.read("T", 0, 0, 32, 10).count == 1
+    assert store.read("T", 0, 0, 32, 2 * size).count == 2
+    assert store.read("T", 0, 0, 32, 3 * size - 1).count == 2
+    assert store.read("T", 0, 0, 4, 1 << 20).count == 4
+    assert store.read("T", 0, 0, 0, 1 << 20).count == 1
+    assert store.read("T", 0, 8, 32, 1 << 20).next_offset == 10
+
+
+def test_neighbours_in_the_log_leave_as_one_chunk(store: MessageStore) -> None:
+    for queue_id in (0, 0, 0, 1, 0):
+        store.append(message("T", queue_id), NOW_MS)
+    result = store.read("T", 0, 0)
+    assert [len(decode_records(chunk)) for chunk in result.chunks] == [3, 1]
+    assert all(chunk.readonly for chunk in result.chunks)
+
+
+def test_a_filter_by_tags_code_skips_and_moves_on(store: MessageStore) -> None:
+    for index in range(10):
+        store.append(message(tag="A" if index % 3 == 0 else "B"), NOW_MS)
+    wanted = tags_code("A")
+    result = store.read("T", 0, 1, match=lambda code: code == wanted)
+    assert (result.status, result.count, result.next_offset) == (ReadStatus.FOUND, 3, 10)
+    result = store.read("T", 0, 0, max_messages=2, match=lambda code: code == wanted)
+    assert (result.count, result.next_offset) == (2, 6)  # stops before the third match
+    nothing = store.read("T", 0, 0, match=lambda code: False)
+    assert (nothing.status, nothing.next_offset, nothing.chunks) == (ReadStatus.NO_MATCHED_MESSAGE, 10, [])
+    by_record = store.read("T", 0, 0, match_record=lambda record: RecordView(record).queue_offset == 7)
+    assert [RecordView(chunk).queue_offset for chunk in by_record.chunks] == [7]
+
+
+def test_a_filtered_read_looks_at_a_bounded_number_of_entries() -> None:
+    store = open_memory(StoreConfig(mapped_file_size_commit_log=1 << 20, max_filter_units=800))
+    for _ in range(1000):
+        store.append(message(), NOW_MS)
+    result = store.read("T", 0, 10, match=lambda code: False)
+    assert (result.status, result.next_offset) == (ReadStatus.NO_MATCHED_MESSAGE, 810)
+
+
+def test_a_batch_gets_consecutive_offsets_and_one_piece_of_the_log(store: MessageStore) -> None:
+    store.append(message(body=b"x" * 1500), NOW_MS)
+    results = store.append_batch([message(body=b"%d" % index) for index in range(5)], NOW_MS)
+    assert [result.queue_offset for result in results] == [1, 2, 3, 4, 5]
+    assert results[0].physical_offset == 2048  # did not fit the rest of the first file: all of it went to the next
+    assert all(a.physical_offset + a.size == b.physical_offset for a, b in pairwise(results))
+    assert bodies(store)[1:] == [b"0", b"1", b"2", b"3", b"4"]
+    assert store.append_batch([], NOW_MS) == []
+
+
+def test_a_batch_of_two_queues_is_refused_whole(store: MessageStore) -> None:
+    with pytest.raises(ConfigurationError, match="another queue"):
+        store.append_batch([message("T", 0), message("T", 1)], NOW_MS)
+    assert store.max_physical_offset == 0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        message(body=b"x" * (4 << 20) + b"x"),
+        message(body=b"x" * 2048),
+        message("../T"),
+        message("a/b"),
+        message(".."),
+        message(""),
+        message("T\0"),
+        message(queue_id=-1),
+    ],
+)
+def test_a_message_that_cannot_be_stored_changes_nothing(store: MessageStore, bad: object) -> None:
+    with pytest.raises(ConfigurationError):
+        store.append(bad, NOW_MS)  # type: ignore[arg-type]
+    assert store.max_physical_offset == 0
+    assert store.append(message(), NOW_MS).queue_offset == 0
+
+
+def test_properties_over_the_limit_are_refused(store: MessageStore) -> None:
+    too_long = message()
+    too_long.properties = b"x" * 32768
+    with pytest.raises(ConfigurationError, match="32767"):
+        store.append(too_long, NOW_MS)
+
+
+def test_a_topic_of_more_than_127_bytes_makes_a_second_version_record(store: MessageStore) -> None:
+    topic = "t" * 128
+    store.append(message(topic), NOW_MS)
+    (record,) = records(store, topic)
+    assert (record.magic, record.topic) == (0xDAA320AB, topic)
+
+
+@pytest.mark.parametrize("sys_flag", [0x4, 0xC])
+def test_prepared_and_rolled_back_records_have_no_entry(store: MessageStore, sys_flag: int) -> None:
+    store.append(message(), NOW_MS)
+    result = store.append(message(sys_flag=sys_flag), NOW_MS)
+    assert result.queue_offset == 0
+    assert store.max_offset("T", 0) == 1
+    assert store.append(message(sys_flag=0x8), NOW_MS).queue_offset == 1
+    view = store.record_at(result.physical_offset)
+    assert view is not None
+    assert RecordView(view).sys_flag == sys_flag
+
+
+def test_a_record_is_found_by_its_physical_offset_and_by_no_other(store: MessageStore) -> None:
+    sizes = [store.append(message(body=b"%d" % index), NOW_MS).size for index in range(3)]
+    ends = {sum(sizes[:index]) for index in range(3)}
+    for offset in range(-5, sum(sizes) + 5):
+        view = store.record_at(offset)
+        assert (view is not None) == (offset in ends)
+        if view is not None:
+            assert RecordView(view).physical_offset == offset
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_record_inside_a_body_is_no_record(store: MessageStore, cut: int) -> None:
+    inner = open_memory()
+    inner.append(message(body=b"forged" + b"." * cut), NOW_MS)
+    forged = bytes(inner.read("T", 0, 0).chunks[0])
+    store.append(message(body=b"." * cut + forged), NOW_MS)
+    assert store.record_at(88 + cut) is None  # what lies there says that it lies elsewhere
+
+
+def test_search_by_time_finds_the_first_at_or_after_and_the_last_at_or_before(store: MessageStore) -> None:
+    for stored_ms in (10, 10, 20, 20, 20, 40):
+        store.append(message(), stored_ms)
+    assert [store.offset_by_time("T", 0, at) for at in (0, 10, 11, 20, 30, 40, 41)] == [0, 0, 2, 2, 5, 5, 6]
+    assert [store.offset_by_time("T", 0, at, upper=True) for at in (0, 10, 15, 20, 30, 40, 99)] == [0, 1, 1, 4, 4, 5, 5]
+    assert store.store_time("T", 0, 2) == 20
+    assert store.store_time("T", 0, 6) == -1
+    assert store.earliest_store_time("T", 0) == 10
+
+
+def test_store_time_is_right_behind_an_ipv6_host(store: MessageStore) -> None:
+    store.append(message(born_host=(b"\1" * 16, 1)), NOW_MS)
+    assert store.store_time("T", 0, 0) == NOW_MS
+
+
+def test_units_show_where_records_are_and_their_tags_codes(store: MessageStore) -> None:
+    results = []
+    for index in range(12):
+        sent = message()
+        sent.tags_code = 1000 + index
+        results.append(store.append(sent, NOW_MS))
+    units = store.units("T", 0, 4, 5)
+    assert [(u.queue_offset, u.physical_offset, u.size, u.tags_code) for u in units] == [
+        (index, results[index].physical_offset, results[index].size, 1000 + index) for index in range(4, 9)
+    ]
+    assert store.units("T", 0, 12) == store.units("U", 0, 0) == []
+
+
+def test_views_stay_readable_after_the_store_is_closed(store: MessageStore) -> None:
+    store.append(message(body=b"still here"), NOW_MS)
+    chunk = store.read("T", 0, 0).chunks[0]
+    store.close()
+    assert bytes(RecordView(chunk).body) == b"still here"
+    with pytest.raises(StoreNotWritable, match="closed"):
+        store.append(message(), NOW_MS)
+    store.load()
+
+
+def test_a_deleted_topic_is_gone_and_can_be_made_anew(store: MessageStore) -> None:
+    store.append(message("T", 0), NOW_MS)
+    store.append(message("T", 1), NOW_MS)
+    kept = store.append(message("U"), NOW_MS)
+    assert store.delete_topic("T") == 2
+    assert store.queues() == [("U", 0)]
+    assert store.record_at(kept.physical_offset) is not None
+    store.delete_topic("U")
+    assert store.append(message("T", 0, b"second life"), NOW_MS).queue_offset == 0
+    assert bodies(store) == [b"second life"]
+    store.delete_topic("T")
+
+
+def test_an_entry_that_points_nowhere_is_reported_not_served() -> None:
+    store = open_memory()
+    store.append(message(), NOW_MS)
+    UNIT.pack_into(store.consume_queues.queues["T", 0].view, 0, 5000, 100, 0)
+    with pytest.raises(StoreCorrupt, match="sprocketmq store check"):
+        store.read("T", 0, 0)
+
+
+def test_a_store_takes_nothing_before_load() -> None:
+    with pytest.raises(StoreNotWritable, match="load"):
+        MemoryMessageStore(SMALL).append(message(), NOW_MS)
+
+
+@pytest.mark.parametrize("bad", [{"mapped_file_size_consume_queue": 30}, {"mapped_file_size_commit_log": 10}])
+def test_impossible_file_sizes_are_refused_by_apaches_name(bad: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError, match="mappedFileSize"):
+        StoreConfig(**bad)  # type: ignore[arg-type]
+
+
+def test_everything_appended_becomes_durable(store: MessageStore) -> None:
+    result = store.append(message(), NOW_MS)
+    store.when_durable(result.physical_offset + result.size).result(10)
+    assert store.flushed_offset >= result.physical_offset + result.size

@@ -1,0 +1,384 @@
+"""What a crash leaves, and what the next start makes of it: nothing acknowledged is lost, nothing else is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store.check import check_directory
+from sprocketmq.store.consume_queue import UNIT
+from sprocketmq.store.mapped_file import MappedFile
+from sprocketmq.wire.hashing import tags_code
+
+from .stores import NOW_MS, SMALL, bodies, crash, message, open_disk, problems, records
+
+ONE_FILE = StoreConfig(mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
+
+
+def log_file(path: Path, start: int = 0) -> Path:
+    return path / "commitlog" / f"{start:020d}"
+
+
+def queue_file(path: Path, topic: str = "T", queue_id: int = 0, start: int = 0) -> Path:
+    return path / "consumequeue" / topic / str(queue_id) / f"{start:020d}"
+
+
+def patch(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def reopened(path: Path, config: StoreConfig = SMALL) -> DiskMessageStore:
+    store = open_disk(path, config)
+    assert problems(store) == []
+    return store
+
+
+def fill(store: DiskMessageStore, count: int, topic: str = "T", queue_count: int = 3) -> list[bytes]:
+    """``count`` messages; message i goes to queue i % queue_count."""
+    sent = [b"body %04d" % index * (1 + index % 5) for index in range(count)]
+    for index, body in enumerate(sent):
+        store.append(message(topic, index % queue_count, body, tag="AB"[index % 2]), NOW_MS + index)
+    return sent
+
+
+def expect(store: DiskMessageStore, sent: list[bytes], topic: str = "T", queue_count: int = 3) -> None:
+    for queue_id in range(queue_count):
+        assert bodies(store, topic, queue_id) == sent[queue_id::queue_count]
+
+
+def test_a_clean_stop_and_start_scan_nothing_and_keep_everything(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s")
+    sent = fill(store, 100)
+    end = store.max_physical_offset
+    store.close()
+    assert not (tmp_path / "s/abort").exists()
+    again = reopened(tmp_path / "s")
+    assert (tmp_path / "s/abort").read_text() == str(os.getpid())
+    assert again.recovery is not None
+    assert again.recovery.record_count == 0
+    assert (again.max_physical_offset, again.flushed_offset) == (end, end)
+    expect(again, sent)
+    assert again.append(message("T", 0), NOW_MS).queue_offset == 34
+    again.close()
+
+
+def test_a_killed_broker_loses_nothing(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s")
+    sent = fill(store, 100)
+    again = reopened(crash(store, tmp_path / "c"))
+    expect(again, sent)
+    assert [again.max_offset("T", queue_id) for queue_id in range(3)] == [34, 33, 33]
+    assert again.append(message("T", 1, b"next"), NOW_MS).queue_offset == 33
+    assert bodies(again, "T", 1)[-1] == b"next"
+    again.close()
+    store.close()
+
+
+def test_a_crash_after_a_flush_rescans_only_what_came_later(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = fill(store, 200)
+    store.flush()
+    sent += [b"late"]
+    store.append(message("T", 200 % 3, b"late"), NOW_MS)
+    again = reopened(crash(store, tmp_path / "c"), ONE_FILE)
+    assert again.recovery is not None
+    assert again.recovery.record_count <= 2
+    expect(again, sent)
+    again.close()
+    store.close()
+
+
+def test_a_sigkill_in_the_middle_of_appends_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from sprocketmq.store import *\n"
+        "s = DiskMessageStore(sys.argv[1], StoreConfig(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=4000))\n"
+        "s.load(); i = 0\n"
+        "while True:\n"
+        "    s.append(StoredMessage('T', i % 4, b'%d' % i * 50), i); sys.stdout.write(f'{i}\\n'); sys.stdout.flush(); i += 1\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "s")], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    acknowledged = [child.stdout.readline() for _ in range(3000)]
+    child.send_signal(signal.SIGKILL)
+    acknowledged += [line for line in child.stdout.read().splitlines(keepends=True) if line.endswith(b"\n")]
+    child.stdout.close()
+    child.wait()
+    config = StoreConfig(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=4000)
+    store = reopened(tmp_path / "s", config)
+    total = sum(store.max_offset("T", queue_id) for queue_id in range(4))
+    assert len(acknowledged) <= total <= len(acknowledged) + 1
+    for queue_id in range(4):
+        expected = [b"%d" % index * 50 for index in range(queue_id, total, 4)]
+        assert bodies(store, "T", queue_id) == expected
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def three_messages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
+    """A killed store with three messages in one queue: (directory, where the last record begins, where it ends)."""
+    root = tmp_path_factory.mktemp("three")
+    store = open_disk(root / "s", ONE_FILE)
+    for index in range(3):
+        result = store.append(message("Topic", 0, b"number %d" % index, tag="A"), NOW_MS)
+    crash(store, root / "c")
+    store.close()
+    return root / "c", result.physical_offset, result.physical_offset + result.size
+
+
+def test_a_last_record_cut_at_any_byte_is_dropped_and_its_entry_with_it(
+    three_messages: tuple[Path, int, int], tmp_path: Path
+) -> None:
+    source, begin, end = three_messages
+    whole = log_file(source).read_bytes()[begin:end]
+    for cut in range(len(whole)):
+        path = shutil.copytree(source, tmp_path / f"cut-{cut}")
+        patch(log_file(path), begin + cut, bytes(len(whole) - cut))
+        store = reopened(path, ONE_FILE)
+        assert bodies(store, "Topic") == [b"number 0", b"number 1"], f"cut at byte {cut}"
+        assert store.max_physical_offset == begin
+        assert store.append(message("Topic", 0, b"again"), NOW_MS).queue_offset == 2
+        assert bodies(store, "Topic")[2:] == [b"again"]
+        store.close()
+        shutil.rmtree(path)
+
+
+def test_a_last_record_damaged_at_any_byte_never_takes_its_neighbours_down(
+    three_messages: tuple[Path, int, int], tmp_path: Path
+) -> None:
+    source, begin, end = three_messages
+    whole = log_file(source).read_bytes()[begin:end]
+    body_at = whole.index(b"number 2")
+    for at in range(len(whole)):
+        path = shutil.copytree(source, tmp_path / f"flip-{at}")
+        patch(log_file(path), begin + at, bytes([whole[at] ^ 0x55]))
+        store = open_disk(path, ONE_FILE)
+        broken = problems(store)
+        if 20 <= at < 28:  # the queue offset, which no checksum covers
+            assert all("Topic/0/2" in problem or f"at {begin}" in problem for problem in broken), (
+                f"damaged at byte {at}"
+            )
+        else:
+            assert broken == [], f"damaged at byte {at}"
+        found = bodies(store, "Topic")
+        assert found[:2] == [b"number 0", b"number 1"], f"damaged at byte {at}"
+        if at < 12 or 28 <= at < 36 or body_at - 4 <= at < body_at + 8:  # size, magic, checksum, place, body
+            assert len(found) == 2, f"damaged at byte {at}"
+        store.close()
+        shutil.rmtree(path)
+
+
+def test_a_last_entry_torn_at_any_byte_is_written_anew(three_messages: tuple[Path, int, int], tmp_path: Path) -> None:
+    source, _, _ = three_messages
+    unit = queue_file(source, "Topic").read_bytes()[40:60]
+    for cut in range(20):
+        path = shutil.copytree(source, tmp_path / f"unit-{cut}")
+        patch(queue_file(path, "Topic"), 40 + cut, bytes(20 - cut))
+        store = reopened(path, ONE_FILE)
+        assert queue_file(path, "Topic").read_bytes()[40:60] == unit, f"cut at byte {cut}"
+        assert bodies(store, "Topic")[2] == b"number 2"
+        store.close()
+        shutil.rmtree(path)
+
+
+def test_records_that_never_got_their_entries_are_indexed(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = fill(store, 90)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    for queue_id in range(3):
+        patch(queue_file(path, "T", queue_id, 400), 5 * 20, bytes(400 - 5 * 20))  # units 25.. of each queue
+    again = reopened(path, ONE_FILE)
+    expect(again, sent)
+    assert {unit.tags_code for unit in again.units("T", 0, 26, 2)} == {tags_code("A"), tags_code("B")}
+    again.close()
+
+
+def test_entries_whose_records_never_reached_the_disk_are_dropped(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = fill(store, 90)
+    path = crash(store, tmp_path / "c")
+    keep = next(r.physical_offset for r in records(store, "T", 0) if r.queue_offset == 10)
+    store.close()
+    patch(log_file(path), keep, bytes(ONE_FILE.mapped_file_size_commit_log - keep))
+    again = reopened(path, ONE_FILE)
+    expect(again, sent[:30])
+    assert again.max_physical_offset == keep
+    again.close()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_lost_consume_queues_are_rebuilt_from_the_log(tmp_path: Path, clean: bool) -> None:
+    store = open_disk(tmp_path / "s")
+    sent = fill(store, 100)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    if clean:
+        path = tmp_path / "s"
+    before = {file.relative_to(path): file.read_bytes() for file in path.glob("consumequeue/*/*/*")}
+    shutil.rmtree(path / "consumequeue")
+    again = reopened(path)
+    expect(again, sent)
+    assert {file.relative_to(path): file.read_bytes() for file in path.glob("consumequeue/*/*/*")} == before
+    again.close()
+
+
+def test_one_lost_queue_is_rebuilt_when_a_later_record_shows_the_hole(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = fill(store, 30)
+    store.flush()
+    store.append(message("T", 0, b"after the flush"), NOW_MS)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    shutil.rmtree(path / "consumequeue/T/0")
+    again = reopened(path, ONE_FILE)
+    assert bodies(again, "T", 0) == [*sent[0::3], b"after the flush"]
+    again.close()
+
+
+def test_delayed_messages_get_their_delivery_time_back(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    delayed = StoredMessage(
+        "SCHEDULE_TOPIC_XXXX", 2, b"later", b"DELAY\x013\x02REAL_TOPIC\x01T\x02", tags_code=NOW_MS + 10_000
+    )
+    store.append(delayed, NOW_MS)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    shutil.rmtree(path / "consumequeue")
+    again = reopened(path, ONE_FILE)
+    assert [unit.tags_code for unit in again.units("SCHEDULE_TOPIC_XXXX", 2, 0)] == [NOW_MS + 10_000]
+    again.close()
+
+
+def test_a_crash_between_the_filler_and_the_next_record_keeps_the_next_file(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s")
+    store.append(message(body=b"x" * 1500), NOW_MS)
+    store.append(message(body=b"y" * 1500), NOW_MS)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    log_file(path, 2048).write_bytes(bytes(2048))
+    again = reopened(path)
+    assert again.max_physical_offset == 2048
+    assert bodies(again) == [b"x" * 1500]
+    assert again.append(message(body=b"z" * 1500), NOW_MS).physical_offset == 2048
+    again.close()
+
+
+def test_a_file_that_a_crash_left_short_is_extended(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s")
+    store.append(message(), NOW_MS)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    log_file(path, 2048).write_bytes(b"")
+    queue_file(path, start=100).write_bytes(b"")
+    again = reopened(path)
+    assert bodies(again) == [b"hello"]
+    assert {file.stat().st_size for file in (path / "commitlog").iterdir()} == {2048}
+    again.close()
+
+
+def test_a_log_that_is_gone_takes_the_queues_with_it(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s")
+    fill(store, 10)
+    store.close()
+    shutil.rmtree(tmp_path / "s/commitlog")
+    again = reopened(tmp_path / "s")
+    assert again.queues() == []
+    assert again.append(message(), NOW_MS).queue_offset == 0
+    again.close()
+
+
+def test_stale_entries_behind_the_end_of_a_queue_are_not_believed(tmp_path: Path) -> None:
+    """Apache moves its write position back without clearing what lies behind."""
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = fill(store, 9)
+    store.close()
+    stale = UNIT.pack(0, 117, 0) + UNIT.pack(100_000, 117, 0)
+    patch(queue_file(tmp_path / "s"), 3 * 20, stale)
+    again = reopened(tmp_path / "s", ONE_FILE)
+    expect(again, sent)
+    again.close()
+
+
+def test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    for index in range(5):
+        result = store.append(message(body=b"same size %d" % index), NOW_MS)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    patch(
+        log_file(path), 2 * result.size + 90, b"torn"
+    )  # the third record; the fourth and fifth are sound, but unreachable
+    again = reopened(path, ONE_FILE)
+    assert bodies(again) == [b"same size 0", b"same size 1"]
+    again.append(message(body=b"same size X"), NOW_MS)
+    second = crash(again, tmp_path / "d")
+    again.close()
+    last = reopened(second, ONE_FILE)
+    assert bodies(last) == [b"same size 0", b"same size 1", b"same size X"]
+    last.close()
+
+
+def test_a_topic_made_anew_keeps_its_second_life_through_a_rebuild(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    for index in range(6):
+        store.append(message(body=b"first %d" % index), NOW_MS)
+    store.delete_topic("T")
+    for index in range(2):
+        store.append(message(body=b"second %d" % index), NOW_MS)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    shutil.rmtree(path / "consumequeue")
+    again = reopened(path, ONE_FILE)
+    assert bodies(again) == [b"second 0", b"second 1"]
+    again.close()
+
+
+@pytest.mark.parametrize("crash_at", range(1, 12))
+def test_a_recovery_that_is_killed_begins_anew(tmp_path: Path, crash_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_disk(tmp_path / "s")
+    sent = fill(store, 60)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    with log_file(path, 2048).open("r+b") as file:
+        file.seek(1000)
+        file.write(bytes(128))
+    shutil.rmtree(path / "consumequeue/T/1")
+    steps = 0
+
+    class Killed(BaseException):
+        pass
+
+    def step_or_die(real: object) -> object:
+        def call(*arguments: object) -> object:
+            nonlocal steps
+            steps += 1
+            if steps == crash_at:
+                raise Killed
+            return real(*arguments)  # type: ignore[operator]
+
+        return call
+
+    for name in ("create", "zero_from", "delete"):
+        monkeypatch.setattr(MappedFile, name, step_or_die(getattr(MappedFile, name)))
+    for _ in range(20):  # later starts find less to do, and must come to the same
+        (path / "abort").touch()
+        with contextlib.suppress(Killed):
+            open_disk(path).close()
+    assert steps > crash_at
+    monkeypatch.undo()
+    again = reopened(path)
+    total = sum(again.max_offset("T", queue_id) for queue_id in range(3))
+    assert 0 < total < 60
+    expect(again, sent[:total])
+    again.close()
+    assert [str(problem) for problem in check_directory(path)] == []
