@@ -18,8 +18,9 @@ from interop.peers import APACHE_4, APACHE_5, VERSIONS, ApacheCluster, JavaPeers
 Server = ApacheCluster | SprocketServer
 StartProgram = Callable[..., JavaProgram]
 
-# Waits that would make the tests slow, as short as the configuration allows.
-FAST = {"messageDelayLevel": "1s 1s 1s 1s", "transactionCheckInterval": 1000, "transactionTimeOut": 1000}
+# Waits that would make the tests slow, as short as they can be. 5.x gathers the marks of what was committed for 3 s
+# (transactionOpBatchInterval): below that a check-back would ask for transactions that are long decided.
+FAST = {"messageDelayLevel": "1s 1s 1s 1s", "transactionCheckInterval": 1000, "transactionTimeOut": 6000}
 
 _numbers = itertools.count(1)
 
