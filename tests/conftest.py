@@ -1,4 +1,4 @@
-"""What all tests share: the count by folder at the end of a run."""
+"""What all tests share: Hypothesis without deadlines, and the count by folder at the end of a run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 _ROOT = Path(__file__).parent
+
+# No test asserts a duration, and a slow machine is no failure.
+settings.register_profile("sprocketmq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sprocketmq")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

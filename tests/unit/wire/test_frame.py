@@ -67,7 +67,7 @@ def test_a_command_comes_back(command: Command) -> None:
 def test_frames_do_not_depend_on_how_the_stream_is_cut(commands: list[Command], data: st.DataObject) -> None:
     stream = b"".join(encode_command(command) for command in commands)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    decoder, found = FrameDecoder(), []
+    decoder, found = FrameDecoder(), list[Command]()
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         found += decoder.feed(stream[start:end])
     assert found == commands
@@ -77,7 +77,7 @@ def test_frames_do_not_depend_on_how_the_stream_is_cut(commands: list[Command], 
 @given(_any_command)
 def test_frames_arrive_byte_by_byte(command: Command) -> None:
     stream = encode_command(command)
-    decoder, found = FrameDecoder(), []
+    decoder, found = FrameDecoder(), list[Command]()
     for at in range(len(stream)):
         assert found == []
         found += decoder.feed(stream[at : at + 1])

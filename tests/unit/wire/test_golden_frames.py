@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from golden import GoldenFrame, frames
+from golden import VERSIONS, GoldenFrame, frames, store_file
 from sprocketmq.wire import bodies, fastjson, headers
 from sprocketmq.wire.batch import encode_batch, split_batch
 from sprocketmq.wire.bodies import Body
@@ -17,6 +17,7 @@ from sprocketmq.wire.headers import ExtHeader
 from sprocketmq.wire.message import Message
 from sprocketmq.wire.properties import decode_properties, encode_properties
 from sprocketmq.wire.record import RecordView, check_record, decode_records, encode_record
+from sprocketmq.wire.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_MASK
 
 # What each header of a (code, kind) is; a response has one when it succeeded, and a pull's in all four outcomes.
 HEADERS: dict[tuple[int, str], type[ExtHeader]] = {
@@ -287,3 +288,16 @@ def test_java_properties_are_read_and_written_back_byte_for_byte(frame: GoldenFr
 def test_no_body_is_left_unread() -> None:
     read = JSON_BODIES.keys() | RECORD_BODIES | MESSAGE_BODIES | {(320, "request")}
     assert [_id(frame) for frame in FRAMES if _command(frame).body and (frame.code, frame.kind) not in read] == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_commit_log_of_java_is_read_and_written_back_byte_for_byte(version: str) -> None:
+    log = store_file(version, "commitlog-head.bin")
+    at, kinds = 0, set()
+    while at < len(log):
+        view = check_record(log, at)
+        assert view.physical_offset == at
+        assert _encoded(view) == log[at : at + view.size]
+        kinds.add(view.sys_flag & TRANSACTION_MASK)
+        at += view.size
+    assert {0, TRANSACTION_COMMIT_TYPE} <= kinds
