@@ -74,7 +74,7 @@ def test_it_runs_twice_in_a_row_and_without_spark(tmp_path: Path) -> None:
 def test_ctrl_c_stops_everything_and_says_what_was_left(tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = subprocess.Popen(
-        [sys.executable, "-m", "sprocketmq.cli", "demo", "--no-spark", "--out", str(out)],
+        [sys.executable, "-m", "sprocketmq.cli", "demo", "--no-spark", "--rows", "20000", "--out", str(out)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -90,7 +90,7 @@ def test_ctrl_c_stops_everything_and_says_what_was_left(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 130
-    assert "Stopped while push group" in said
+    assert "Stopped during 'push group, 2 members'" in " ".join(said.split())
     assert "Traceback" not in said + complaints
     assert_no_process_of(out)
 

@@ -40,7 +40,8 @@ class Stage:
     out: Path
     progress: Progress
     findings: Reconciliation
-    current: str = "starting"
+    doing: str = "starting the broker"
+    current: Bar | None = None
 
     @property
     def namesrv_addr(self) -> str:
@@ -53,8 +54,10 @@ class Stage:
     @contextlib.contextmanager
     def bar(self, title: str) -> Iterator[Bar]:
         """A progress bar over all flights; stays on the screen when the stage is over."""
-        self.current = title
-        bar = Bar(self.progress, self.progress.add_task(title, total=len(self.flights), detail=""), len(self.flights))
+        self.doing = title
+        bar = self.current = Bar(
+            self.progress, self.progress.add_task(title, total=len(self.flights), detail=""), len(self.flights)
+        )
         yield bar
         bar.finish()
 
@@ -87,6 +90,7 @@ def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool) -> int:
     out = out.expanduser().absolute()
     if spark:
         _require_java()
+    _refuse_others_files(out)
     flights = load_flights(ALL_ROWS if rows is None else rows)
     _prepare(out)
     console.print(
@@ -104,8 +108,7 @@ def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool) -> int:
                 with progress:
                     _stages(stage, spark)
         except KeyboardInterrupt:
-            doing = stage.current if stage else "starting the broker"
-            console.print(f"[yellow]Stopped while {doing}[/]; all processes were ended, files so far are in {out}")
+            console.print(f"[yellow]Stopped[/] {_how_far(stage)}; all processes were ended, files so far are in {out}")
             return 130
         except MemberDied as error:
             console.print(f"[red]{error}[/]")
@@ -144,19 +147,28 @@ def _conclude(console: Console, findings: Reconciliation, out: Path, *, keep: bo
     return 1
 
 
+def _how_far(stage: Stage | None) -> str:
+    if stage is None or stage.current is None:
+        return "before the first stage"
+    bar = stage.current
+    return f"during {stage.doing!r}, with {bar.done:,} of {bar.total:,} flights done and {bar.total - bar.done:,} left"
+
+
+def _refuse_others_files(out: Path) -> None:
+    if out.is_dir() and any(out.iterdir()) and not (out / _MARK).is_file():
+        raise ConfigurationError(
+            f"--out {out} holds files that are not the demo's; name an empty or a new folder, as in --out demo-out"
+        )
+
+
 def _prepare(out: Path) -> None:
-    """An empty output folder: what an earlier run left there goes, what somebody else put there stays and is an error."""
+    """An empty output folder: what an earlier run left there goes."""
     try:
-        if out.is_dir() and any(out.iterdir()):
-            if not (out / _MARK).is_file():
-                raise ConfigurationError(
-                    f"--out {out} holds files that are not the demo's; name an empty or a new folder, as in --out demo-out"
-                )
-            for child in out.iterdir():
-                if child.is_dir():
-                    shutil.rmtree(child)
-                elif child.name != _MARK:
-                    child.unlink()
+        for child in out.iterdir() if out.is_dir() else ():
+            if child.is_dir():
+                shutil.rmtree(child)
+            elif child.name != _MARK:
+                child.unlink()
         (out / "logs").mkdir(parents=True)
         (out / _MARK).write_text("Made by `sprocketmq demo`, which clears this folder when it runs again.\n")
     except OSError as error:
