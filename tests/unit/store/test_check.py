@@ -1,0 +1,77 @@
+"""The checker finds what is broken: one law broken at a time, on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.check import StoreSummary, check_directory
+from sprocketmq.store.consume_queue import UNIT
+
+from .stores import NOW_MS, message, open_disk
+
+LOG = Path("commitlog") / ("0" * 20)
+QUEUE = Path("consumequeue/T/0") / ("0" * 20)
+
+
+def filled(path: Path) -> int:
+    """Four messages, cleanly stopped; the size of each record."""
+    store = open_disk(path)
+    for _ in range(4):
+        size = store.append(message(), NOW_MS).size
+    store.close()
+    return size
+
+
+def patch(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def found(path: Path) -> str:
+    return "\n".join(str(problem) for problem in check_directory(path) if not problem.note)
+
+
+def test_a_sound_store_has_no_problems_and_is_counted(tmp_path: Path) -> None:
+    size = filled(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    summary = StoreSummary()
+    assert list(check_directory(tmp_path, summary=summary)) == []
+    assert (summary.record_count, summary.record_bytes, summary.queue_count, summary.entry_count) == (4, 4 * size, 1, 4)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda path, size: patch(path / QUEUE, 20, UNIT.pack(5, size, 0)), "where no record begins"),
+        (lambda path, size: patch(path / QUEUE, 20, UNIT.pack(size, size + 1, 0)), "its record has"),
+        (lambda path, size: patch(path / QUEUE, 20, UNIT.pack(0, size, 0)), "belongs to"),
+        (lambda path, size: patch(path / QUEUE, 20, UNIT.pack(0, size, 0)), "lies before"),
+        (lambda path, size: patch(path / QUEUE, 60, bytes(20)), "has no queue entry"),
+        (lambda path, size: patch(path / LOG, 2 * size + 88, b"J"), "bytes that are not zero follow"),
+        (lambda path, size: patch(path / LOG, 4 * size, b"torn"), "bytes that are not zero follow"),
+    ],
+)
+def test_each_broken_law_is_named(tmp_path: Path, damage: Callable[[Path, int], None], sentence: str) -> None:
+    size = filled(tmp_path)
+    damage(tmp_path, size)
+    assert sentence in found(tmp_path)
+
+
+def test_a_left_over_abort_file_and_lost_queues_are_noted(tmp_path: Path) -> None:
+    filled(tmp_path)
+    (tmp_path / "abort").touch()
+    (tmp_path / QUEUE).unlink()
+    notes = [str(problem) for problem in check_directory(tmp_path) if problem.note]
+    assert any("abort" in note for note in notes)
+    assert any("4 records without a queue" in note for note in notes)
+
+
+def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreCorrupt, match="no store directory"):
+        list(check_directory(tmp_path))

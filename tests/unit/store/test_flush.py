@@ -1,0 +1,142 @@
+"""Group commit: who waits is answered after the sync that covers him, and many share one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store import DiskMessageStore, FlushDiskType, StoreConfig, mapped_file
+
+from .stores import NOW_MS, message, open_disk
+
+# Intervals so long that only waiters wake the thread.
+QUIET = StoreConfig(
+    mapped_file_size_commit_log=1 << 16,
+    mapped_file_size_consume_queue=2000,
+    flush_disk_type=FlushDiskType.SYNC_FLUSH,
+    flush_interval_commit_log_ms=3_600_000,
+    flush_interval_consume_queue_ms=3_600_000,
+)
+
+
+class Disk:
+    """Counts syncs, holds them up, or lets them fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.paths: list[str] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Semaphore(0)
+        self.error: OSError | None = None
+        monkeypatch.setattr(mapped_file, "sync_path", self.sync)
+
+    def sync(self, path: str) -> None:
+        self.entered.release()
+        assert self.gate.wait(20)
+        if self.error is not None:
+            raise self.error
+        self.paths.append(path)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+@pytest.fixture
+def store(tmp_path: Path, disk: Disk) -> Iterator[DiskMessageStore]:
+    store = open_disk(tmp_path / "s", QUIET)
+    yield store
+    disk.gate.set()
+    store.close()
+
+
+def end(store: DiskMessageStore) -> int:
+    result = store.append(message(), NOW_MS)
+    return result.physical_offset + result.size
+
+
+def test_many_waiters_share_one_sync(store: DiskMessageStore, disk: Disk) -> None:
+    disk.gate.clear()
+    first = store.when_durable(end(store))
+    assert disk.entered.acquire(timeout=20)  # the thread is inside the first sync
+    others = [store.when_durable(end(store)) for _ in range(50)]
+    assert not first.done()
+    disk.gate.set()
+    first.result(20)
+    for waiter in others:
+        waiter.result(20)
+    assert store.sync_count == 2
+
+
+def test_what_was_appended_during_a_sync_is_not_covered_by_it(store: DiskMessageStore, disk: Disk) -> None:
+    disk.gate.clear()
+    first = store.when_durable(end(store))
+    assert disk.entered.acquire(timeout=20)
+    disk.entered = threading.Semaphore(0)
+    second = store.when_durable(end(store))
+    disk.gate.set()
+    first.result(20)
+    second.result(20)
+    assert store.sync_count == 2
+
+
+def test_a_waiter_for_what_is_flushed_already_is_answered_without_a_sync(store: DiskMessageStore) -> None:
+    at = end(store)
+    store.when_durable(at).result(20)
+    assert store.when_durable(at).done()
+    assert store.sync_count == 1
+
+
+def test_a_failed_sync_fails_its_waiters_and_the_store_takes_nothing_more(store: DiskMessageStore, disk: Disk) -> None:
+    disk.error = OSError(errno.EIO, os.strerror(errno.EIO))
+    with pytest.raises(StoreNotWritable, match="commitlog"):
+        store.when_durable(end(store)).result(20)
+    disk.error = None
+    with pytest.raises(StoreNotWritable, match="commitlog"):
+        store.append(message(), NOW_MS)
+    with pytest.raises(StoreNotWritable):
+        store.when_durable(1 << 40).result(20)
+    store.close()
+    assert os.path.exists(os.path.join(store.path, "abort"))  # the next start must look closely
+
+
+def test_a_closed_store_has_flushed_every_file(tmp_path: Path, disk: Disk) -> None:
+    store = open_disk(tmp_path / "s2", QUIET)
+    for queue_id in range(3):
+        store.append(message("T", queue_id), NOW_MS)
+    store.close()
+    names = {os.path.relpath(path, store.path) for path in disk.paths}
+    expected = {f"consumequeue/T/{queue_id}/{0:020d}" for queue_id in range(3)} | {f"commitlog/{0:020d}"}
+    assert expected <= names
+
+
+def test_every_file_since_the_last_flush_is_synced(store: DiskMessageStore, disk: Disk) -> None:
+    for _ in range(1500):
+        store.append(message(), NOW_MS)
+    store.when_durable(end(store)).result(20)
+    files = len(store.commit_log.files.files)
+    assert files >= 3
+    assert len([path for path in disk.paths if "commitlog" in path]) == files
+
+
+def test_the_background_flush_reaches_the_disk_without_being_asked(tmp_path: Path) -> None:
+    config = StoreConfig(
+        mapped_file_size_commit_log=1 << 16, flush_interval_commit_log_ms=5, flush_interval_consume_queue_ms=10
+    )
+    store = open_disk(tmp_path / "s3", config)
+    at = end(store)
+    done = threading.Event()
+    for _ in range(4000):
+        if store.flushed_offset >= at and store.consume_queues.queues["T", 0].flushed_offset == 1:
+            done.set()
+            break
+        threading.Event().wait(0.005)
+    assert done.is_set()
+    store.close()

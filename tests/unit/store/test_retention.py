@@ -1,0 +1,132 @@
+"""Old files go, what points into them goes with them, and offsets go on."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store import ReadStatus
+from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store.retention import Retention
+from sprocketmq.wire.record import RecordView
+
+from .stores import NOW_MS, SMALL, bodies, message, open_disk, open_memory, problems
+
+HOUR_MS = 3_600_000
+ANY_HOUR = dataclasses.replace(SMALL, file_reserved_time=1, delete_when=";".join(str(hour) for hour in range(24)))
+
+
+@pytest.fixture(params=["memory", "disk"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QueueLogStore]:
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+    opened = open_memory(ANY_HOUR) if request.param == "memory" else open_disk(tmp_path / "s", ANY_HOUR)
+    yield opened
+    assert problems(opened) == []
+    opened.close()
+
+
+def fill(store: QueueLogStore, count: int = 100) -> list[bytes]:
+    sent = [b"%04d" % index * 10 for index in range(count)]
+    for index, body in enumerate(sent):
+        store.append(message(body=body), NOW_MS + index * 60_000)  # one a minute
+    return sent
+
+
+def test_files_go_when_their_youngest_message_is_too_old(store: QueueLogStore) -> None:
+    sent = fill(store)
+    now_ms = NOW_MS + 100 * 60_000
+    deleted = store.clean(now_ms)
+    assert deleted > 0
+    low = store.min_offset("T", 0)
+    assert store.min_physical_offset == deleted * 2048
+    assert bodies(store) == sent[low:]
+    assert 0 < low <= 40  # nothing younger than an hour is gone
+    # ... and what is left in the first file is there because the file also holds something younger
+    assert store.store_time("T", 0, low) > now_ms - HOUR_MS - 20 * 60_000
+    assert store.max_offset("T", 0) == 100
+    assert store.read("T", 0, 0).status is ReadStatus.OFFSET_TOO_SMALL
+    assert store.read("T", 0, 0).next_offset == low
+    assert store.clean(now_ms) == 0
+
+
+def test_the_file_being_written_never_goes(store: QueueLogStore) -> None:
+    fill(store)
+    while store.clean(NOW_MS + 1000 * HOUR_MS):
+        pass
+    assert len(store.commit_log.files.files) == 1
+    assert store.max_offset("T", 0) == 100
+    assert store.append(message(), NOW_MS).queue_offset == 100
+
+
+def test_a_queue_whose_messages_all_expired_keeps_its_offset(store: QueueLogStore) -> None:
+    for _ in range(3):
+        store.append(message("old"), NOW_MS)
+    fill(store)
+    store.clean(NOW_MS + 100 * 60_000)
+    assert (store.min_offset("old", 0), store.max_offset("old", 0)) == (3, 3)
+    assert store.read("old", 0, 3).status is ReadStatus.OFFSET_OVERFLOW_ONE
+    assert store.append(message("old"), NOW_MS).queue_offset == 3
+    assert len(bodies(store, "old")) == 1
+
+
+def test_only_ten_files_go_in_one_round_and_only_in_the_hours_set(store: QueueLogStore) -> None:
+    fill(store, 400)
+    late_ms = NOW_MS + 1000 * HOUR_MS
+    store.config = dataclasses.replace(ANY_HOUR, delete_when="")
+    assert store.clean(late_ms) == 0
+    store.config = ANY_HOUR
+    assert store.clean(late_ms) == 10
+
+
+@pytest.mark.parametrize(("used", "goes"), [(70.0, False), (76.0, True)])
+def test_a_rather_full_disk_lets_expired_files_go_at_any_hour(
+    store: QueueLogStore, monkeypatch: pytest.MonkeyPatch, used: float, goes: bool
+) -> None:
+    fill(store)
+    store.config = dataclasses.replace(ANY_HOUR, delete_when="")
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: used)
+    assert bool(store.clean(NOW_MS + 1000 * HOUR_MS)) is goes
+
+
+def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(
+    store: QueueLogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store)
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 95.0)
+    assert store.clean(NOW_MS) > 0  # nothing is expired
+    with pytest.raises(StoreNotWritable, match=r"95% full.*diskSpaceWarningLevelRatio"):
+        store.append(message(), NOW_MS)
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 60.0)
+    store.clean(NOW_MS)
+    assert store.append(message(), NOW_MS).queue_offset == 100
+
+
+def test_a_view_of_a_deleted_file_stays_readable(store: QueueLogStore) -> None:
+    sent = fill(store)
+    chunk = store.read("T", 0, 0, 1).chunks[0]
+    assert store.clean(NOW_MS + 1000 * HOUR_MS) > 0
+    assert bytes(RecordView(chunk).body) == sent[0]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_cleaned_store_reopens_at_the_same_offsets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+    store = open_disk(tmp_path / "s", ANY_HOUR)
+    sent = fill(store)
+    store.clean(NOW_MS + 100 * 60_000)
+    low = store.min_offset("T", 0)
+    store.close()
+    if lost:  # a queue that begins above 0 gets fillers before its first entry, as Apache writes them
+        shutil.rmtree(tmp_path / "s/consumequeue")
+    again = open_disk(tmp_path / "s", ANY_HOUR)
+    assert (again.min_offset("T", 0), again.max_offset("T", 0)) == (low, 100)
+    assert bodies(again) == sent[low:]
+    assert problems(again) == []
+    again.close()
