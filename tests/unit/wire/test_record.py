@@ -48,10 +48,7 @@ KNOWN_PROPERTIES = b"TAGS\x01TagA\x02WAIT\x01true\x02"
 _int32 = st.integers(-(2**31), 2**31 - 1)
 _int64 = st.integers(-(2**63), 2**63 - 1)
 _hosts = st.tuples(st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535))
-_topics = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80).map(
-    lambda topic: topic.encode()[:200]
-)
-_fields = st.fixed_dictionaries(
+_fields: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "queue_id": _int32,
         "flag": _int32,
