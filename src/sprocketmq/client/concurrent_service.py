@@ -219,8 +219,8 @@ class ConcurrentService:
             if batch.started_ms == 0 or batch.process_queue.dropped:
                 self._forget(batch)
                 continue
-            self._measure(batch)
             acked = self._acked(batch)
+            self._measure(batch, acked)
             good, bad = batch.messages[:acked], batch.messages[acked:]
             if batch.tracked:
                 own = self._own(batch)
@@ -256,11 +256,10 @@ class ConcurrentService:
             self._group.offset_store.progress.update(process_queue.queue, offset)
             self._group.settled(process_queue)
 
-    def _measure(self, batch: Batch) -> None:
-        count = self._acked(batch)
-        self._group.statistics.consumed(
-            batch.messages[0].topic, count, len(batch.messages) - count, batch.spent_s * 1000, self._clock.now_ms()
-        )
+    def _measure(self, batch: Batch, acked: int) -> None:
+        failed = len(batch.messages) - acked
+        now_ms = self._clock.now_ms()
+        self._group.statistics.consumed(batch.messages[0].topic, acked, failed, batch.spent_s * 1000, now_ms)
 
     # -- failures --------------------------------------------------------------------------------------------------------------
 

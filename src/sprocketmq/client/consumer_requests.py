@@ -18,7 +18,7 @@ from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record import decode_record
 
 if TYPE_CHECKING:
-    from sprocketmq.client.push_consumer import _Running
+    from sprocketmq.client.running_consumer import RunningConsumer
 
 __all__ = ["ConsumerRequests"]
 
@@ -35,7 +35,7 @@ _RESULTS = {
 class ConsumerRequests:
     """Serves a running consumer's share of codes 220, 221, 307 and 309."""
 
-    def __init__(self, running: _Running) -> None:
+    def __init__(self, running: RunningConsumer) -> None:
         self._running = running
 
     async def serve(self, command: Command) -> Command:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from sprocketmq.client.offset_store import OffsetStore
 from sprocketmq.client.push_settings import PushSettings
@@ -65,7 +65,8 @@ class Group:
 class ConsumeService(Protocol):
     """Concurrent or orderly consumption (Java: ConsumeMessageService). All methods belong to the loop."""
 
-    orderly: bool
+    @property
+    def orderly(self) -> bool: ...
 
     def start(self) -> None: ...
 
@@ -74,6 +75,10 @@ class ConsumeService(Protocol):
         ...
 
     def resize(self, workers: int) -> None: ...
+
+    async def consume_directly(self, messages: Sequence[MessageExt]) -> Any:
+        """Run the listener once, without any effect; the result has ``status``, ``failure`` and ``context``."""
+        ...
 
     async def close(self, timeout_ms: float) -> bool:
         """Start no more listener calls and wait for those that run; False when some still ran after ``timeout_ms``."""

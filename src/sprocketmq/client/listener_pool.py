@@ -209,6 +209,7 @@ class AsyncListenerPool(Generic[T]):
         self._run, self._on_done, self._name = run, on_done, name
         self._workers = workers
         self._pending: deque[T] = deque()
+        self._done: list[T] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._current: dict[asyncio.Task[None] | None, T] = {}
         self._closing = False
@@ -239,8 +240,15 @@ class AsyncListenerPool(Generic[T]):
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+            self._drain()
             return not late
+        self._drain()
         return True
+
+    def _drain(self) -> None:
+        items, self._done = self._done, []
+        if items:
+            self._on_done(items)
 
     async def _work(self) -> None:
         me = asyncio.current_task()
@@ -251,7 +259,9 @@ class AsyncListenerPool(Generic[T]):
                 self._current[me] = item
                 await self._run(item)
                 self._current.pop(me, None)
-                self._on_done([item])
+                if not self._done:  # the first of a burst; the others of this round of the loop join it
+                    asyncio.get_running_loop().call_soon(self._drain)
+                self._done.append(item)
                 taken += 1
                 if taken % 32 == 0:
                     await asyncio.sleep(0)  # a listener that never waits must not keep the loop from its sockets

@@ -1,10 +1,6 @@
 """Consuming by listener: AsyncPushConsumer, and PushConsumer, its blocking face (Java: DefaultMQPushConsumer and its Impl).
 
-This file puts the parts together (S2) and takes them apart; what they do is theirs:
-
-    rebalancer --queues--> pull_loop (one per queue) --messages--> concurrent_service | orderly_service --> listener
-        ^                        |                                      |
-        `------ instance --------+---------- offset_store <-------------+--> send_back
+Here are the public verbs; ``running_consumer`` puts the parts together and takes them apart.
 """
 
 from __future__ import annotations
@@ -13,39 +9,28 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from sprocketmq.client.concurrent_service import ConcurrentListener, ConcurrentService
-from sprocketmq.client.consumer_requests import ConsumerRequests
+from sprocketmq.client.concurrent_service import ConcurrentService
 from sprocketmq.client.face import BlockingFace
-from sprocketmq.client.group import ConsumeHook, Group
-from sprocketmq.client.instance import ClientInstance
-from sprocketmq.client.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
+from sprocketmq.client.group import ConsumeHook, ConsumeService, Group
 from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.orderly_service import OrderlyListener, OrderlyService
-from sprocketmq.client.pull_loop import PullLoop, PullOwner
-from sprocketmq.client.push_settings import PushSettings, consume_timestamp_ms
-from sprocketmq.client.rebalancer import Rebalancer
+from sprocketmq.client.orderly_service import OrderlyService
+from sprocketmq.client.push_settings import PushSettings
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
-from sprocketmq.client.send_back import SendBack
+from sprocketmq.client.running_consumer import RunningConsumer
 from sprocketmq.client.split_options import split_options
 from sprocketmq.client.validators import check_range, check_topic
-from sprocketmq.core import flow_control, retry_schedule
-from sprocketmq.core.consume_progress import ConsumeFromWhere
 from sprocketmq.core.process_queue import ProcessQueue
-from sprocketmq.core.pull_cursor import PullCursor, PullDue
-from sprocketmq.core.queue_lock import LOCK_RENEW_INTERVAL_MS
 from sprocketmq.core.statistics import ConsumerStatistics
-from sprocketmq.core.subscription import TAG, FilterExpression, build_subscription, parse_tag_expression
+from sprocketmq.core.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire import bodies
-from sprocketmq.wire.command import Command
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
 if TYPE_CHECKING:
@@ -94,7 +79,7 @@ class AsyncPushConsumer:
         self._orderly = False
         self._batch_size: int | None = None
         self._hooks: list[ConsumeHook] = []
-        self._running: _Running | None = None
+        self._running: RunningConsumer | None = None
         self._was_shut_down = False
         self._ended: asyncio.Event | None = None
 
@@ -227,13 +212,26 @@ class AsyncPushConsumer:
                 f"consumer {self.group!r} subscribes to nothing; call subscribe(topic) before start()"
             )
         self._ended = asyncio.Event()
-        running = _Running(self)
+        running = self._assemble()
         try:
             await running.start()
         except BaseException:
             await running.stop()
             raise
         self._running = running
+
+    def _assemble(self) -> RunningConsumer:
+        listener, orderly = self._listener, self._orderly
+        assert listener is not None
+        batch_size = self._batch_size or self._settings.consume_message_batch_max_size
+
+        def make_service(group: Group) -> ConsumeService:
+            service = OrderlyService if orderly else ConcurrentService
+            return service(group, listener, batch_size)
+
+        return RunningConsumer(
+            self._options, self._settings, self._subscriptions, make_service, orderly=orderly, hooks=self._hooks
+        )
 
     async def shutdown(self) -> None:
         """Stop pulling, wait for running listeners (``await_termination_ms``), persist progress, leave the group. Harmless twice."""
@@ -328,7 +326,7 @@ class AsyncPushConsumer:
         """Write progress now instead of within 5 s."""
         await self._started().persist_offsets()
 
-    def _started(self) -> _Running:
+    def _started(self) -> RunningConsumer:
         if self._running is None:
             raise ClosedError(
                 f"consumer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
@@ -338,244 +336,6 @@ class AsyncPushConsumer:
     def __repr__(self) -> str:
         state = "running" if self._running is not None else "shut down" if self._was_shut_down else "not started"
         return f"{type(self).__name__}(group={self.group!r}, topics={sorted(self._subscriptions)}, {state})"
-
-
-class _Running:
-    """A started consumer: the parts and their connections to each other. Implements instance.ConsumerMember."""
-
-    def __init__(self, consumer: AsyncPushConsumer) -> None:
-        self._consumer = consumer
-        self._options, self._settings = consumer._options, consumer._settings
-        self.subscriptions: dict[str, bodies.SubscriptionData] = consumer._subscriptions
-        self.paused = False
-        self.stopping = False
-        self._loops: dict[ProcessQueue, PullLoop] = {}
-        clustering = self._settings.clustering
-        # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
-        self.instance = ClientInstance.acquire(self._options, self._options.client_id(keep_default_name=not clustering))
-        instance = self.instance
-        store: OffsetStore = (
-            RemoteOffsetStore(instance.api, instance.routes, self._settings.group)
-            if clustering
-            else LocalFileOffsetStore(
-                self._settings.local_offset_store_dir or os.environ.get("ROCKETMQ_CLIENT_LOCAL_OFFSET_STORE_DIR"),
-                instance.client_id,
-                self._settings.group,
-            )
-        )
-        limit = retry_schedule.max_reconsume_times(self._settings.max_reconsume_times, orderly=consumer._orderly)
-        self.group = Group(
-            name=self._settings.group,
-            client_id=instance.client_id,
-            settings=self._settings,
-            clock=instance.clock,
-            offset_store=store,
-            send_back=SendBack(instance.api, instance.routes, self._settings.group, limit, instance.inner_sender.send),
-            statistics=ConsumerStatistics(),
-            lock_queue=self._lock_queue,
-            settled=self._settled,
-            hooks=list(consumer._hooks),
-        )
-        batch_size = consumer._batch_size or self._settings.consume_message_batch_max_size
-        listener = consumer._listener
-        assert listener is not None
-        self.service: ConcurrentService | OrderlyService = (
-            OrderlyService(self.group, _as_orderly(listener), batch_size)
-            if consumer._orderly
-            else ConcurrentService(self.group, _as_concurrent(listener), batch_size)
-        )
-        timestamp = self._settings.consume_timestamp
-        self.rebalancer = Rebalancer(
-            self.group,
-            instance.api,
-            instance.routes,
-            orderly=consumer._orderly,
-            start_loop=self._start_loop,
-            changed=self._queues_changed,
-            start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None,
-        )
-        self._owner = PullOwner(
-            state=self._pull_state,
-            subscription=self._subscription,
-            read_offset=self._read_offset,
-            offset_illegal=self._offset_illegal,
-            heartbeat=lambda: self._spawn(instance.heartbeat()),
-        )
-        self.requests = ConsumerRequests(self)
-        self.started_ms = instance.clock.now_ms()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._registered = False
-
-    # -- life (S2) -------------------------------------------------------------------------------------------------------------
-
-    async def start(self) -> None:
-        instance, settings = self.instance, self._settings
-        if settings.clustering:
-            retry = retry_schedule.retry_topic(settings.group)
-            self.subscriptions.setdefault(retry, parse_tag_expression(retry, "*", instance.clock.now_ms()))
-        await self.group.offset_store.load()
-        self.service.start()
-        instance.add_consumer(self)
-        self._registered = True
-        for topic in sorted(self.subscriptions):
-            await instance.routes.refresh(topic)  # raises when no name server answers: better now than in a log
-        await self._check_expressions()
-        await instance.heartbeat()
-        await self.rebalance()
-        if self.service.orderly and settings.clustering:
-            self._spawn(self._renew_locks())
-        instance.rebalance_soon()
-
-    async def stop(self) -> None:
-        self.stopping = True
-        await asyncio.gather(*(loop.stop() for loop in self._loops.values()))
-        started = hasattr(self.service, "_pool")
-        if started and not await self.service.close(self._settings.await_termination_ms):
-            log.warning(
-                "group %s: a listener still runs after %d ms, its messages will come again",
-                self.group.name,
-                self._settings.await_termination_ms,
-            )
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._registered:
-            await self.rebalancer.drop_all()
-            await self.instance.remove_consumer(self.group.name)
-        await self.instance.release()
-
-    async def _check_expressions(self) -> None:
-        for topic, subscription in self.subscriptions.items():
-            if subscription.expression_type != TAG:
-                address = await self.instance.routes.any_broker(topic)
-                if address is not None:
-                    await self.instance.api.check_client_config(
-                        address,
-                        bodies.CheckClientConfigRequestBody(
-                            client_id=self.instance.client_id, group=self.group.name, subscription_data=subscription
-                        ),
-                    )
-
-    async def _renew_locks(self) -> None:
-        delay_ms = _FIRST_RENEWAL_MS
-        while True:
-            await self.group.clock.sleep(delay_ms)
-            delay_ms = LOCK_RENEW_INTERVAL_MS
-            await self.rebalancer.renew_locks()
-
-    def _spawn(self, work: Any) -> None:
-        task = self.instance.spawn(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    # -- instance.ConsumerMember -----------------------------------------------------------------------------------------------
-
-    @property
-    def group_name(self) -> str:
-        return self._settings.group
-
-    @property
-    def topics(self) -> set[str]:
-        return set(self.subscriptions)
-
-    def consumer_data(self) -> bodies.ConsumerData:
-        return bodies.ConsumerData(
-            group_name=self._settings.group,
-            consume_type=bodies.ConsumeType.CONSUME_PASSIVELY.value,
-            message_model=self._settings.message_model.value,
-            consume_from_where=ConsumeFromWhere(self._settings.consume_from_where).value,
-            subscription_data_set=list(self.subscriptions.values()),
-        )
-
-    async def rebalance(self) -> bool:
-        if self.stopping:
-            return True
-        balanced = await self.rebalancer.rebalance(self.subscriptions)
-        self._share_limits()
-        return balanced
-
-    async def persist_offsets(self) -> None:
-        await self.group.offset_store.persist_all(self.rebalancer.owned())
-
-    async def serve(self, command: Command) -> Command:
-        return await self.requests.serve(command)
-
-    # -- between the parts -----------------------------------------------------------------------------------------------------
-
-    def subscription_changed(self) -> None:
-        async def tell() -> None:
-            await self.instance.heartbeat()
-            self.instance.rebalance_soon()
-
-        self._spawn(tell())
-
-    def wake(self) -> None:
-        for loop in self._loops.values():
-            loop.wake()
-
-    def _start_loop(self, process_queue: ProcessQueue, offset: int) -> None:
-        if self.stopping:
-            return
-        settings = self._settings
-        cursor = PullCursor(
-            process_queue,
-            offset,
-            orderly=self.service.orderly and settings.clustering,
-            limits=settings.flow_limits,
-            pull_interval_ms=settings.pull_interval_ms,
-            exception_delay_ms=settings.pull_time_delay_when_exception_ms,
-        )
-        loop = PullLoop(self.group, cursor, self.instance.api, self.instance.routes, self.service, self._owner)
-        self._loops[process_queue] = loop
-        loop.start(lambda: self._loops.pop(process_queue, None))
-
-    def _pull_state(self, queue: MessageQueue) -> PullDue:
-        return PullDue(running=not self.stopping, paused=self.paused, subscribed=queue.topic in self.subscriptions)
-
-    def _subscription(self, topic: str) -> bodies.SubscriptionData | None:
-        return self.subscriptions.get(topic)
-
-    async def _read_offset(self, queue: MessageQueue) -> int:
-        """The offset at the first locked pull: what the owner before us committed last. Where nothing is stored the start that was
-        computed stays: computing the end of the queue a second time would skip what came in between."""
-        stored = await self.group.offset_store.read(queue)
-        if stored >= -1:
-            for loop in self._loops.values():
-                if loop.queue == queue:
-                    return stored if stored >= 0 else loop.cursor.next_offset
-        return -1
-
-    def _offset_illegal(self, queue: MessageQueue, offset: int) -> None:
-        async def drop_then_take_up_again() -> None:
-            await self.rebalancer.drop_at(queue, offset)
-            await self.rebalance()
-
-        self._spawn(drop_then_take_up_again())
-
-    async def _lock_queue(self, process_queue: ProcessQueue) -> bool:
-        return await self.rebalancer.lock_one(process_queue)
-
-    def _settled(self, process_queue: ProcessQueue) -> None:
-        loop = self._loops.get(process_queue)
-        if loop is not None:
-            loop.settled()
-
-    def _queues_changed(self, topic: str) -> None:
-        self._share_limits()
-        self._spawn(self.instance.heartbeat())
-
-    def _share_limits(self) -> None:
-        limits = flow_control.per_queue_limits(self._settings.flow_limits, len(self._loops))
-        for loop in self._loops.values():
-            loop.cursor.limits = limits
-
-
-def _as_concurrent(listener: Callable[..., Any]) -> ConcurrentListener:
-    return listener
-
-
-def _as_orderly(listener: Callable[..., Any]) -> OrderlyListener:
-    return listener
 
 
 class PushConsumer(BlockingFace):

@@ -61,6 +61,8 @@ class Rebalancer:
         self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
         self._warned: set[str] = set()
         self.table = RebalanceTable()
+        # Queues assigned by hand (pull consumer): no allocation then, other members do not matter.
+        self.fixed: set[MessageQueue] | None = None
 
     async def rebalance(self, topics: Iterable[str]) -> bool:
         """One round over all topics; True when we have exactly what we should have."""
@@ -109,6 +111,8 @@ class Rebalancer:
 
     async def _allocate(self, topic: str) -> list[MessageQueue] | None:
         """Our queues of a topic; None when it cannot be known now."""
+        if self.fixed is not None:
+            return [queue for queue in self.fixed if queue.topic == topic]
         queues = await self._routes.subscribe_queues(topic)
         if not queues:
             if topic not in self._warned and not is_retry_topic(topic):

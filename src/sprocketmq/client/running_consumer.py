@@ -1,0 +1,284 @@
+"""A started consumer: its parts and their connections (S2; Java: DefaultMQPushConsumerImpl).
+
+    rebalancer --queues--> pull_loop (one per queue) --messages--> consume service --> listener, or whoever polls
+        ^                        |                                      |
+        `------ instance --------+---------- offset_store <-------------+--> send_back
+
+Start: retry topic subscribed, progress loaded, service, registered, routes, filters checked, heartbeat, rebalance at once. Stop: pulls,
+then listeners, then progress persisted and locks given back, then the group is left: no message is consumed after its queue was given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
+
+from sprocketmq.client.consumer_requests import ConsumerRequests
+from sprocketmq.client.group import ConsumeHook, ConsumeService, Group
+from sprocketmq.client.instance import ClientInstance
+from sprocketmq.client.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
+from sprocketmq.client.options import ClientOptions
+from sprocketmq.client.pull_loop import PullLoop, PullOwner
+from sprocketmq.client.push_settings import PushSettings, consume_timestamp_ms
+from sprocketmq.client.rebalancer import Rebalancer
+from sprocketmq.client.send_back import SendBack
+from sprocketmq.core import flow_control, retry_schedule
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.pull_cursor import PullCursor, PullDue
+from sprocketmq.core.queue_lock import LOCK_RENEW_INTERVAL_MS
+from sprocketmq.core.statistics import ConsumerStatistics
+from sprocketmq.core.subscription import TAG, parse_tag_expression
+from sprocketmq.wire import bodies
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["RunningConsumer"]
+
+log = logging.getLogger("sprocketmq.client")
+
+_FIRST_RENEWAL_MS: Final = 1_000
+
+
+class RunningConsumer:
+    """The parts of one started consumer. Implements instance.ConsumerMember; belongs to its loop.
+
+    Args:
+        make_service: makes what receives the messages, of the group it is given.
+        consume_type: how the group is announced to the brokers.
+        orderly: queues are locked.
+        with_retry_topic: also consume the group's retry topic.
+    """
+
+    def __init__(
+        self,
+        options: ClientOptions,
+        settings: PushSettings,
+        subscriptions: dict[str, bodies.SubscriptionData],
+        make_service: Callable[[Group], ConsumeService],
+        *,
+        consume_type: bodies.ConsumeType = bodies.ConsumeType.CONSUME_PASSIVELY,
+        orderly: bool = False,
+        with_retry_topic: bool = True,
+        hooks: Iterable[ConsumeHook] = (),
+    ) -> None:
+        self._options, self._settings = options, settings
+        self.subscriptions = subscriptions
+        self._consume_type, self._with_retry_topic = consume_type, with_retry_topic
+        self.paused = False
+        self.stopping = False
+        self._loops: dict[ProcessQueue, PullLoop] = {}
+        clustering = self._settings.clustering
+        # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
+        self.instance = ClientInstance.acquire(self._options, self._options.client_id(keep_default_name=not clustering))
+        instance = self.instance
+        store: OffsetStore = (
+            RemoteOffsetStore(instance.api, instance.routes, self._settings.group)
+            if clustering
+            else LocalFileOffsetStore(
+                self._settings.local_offset_store_dir or os.environ.get("ROCKETMQ_CLIENT_LOCAL_OFFSET_STORE_DIR"),
+                instance.client_id,
+                self._settings.group,
+            )
+        )
+        limit = retry_schedule.max_reconsume_times(self._settings.max_reconsume_times, orderly=orderly)
+        self.group = Group(
+            name=self._settings.group,
+            client_id=instance.client_id,
+            settings=self._settings,
+            clock=instance.clock,
+            offset_store=store,
+            send_back=SendBack(instance.api, instance.routes, self._settings.group, limit, instance.inner_sender.send),
+            statistics=ConsumerStatistics(),
+            lock_queue=self._lock_queue,
+            settled=self._settled,
+            hooks=list(hooks),
+        )
+        self.service = make_service(self.group)
+        timestamp = self._settings.consume_timestamp
+        self.rebalancer = Rebalancer(
+            self.group,
+            instance.api,
+            instance.routes,
+            orderly=orderly,
+            start_loop=self._start_loop,
+            changed=self._queues_changed,
+            start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None,
+        )
+        self._owner = PullOwner(
+            state=self._pull_state,
+            subscription=self._subscription,
+            read_offset=self._read_offset,
+            offset_illegal=self._offset_illegal,
+            heartbeat=lambda: self._spawn(instance.heartbeat()),
+        )
+        self.requests = ConsumerRequests(self)
+        self.started_ms = instance.clock.now_ms()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._registered = False
+        self._service_started = False
+
+    # -- life (S2) -------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        instance, settings = self.instance, self._settings
+        if settings.clustering and self._with_retry_topic:
+            retry = retry_schedule.retry_topic(settings.group)
+            self.subscriptions.setdefault(retry, parse_tag_expression(retry, "*", instance.clock.now_ms()))
+        await self.group.offset_store.load()
+        self.service.start()
+        self._service_started = True
+        instance.add_consumer(self)
+        self._registered = True
+        for topic in sorted(self.subscriptions):
+            await instance.routes.refresh(topic)  # raises when no name server answers: better now than in a log
+        await self._check_expressions()
+        await instance.heartbeat()
+        await self.rebalance()
+        if self.service.orderly and settings.clustering:
+            self._spawn(self._renew_locks())
+        instance.rebalance_soon()
+
+    async def stop(self) -> None:
+        self.stopping = True
+        await asyncio.gather(*(loop.stop() for loop in self._loops.values()))
+        if self._service_started and not await self.service.close(self._settings.await_termination_ms):
+            log.warning(
+                "group %s: a listener still runs after %d ms, its messages will come again",
+                self.group.name,
+                self._settings.await_termination_ms,
+            )
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._registered:
+            await self.rebalancer.drop_all()
+            await self.instance.remove_consumer(self.group.name)
+        await self.instance.release()
+
+    async def _check_expressions(self) -> None:
+        for topic, subscription in list(self.subscriptions.items()):
+            if subscription.expression_type != TAG:
+                address = await self.instance.routes.any_broker(topic)
+                if address is not None:
+                    await self.instance.api.check_client_config(
+                        address,
+                        bodies.CheckClientConfigRequestBody(
+                            client_id=self.instance.client_id, group=self.group.name, subscription_data=subscription
+                        ),
+                    )
+
+    async def _renew_locks(self) -> None:
+        delay_ms = _FIRST_RENEWAL_MS
+        while True:
+            await self.group.clock.sleep(delay_ms)
+            delay_ms = LOCK_RENEW_INTERVAL_MS
+            await self.rebalancer.renew_locks()
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = self.instance.spawn(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- instance.ConsumerMember -----------------------------------------------------------------------------------------------
+
+    @property
+    def group_name(self) -> str:
+        return self._settings.group
+
+    @property
+    def topics(self) -> set[str]:
+        return set(self.subscriptions)
+
+    def consumer_data(self) -> bodies.ConsumerData:
+        return bodies.ConsumerData(
+            group_name=self._settings.group,
+            consume_type=self._consume_type.value,
+            message_model=self._settings.message_model.value,
+            consume_from_where=self._settings.consume_from_where.value,
+            subscription_data_set=list(self.subscriptions.values()),
+        )
+
+    async def rebalance(self) -> bool:
+        if self.stopping:
+            return True
+        balanced = await self.rebalancer.rebalance(self.subscriptions)
+        self._share_limits()
+        return balanced
+
+    async def persist_offsets(self) -> None:
+        await self.group.offset_store.persist_all(self.rebalancer.owned())
+
+    async def serve(self, command: Command) -> Command:
+        return await self.requests.serve(command)
+
+    # -- between the parts -----------------------------------------------------------------------------------------------------
+
+    def subscription_changed(self) -> None:
+        async def tell() -> None:
+            await self.instance.heartbeat()
+            self.instance.rebalance_soon()
+
+        self._spawn(tell())
+
+    def wake(self) -> None:
+        for loop in self._loops.values():
+            loop.wake()
+
+    def _start_loop(self, process_queue: ProcessQueue, offset: int) -> None:
+        if self.stopping:
+            return
+        settings = self._settings
+        cursor = PullCursor(
+            process_queue,
+            offset,
+            orderly=self.service.orderly and settings.clustering,
+            limits=settings.flow_limits,
+            pull_interval_ms=settings.pull_interval_ms,
+            exception_delay_ms=settings.pull_time_delay_when_exception_ms,
+        )
+        loop = PullLoop(self.group, cursor, self.instance.api, self.instance.routes, self.service, self._owner)
+        self._loops[process_queue] = loop
+        loop.start(lambda: self._loops.pop(process_queue, None))
+
+    def _pull_state(self, queue: MessageQueue) -> PullDue:
+        return PullDue(running=not self.stopping, paused=self.paused, subscribed=queue.topic in self.subscriptions)
+
+    def _subscription(self, topic: str) -> bodies.SubscriptionData | None:
+        return self.subscriptions.get(topic)
+
+    async def _read_offset(self, queue: MessageQueue) -> int:
+        """The offset at the first locked pull: what the owner before us committed last. Where nothing is stored the start that was
+        computed stays: computing the end of the queue a second time would skip what came in between."""
+        stored = await self.group.offset_store.read(queue)
+        if stored >= -1:
+            for loop in self._loops.values():
+                if loop.queue == queue:
+                    return stored if stored >= 0 else loop.cursor.next_offset
+        return -1
+
+    def _offset_illegal(self, queue: MessageQueue, offset: int) -> None:
+        async def drop_then_take_up_again() -> None:
+            await self.rebalancer.drop_at(queue, offset)
+            await self.rebalance()
+
+        self._spawn(drop_then_take_up_again())
+
+    async def _lock_queue(self, process_queue: ProcessQueue) -> bool:
+        return await self.rebalancer.lock_one(process_queue)
+
+    def _settled(self, process_queue: ProcessQueue) -> None:
+        loop = self._loops.get(process_queue)
+        if loop is not None:
+            loop.settled()
+
+    def _queues_changed(self, topic: str) -> None:
+        self._share_limits()
+        self._spawn(self.instance.heartbeat())
+
+    def _share_limits(self) -> None:
+        limits = flow_control.per_queue_limits(self._settings.flow_limits, len(self._loops))
+        for loop in self._loops.values():
+            loop.cursor.limits = limits
