@@ -53,9 +53,10 @@ READ_OPTIONS: Final = (
 )  # fmt: skip
 SINK_OPTIONS: Final = ("mode", "delivery", "sendTimeoutMs", "maxInFlight", "maxReconsumeTimes", "delayLevel")
 BOTH_OPTIONS: Final = ("namesrvAddr", "topic", "group", "retryTimeoutMs")
-# Spark adds these by itself: load(path), and what a catalog knows of a table (TableCatalog's reserved properties)
+# Spark adds these by itself: load(path), a stream's checkpoint, and what a catalog knows of a table (TableCatalog's reserved properties)
 SPARK_OPTIONS: Final = (
-    "path", "serialization.format", "provider", "owner", "comment", "location", "external", "is_managed_location", "collation",
+    "path", "checkpointLocation", "queryName",
+    "serialization.format", "provider", "owner", "comment", "location", "external", "is_managed_location", "collation",
 )  # fmt: skip
 _CATALOG_PREFIX: Final = "option."
 SECRETS: Final = frozenset({"accessKey", "secretKey", "securityToken"})

@@ -16,7 +16,7 @@ from sprocketmq.wire.message import Message
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def publish(mq: EmbeddedRocketMQ, count: int, topic: str = "flights") -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sprocketmq.spark.progress_listener import LagReport
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def publish(mq: EmbeddedRocketMQ, start: int, end: int, topic: str = "flights") -> None:
@@ -65,7 +65,7 @@ def run_available_now(rows: DataFrame, each: Callable[[DataFrame, int], object],
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(300)
 
 
 def test_available_now_reads_all_in_limited_batches_and_leaves_no_lag(
@@ -109,15 +109,15 @@ def test_a_running_stream_sees_new_messages_new_queues_and_a_restarted_broker(
                 lambda: collected.batches, 60_000
             )  # the empty first batch: from here on nothing may be missed
             publish(mq, 0, 50)
-            mq.wait_until(lambda: len(collected.numbers) == 50, 60_000)
+            mq.wait_until(lambda: len(collected.numbers) == 50, 180_000)
             mq.create_topic("flights", queues=6)
             for at in range(50, 100, 5):
                 publish(mq, at, at + 5)
-            mq.wait_until(lambda: len(collected.numbers) == 100, 60_000)
+            mq.wait_until(lambda: len(collected.numbers) == 100, 180_000)
             mq.restart_broker()
             publish(mq, 100, 120)
-            mq.wait_until(lambda: len(collected.numbers) == 120, 60_000)
-            mq.wait_until(lambda: lag(mq, "delays") == 0, 60_000)
+            mq.wait_until(lambda: len(collected.numbers) == 120, 180_000)
+            mq.wait_until(lambda: lag(mq, "delays") == 0, 180_000)
             assert query.isActive
         finally:
             query.stop()
@@ -138,9 +138,9 @@ def test_a_stream_killed_in_its_first_batch_loses_nothing_after_its_restart(
     )
     try:
         # The start is journaled once the first offset is: from then on every message belongs to the stream.
-        mq.wait_until(lambda: (tmp_path / "checkpoint/offsets/0").exists(), 120_000)
+        mq.wait_until(lambda: (tmp_path / "checkpoint/offsets/0").exists(), 240_000)
         publish(mq, 10, 30)
-        mq.wait_until((tmp_path / "in-first-batch").exists, 60_000)
+        mq.wait_until((tmp_path / "in-first-batch").exists, 180_000)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -161,10 +161,10 @@ def test_a_small_trigger_waits_for_its_minimum(spark: SparkSession, mq: Embedded
         .start()
     )
     try:
-        mq.wait_until(lambda: collected.batches, 60_000)
+        mq.wait_until(lambda: collected.batches, 180_000)
         publish(mq, 0, 10)
         publish(mq, 10, 25)
-        mq.wait_until(lambda: collected.numbers, 60_000)
+        mq.wait_until(lambda: collected.numbers, 180_000)
     finally:
         query.stop()
     assert collected.batches[1] == list(range(25)) or len(collected.batches[1]) >= 20
@@ -182,7 +182,7 @@ def test_a_stream_is_written_to_a_topic(spark: SparkSession, mq: EmbeddedRocketM
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(300)
     copied = mq.messages("copy")
     assert sorted(int(message.body) for message in copied) == list(range(300))
     assert {message.properties["SPARK_BATCH_ID"] for message in copied} == {"0", "1", "2"}
@@ -213,8 +213,8 @@ def test_a_bad_row_is_retried_alone_and_ends_in_the_dead_letters(
         .start()
     )
     try:
-        mq.wait_until(lambda: len(mq.messages("%DLQ%delays")) == 2, 90_000)
-        mq.wait_until(lambda: lag(mq, "delays") + lag(mq, "delays", "%RETRY%delays") == 0, 60_000)
+        mq.wait_until(lambda: len(mq.messages("%DLQ%delays")) == 2, 240_000)
+        mq.wait_until(lambda: lag(mq, "delays") + lag(mq, "delays", "%RETRY%delays") == 0, 180_000)
     finally:
         query.stop()
     assert good.numbers == [at for at in range(20) if at not in (7, 13)]
@@ -241,7 +241,7 @@ def test_the_ack_sink_sends_back_and_dead_letters_by_row(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(300)
     mq.wait_until(lambda: len(mq.messages("%RETRY%delays")) == 3)
     assert sorted(int(message.body) for message in mq.messages("%RETRY%delays")) == [1, 4, 7]
     assert sorted(int(message.body) for message in mq.messages("%DLQ%delays")) == [2, 5, 8]
@@ -287,7 +287,7 @@ def test_the_group_is_seen_on_the_broker_while_the_stream_runs(
             return admin.consumer_connections("delays") is not None
 
     try:
-        mq.wait_until(member, 60_000)
+        mq.wait_until(member, 180_000)
     finally:
         query.stop()
     journal = (tmp_path / "offsets/0").read_text().splitlines()[-1]
