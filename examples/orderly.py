@@ -1,8 +1,14 @@
 """Messages of one order stay in order: NAMESRV_ADDR=127.0.0.1:9876 python examples/orderly.py"""
 
+import logging
+import sys
 import threading
 
 import sprocketmq as rmq
+
+logging.basicConfig(stream=sys.stdout, format="%(message)s", level=logging.WARNING)
+log = logging.getLogger("orderly")
+log.setLevel(logging.INFO)
 
 STEPS = ("created", "paid", "shipped", "delivered")
 ORDERS = ("order-1", "order-2", "order-3")
@@ -18,7 +24,7 @@ def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext)
     for message in messages:
         order, step = message.body.decode().split()
         seen.setdefault(order, []).append(step)
-        print(f"{order} {step:10} from {context.message_queue}")
+        log.info("%s %-10s from %s", order, step, context.message_queue)
     if sum(map(len, seen.values())) >= len(STEPS) * len(ORDERS):
         complete.set()
     return rmq.ConsumeOrderlyStatus.SUCCESS

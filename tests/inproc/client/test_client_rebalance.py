@@ -59,7 +59,7 @@ def test_a_member_that_leaves_is_replaced_at_once(
     rocketmq.wait_until(lambda: len(first) + len(second) == 40)
     one.shutdown()
     # The broker says so (NOTIFY_CONSUMER_IDS_CHANGED): no 20 s go by.
-    rocketmq.advance_until(lambda: _queues(two) == [0, 1, 2, 3], limit_ms=3_000)
+    rocketmq.advance_until(lambda: _queues(two) == [0, 1, 2, 3], limit_ms=15_000, patience_ms=100)
     send_all(producer, [str(n) for n in range(40, 80)])
     rocketmq.wait_until(lambda: len(first) + len(second) == 80)
     assert sorted(first.bodies + second.bodies, key=int) == [
@@ -83,7 +83,7 @@ def test_new_queues_are_found_and_new_topics_waited_for(
     consumer = consumers(recorder)  # the topic does not exist yet
     assert _queues(consumer) == []
     rocketmq.create_topic("flights", queues=2)
-    rocketmq.advance_until(lambda: _queues(consumer) == [0, 1], limit_ms=3_000)
+    rocketmq.advance_until(lambda: _queues(consumer) == [0, 1], limit_ms=15_000, patience_ms=100)
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=4)
     rocketmq.advance_until(lambda: _queues(consumer) == [0, 1, 2, 3])

@@ -1,0 +1,64 @@
+"""The examples run as they are written, against a broker that NAMESRV_ADDR names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.testing import EmbeddedRocketMQ
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def _start(rocketmq: EmbeddedRocketMQ, name: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "NAMESRV_ADDR": rocketmq.namesrv_addr, "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        [sys.executable, str(EXAMPLES / name)],
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def _run(rocketmq: EmbeddedRocketMQ, name: str) -> str:
+    process = _start(rocketmq, name)
+    try:
+        out, err = process.communicate(timeout=90)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, err
+    return out
+
+
+@pytest.mark.rocketmq(clock="system")
+def test_producer_and_consumer_examples_work_together(rocketmq: EmbeddedRocketMQ) -> None:
+    assert _run(rocketmq, "quickstart_producer.py").count("SEND_OK") == 10
+    process = _start(rocketmq, "quickstart_consumer.py")
+    try:
+        assert process.stdout is not None
+        lines = {process.stdout.readline().strip() for _ in range(10)}
+        process.terminate()
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    assert lines == {f"hello {n} greeting ['hello-{n}'] try 1" for n in range(10)}
+
+
+@pytest.mark.rocketmq(clock="system")
+def test_the_orderly_example_shows_each_order_in_order(rocketmq: EmbeddedRocketMQ) -> None:
+    lines = [line.split()[:2] for line in _run(rocketmq, "orderly.py").splitlines()]
+    for order in ("order-1", "order-2", "order-3"):
+        assert [step for name, step in lines if name == order] == ["created", "paid", "shipped", "delivered"]
+
+
+@pytest.mark.rocketmq(clock="system")
+def test_the_asyncio_example_stores_a_thousand(rocketmq: EmbeddedRocketMQ) -> None:
+    assert "1000 messages stored" in _run(rocketmq, "asyncio_producer.py")

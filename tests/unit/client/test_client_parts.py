@@ -1,0 +1,149 @@
+"""Small parts without a broker: offset files, retry copies, ids, name server choice."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.client.name_servers import NameServers
+from sprocketmq.client.offset_store import LocalFileOffsetStore
+from sprocketmq.client.pull_loop import decode_pull
+from sprocketmq.client.results import PullResult
+from sprocketmq.client.send_back import retry_copy
+from sprocketmq.client.unique_keys import UniqueKeys
+from sprocketmq.core.consume_progress import OFFSET_NOT_FOUND
+from sprocketmq.core.pull_cursor import PullStatus
+from sprocketmq.core.subscription import parse_tag_expression
+from sprocketmq.errors import ConnectFailed
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.properties import encode_properties
+from sprocketmq.wire.record import encode_record
+
+QUEUE = rmq.MessageQueue("flights", "broker-a", 1)
+
+
+def _store(path: Path, offsets: dict[rmq.MessageQueue, int] | None = None) -> LocalFileOffsetStore:
+    store = LocalFileOffsetStore(path, "10.0.0.1@DEFAULT", "delays")
+    asyncio.run(store.load())
+    for queue, offset in (offsets or {}).items():
+        store.progress.update(queue, offset)
+        asyncio.run(store.persist(queue))
+    return store
+
+
+def test_the_offset_file_is_javas_and_is_found_again(tmp_path: Path) -> None:
+    store = _store(tmp_path, {QUEUE: 5})
+    assert store.path == tmp_path / "10.0.0.1@DEFAULT" / "delays" / "offsets.json"
+    assert b'{{"brokerName":"broker-a","queueId":1,"topic":"flights"}:5}' in store.path.read_bytes().replace(b" ", b"")
+    assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
+    assert asyncio.run(_store(tmp_path).read(rmq.MessageQueue("flights", "broker-a", 0))) == OFFSET_NOT_FOUND
+
+
+def test_a_broken_offset_file_falls_back_to_its_backup(tmp_path: Path) -> None:
+    store = _store(tmp_path, {QUEUE: 5})
+    store.progress.update(QUEUE, 6)
+    asyncio.run(store.persist_all([QUEUE]))
+    store.path.write_bytes(b'{"offsetTable":{{"bro')
+    assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
+
+
+def test_an_offset_file_without_a_readable_copy_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:
+    store = _store(tmp_path, {QUEUE: 5})
+    store.path.write_bytes(b"garbage")
+    with pytest.raises(rmq.ConfigurationError, match="repair it, or remove it"):
+        _store(tmp_path)
+
+
+def test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up() -> None:
+    message = rmq.MessageExt(
+        "flights", b"x", tags="UA", keys="k", properties={"year": "2013"}, reconsume_times=2, commit_log_offset=77
+    )
+    message.properties.update({"UNIQ_KEY": "AB" * 16, "DELAY": "3", "REAL_TOPIC": "%RETRY%delays", "REAL_QID": "0"})
+    copy = retry_copy(message, "delays", 16, 5)
+    assert (copy.topic, copy.tags, copy.keys) == ("%RETRY%delays", "UA", ["k"])
+    expected = {
+        "year": "2013",
+        "UNIQ_KEY": "AB" * 16,
+        "RETRY_TOPIC": "flights",
+        "ORIGIN_MESSAGE_ID": message.offset_message_id,
+        "RECONSUME_TIME": "3",
+        "MAX_RECONSUME_TIMES": "16",
+        "DELAY": "5",
+    }
+    assert {name: copy.properties.get(name) for name in expected} == expected
+    assert not {"REAL_TOPIC", "REAL_QID"} & copy.properties.keys()
+    assert "DELAY" not in retry_copy(message, "delays", 16, 0).properties
+
+
+def test_unique_keys_differ_and_carry_the_time() -> None:
+    keys = UniqueKeys("10.0.0.1")
+    made = [keys.next(1_700_000_000_000 + n) for n in range(1000)]
+    assert len(set(made)) == 1000
+    assert {len(key) for key in made} == {32}
+    assert all(key.startswith("0A000001") for key in made)
+    assert keys.next(1_700_000_000_000 + 40 * 86_400_000)[20:28] < "9A7EC800"  # a new month began meanwhile
+
+
+def _record(properties: dict[str, str], body: bytes = b"x", topic: bytes = b"flights", offset: int = 0) -> bytes:
+    return encode_record(
+        topic,
+        body,
+        encode_properties(properties),
+        queue_id=1,
+        queue_offset=offset,
+        physical_offset=0,
+        born_timestamp_ms=0,
+        born_host=(b"\x7f\0\0\1", 1),
+        store_timestamp_ms=0,
+        store_host=(b"\x7f\0\0\1", 2),
+    )
+
+
+def test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic() -> None:
+    body = _record({"TAGS": "Aa"}) + _record({"TAGS": "BB"}, offset=1) + _record({}, offset=2)
+    result = PullResult(PullStatus.FOUND, 3, 0, 9, body=body)
+    (message,) = decode_pull(result, QUEUE, parse_tag_expression("flights", "Aa", 1), "delays")
+    assert (message.tags, message.broker_name) == ("Aa", "broker-a")
+    assert (message.properties["MIN_OFFSET"], message.properties["MAX_OFFSET"]) == ("0", "9")
+
+    retry = rmq.MessageQueue("%RETRY%delays", "broker-a", 0)
+    body = _record({"RETRY_TOPIC": "flights"}, topic=b"%RETRY%delays") + _record({}, topic=b"%RETRY%delays", offset=1)
+    result = PullResult(PullStatus.FOUND, 2, 0, 2, body=body)
+    messages = decode_pull(result, retry, parse_tag_expression(retry.topic, "*", 1), "delays")
+    assert [message.topic for message in messages] == ["flights", "%RETRY%delays"]
+    assert "MAX_OFFSET" in messages[1].properties
+
+
+class _Pool:
+    """Stands in for the ConnectionPool: some addresses are down."""
+
+    def __init__(self, down: set[str]) -> None:
+        self.down, self.asked = down, []
+
+    async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
+        self.asked.append(address)
+        if address in self.down:
+            raise ConnectFailed(f"cannot connect to {address}", address)
+        return command
+
+
+def test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried() -> None:
+    pool = _Pool(set())
+    servers = NameServers(pool, ["a:1", "b:2", "c:3"])  # type: ignore[arg-type]
+    command = request(RequestCode.GET_BROKER_CLUSTER_INFO)
+    first = servers.chosen
+    for _ in range(3):
+        asyncio.run(servers.invoke(command, 100))
+    assert pool.asked == [first] * 3
+    pool.down = {first}
+    asyncio.run(servers.invoke(command, 100))
+    assert servers.chosen != first
+    pool.down = {"a:1", "b:2", "c:3"}
+    pool.asked.clear()
+    with pytest.raises(ConnectFailed):
+        asyncio.run(servers.invoke(command, 100))
+    assert sorted(pool.asked) == ["a:1", "b:2", "c:3"]
