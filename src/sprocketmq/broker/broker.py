@@ -12,10 +12,8 @@ what produces messages (schedule), answer who waits (pulls, SYNC_FLUSH), close c
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import os
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +33,7 @@ from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.registration import Registration
 from sprocketmq.broker.schedule import Schedule
 from sprocketmq.broker.service import Interceptor, Periodic, Service
+from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.topics import TopicTable
 from sprocketmq.core.queue_lock import QueueLockTable
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
@@ -48,7 +47,6 @@ from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore,
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, request, response
 from sprocketmq.wire.headers import NotifyConsumerIdsChangedRequestHeader
-from sprocketmq.wire.message_id import offset_message_id, unique_key_after, unique_key_prefix
 
 __all__ = ["Broker"]
 
@@ -102,19 +100,28 @@ class Broker(Service):
             "broker_cluster_name": cluster_name,
         }
         given = {field: value for field, value in given.items() if value is not None}
-        self.config = config = BrokerConfig(**{**msgspec.structs.asdict(config or BrokerConfig()), **given})
-        self.host = config.bind_address or "127.0.0.1"
-        self.port = config.listen_port
-        self.clock: Clock = clock or SystemClock()
-        self.intercept: Interceptor | None = None
-        addresses = config.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
+        self.config = BrokerConfig(**{**msgspec.structs.asdict(config or BrokerConfig()), **given})
+        self.host = self.config.bind_address or "127.0.0.1"
+        self.port = self.config.listen_port
+        self.announced_host = announced_host(self.host, self.config.broker_ip)
+        addresses = self.config.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
         self.name_servers = [address.strip() for address in addresses.split(";") if address.strip()]
         for address in self.name_servers:
             split_address(address, "namesrvAddr")
-        self.announced_host = announced_host(self.host, config.broker_ip)
+        self.clock: Clock = clock or SystemClock()
+        self.start_ms = self.clock.now_ms()
+        self.intercept: Interceptor | None = None
+        self._make_tables()
+        self._handlers = handler_table()
+        self._server: Server | None = None
+        self._pool: ConnectionPool | None = None
+        self._registration: Registration | None = None
+        self._periodic: list[Periodic] = []
+        self._tasks: set[asyncio.Task[None]] = set()
 
-        now_ms = self.clock.now_ms()
-        self.start_ms = now_ms
+    def _make_tables(self) -> None:
+        """The store and what lies around it; nothing is opened or read before the start."""
+        config, now_ms = self.config, self.start_ms
         root = Path(config.store_path_root_dir) if config.store_path_root_dir else None
         store_config = config.store_config()
         self.store: MessageStore = (
@@ -130,24 +137,12 @@ class Broker(Service):
         self.schedule = Schedule(self.clock, self.store, DelayLevels.parse(config.message_delay_level), self.put)
         self.parked = ParkedPulls(self.clock, self._run_pull_again, self.store.max_offset)
         self.expressions: dict[str, Match] = {}
-        self.trace_on = "true" if config.trace_on else "false"
+        self.stamps = self._new_stamps()
+        self.memory_span_bytes = _memory_bytes() * config.access_message_in_memory_max_ratio // 100
         self._config_store = ConfigStore(root, self.topics, self.groups, self.offsets, self.schedule)
         self._durable: DurableAnswers | None = None
         if config.flush_disk_type == "SYNC_FLUSH":
             self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms)
-
-        self.memory_span_bytes = _memory_bytes() * config.access_message_in_memory_max_ratio // 100
-        self._handlers = handler_table()
-        self._server: Server | None = None
-        self._pool: ConnectionPool | None = None
-        self._registration: Registration | None = None
-        self._periodic: list[Periodic] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._stamp = f"CLUSTER\x01{config.broker_cluster_name}\x02".encode()
-        self._trace_stamp = f"MSG_REGION\x01{config.region_id}\x02TRACE_ON\x01{self.trace_on}\x02".encode()
-        self._set_store_host()
-        self._key_counter = itertools.count()
-        self._month_start_ms = self._next_month_ms = 0
 
     @property
     def address(self) -> str:
@@ -175,7 +170,7 @@ class Broker(Service):
         self._adopt_queues(now_ms)
         self._server = Server(self._handle, on_open=self._connection_opened, on_close=self._connection_closed)
         self.port = await self._server.start(self.host, self.port)
-        self._set_store_host()
+        self.stamps = self._new_stamps()  # again: the port is known now
         self._pool = ConnectionPool()
         self._registration = Registration(
             self.clock,
@@ -245,11 +240,15 @@ class Broker(Service):
             log.warning("topic %s has messages but no configuration: it gets %d queues", topic, queues)
             self.topics.create_if_absent(topic, queues, now_ms)
 
-    def _set_store_host(self) -> None:
-        self.store_host = packed_address((self.announced_host, self.port))
-        host, port = self.store_host
-        self._message_id_prefix = offset_message_id((host, port), 0)[:-16]
-        self._unique_key_prefix = unique_key_prefix(host, os.getpid(), id(self) & 0x7FFFFFFF)
+    def _new_stamps(self) -> Stamps:
+        config = self.config
+        return Stamps(
+            self.announced_host,
+            self.port,
+            cluster_name=config.broker_cluster_name,
+            region_id=config.region_id,
+            trace_on=config.trace_on,
+        )
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
@@ -321,29 +320,6 @@ class Broker(Service):
             return answer
         self._durable.wait(connection, command, answer, end)
         return None
-
-    def stamp(self, raw: bytes) -> bytes:
-        """``raw`` properties with this broker's marks: CLUSTER (a reply needs it), MSG_REGION and TRACE_ON (trace needs them)."""
-        if raw and not raw.endswith(b"\x02"):
-            raw += b"\x02"
-        # Another property may end in the same letters, so the separator before the name counts.
-        if b"\x02CLUSTER\x01" not in raw and not raw.startswith(b"CLUSTER\x01"):
-            raw += self._stamp
-        if b"\x02TRACE_ON\x01" not in raw and not raw.startswith(b"TRACE_ON\x01"):
-            raw += self._trace_stamp
-        return raw
-
-    def offset_message_id(self, physical_offset: int) -> str:
-        """The id that names the copy stored at ``physical_offset``."""
-        return f"{self._message_id_prefix}{physical_offset:016X}"
-
-    def new_unique_key(self, now_ms: int) -> str:
-        """A message id for a sender that gave none."""
-        if not self._month_start_ms <= now_ms < self._next_month_ms:
-            year, month = time.localtime(now_ms / 1000)[:2]
-            self._month_start_ms = int(time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1)) * 1000)
-            self._next_month_ms = int(time.mktime((year, month + 1, 1, 0, 0, 0, 0, 0, -1)) * 1000)
-        return unique_key_after(self._unique_key_prefix, now_ms, self._month_start_ms, next(self._key_counter))
 
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 when it is empty."""

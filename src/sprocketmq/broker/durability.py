@@ -66,8 +66,13 @@ class DurableAnswers:
     def stop(self) -> None:
         """Make everything durable and answer it. Blocks for one flush."""
         if self._waiting:
-            self._store.flush()
-            self._answer_until(self._waiting[-1].end)
+            end = self._waiting[-1].end
+            try:
+                self._store.flush()
+            except StoreError as error:
+                self._refuse_until(end, f"the disk did not take the message: {error}")
+            else:
+                self._answer_until(end)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

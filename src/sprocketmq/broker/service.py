@@ -81,6 +81,8 @@ class Service(ABC):
         """Stop and return when everything is on disk and closed. Harmless when stopped already."""
         engine, self._engine = self._engine, None
         if engine is None:
+            if self._state == "running":
+                raise ClosedError(f"this {type(self).__name__} was started with astart(); await its astop()")
             return
         try:
             engine.run(self.astop())

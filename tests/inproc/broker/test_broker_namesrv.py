@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 
@@ -187,6 +188,18 @@ def test_a_service_starts_once_and_stops_harmlessly_twice(cluster):
         cluster.namesrv.start()
     cluster.broker.stop()
     cluster.broker.stop()
+
+
+def test_what_was_started_in_a_loop_is_stopped_there():
+    async def inside() -> None:
+        async with NameServer(port=0) as names, Broker(names.address, port=0) as broker:
+            assert broker.is_running
+            assert names.table.route("TBW102") is not None
+            with pytest.raises(ClosedError, match="astop"):
+                broker.stop()
+        assert not broker.is_running
+
+    asyncio.run(inside())
 
 
 def test_blocking_code_needs_no_engine():

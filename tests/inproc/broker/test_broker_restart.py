@@ -266,6 +266,15 @@ def test_a_disk_that_takes_too_long_is_reported_as_such(disk_cluster):
 
 
 @SYNC
+def test_a_stop_flushes_and_answers_who_waits(disk_cluster):
+    flush = HeldFlush(disk_cluster)
+    waiting = send_later(disk_cluster.client(), b"x")
+    disk_cluster.eventually(lambda: len(flush.asked) == 1)
+    disk_cluster.broker.stop()
+    assert waiting.result(10).code == 0
+
+
+@SYNC
 def test_a_real_disk_answers(disk_cluster):
     client = disk_cluster.client()
     assert [client.send("flights", b"%d" % n).code for n in range(20)] == [0] * 20

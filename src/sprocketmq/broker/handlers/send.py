@@ -107,9 +107,9 @@ def _send_one(
     waits = _waits(raw)
     unique_key = props.get_property(raw, props.UNIQ_KEY)
     if unique_key is None:
-        unique_key = broker.new_unique_key(now_ms)
+        unique_key = broker.stamps.new_unique_key(now_ms)
         raw += f"{props.UNIQ_KEY}\x01{unique_key}\x02".encode()
-    raw = broker.stamp(raw)
+    raw = broker.stamps.mark(raw)
     tags = props.get_property(raw, props.TAGS) if b"TAGS\x01" in raw else None
     message = StoredMessage(
         header.topic,
@@ -120,7 +120,7 @@ def _send_one(
         header.sys_flag,
         header.born_timestamp,
         connection.state["born_host"],
-        broker.store_host,
+        broker.stamps.host,
         header.reconsume_times or 0,
         0,
         tags_code(tags),
@@ -142,7 +142,7 @@ def _send_one(
         result = broker.put(message, now_ms)
     except ConfigurationError as error:
         return _illegal(command, str(error))
-    message_id = broker.offset_message_id(result.physical_offset)
+    message_id = broker.stamps.offset_message_id(result.physical_offset)
     answer = _stored(broker, command, message_id, queue_id, result.queue_offset, unique_key)
     return broker.answer_when_durable(connection, command, answer, result.physical_offset + result.size, waits)
 
@@ -219,7 +219,7 @@ def _send_batch(
     """Many messages of one topic and queue in one request, stored as ordinary messages with consecutive offsets, all or none."""
     if header.topic.startswith(RETRY_PREFIX):
         return _illegal(command, f"a batch cannot be sent to retry topic {header.topic}; send its messages one by one")
-    of_batch = broker.stamp(header.properties.encode() if header.properties else b"")
+    of_batch = broker.stamps.mark(header.properties.encode() if header.properties else b"")
     waits = _waits(of_batch)
     body = bytes(command.body)
     may_delay = b"DELAY" in body or b"TIMER_" in body  # one look at the whole instead of three at each message
@@ -229,7 +229,7 @@ def _send_batch(
         header.born_timestamp,
         header.reconsume_times or 0,
     )
-    born_host, store_host, messages = connection.state["born_host"], broker.store_host, []
+    born_host, store_host, messages = connection.state["born_host"], broker.stamps.host, []
     for flag, part, raw in split_batch(body):
         if may_delay and (_delay_level(raw) > 0 or any(mark in raw for mark in _TIMER_MARKS)):
             return _illegal(command, "a message of the batch has a delay; send delayed messages one by one")
@@ -238,7 +238,7 @@ def _send_batch(
         if raw and raw[-1] != 2:
             raw += b"\x02"
         if b"UNIQ_KEY\x01" not in raw or props.get_property(raw, props.UNIQ_KEY) is None:
-            raw += f"{props.UNIQ_KEY}\x01{broker.new_unique_key(now_ms)}\x02".encode()
+            raw += f"{props.UNIQ_KEY}\x01{broker.stamps.new_unique_key(now_ms)}\x02".encode()
         code = tags_code(props.get_property(raw, props.TAGS)) if b"TAGS\x01" in raw else 0
         raw += of_batch
         if len(raw) > props.MAX_PROPERTIES_BYTES:
@@ -254,7 +254,7 @@ def _send_batch(
         results = broker.put_batch(messages, now_ms)
     except ConfigurationError as error:
         return _illegal(command, str(error))
-    ids = ",".join([broker.offset_message_id(result.physical_offset) for result in results])
+    ids = ",".join([broker.stamps.offset_message_id(result.physical_offset) for result in results])
     keys = props.get_property(messages[0].properties, props.UNIQ_KEY) or ""
     answer = _stored(broker, command, ids, queue_id, results[0].queue_offset, keys)
     return broker.answer_when_durable(connection, command, answer, _end(results[-1]), waits)
@@ -273,8 +273,8 @@ def _stored(
         "queueId": str(queue_id),
         "queueOffset": str(queue_offset),
         "transactionId": unique_key,
-        "MSG_REGION": broker.config.region_id,
-        "TRACE_ON": broker.trace_on,
+        "MSG_REGION": broker.stamps.region_id,
+        "TRACE_ON": broker.stamps.trace_on,
     }
     return Command(0, command.opaque, FLAG_RESPONSE, ext_fields=ext, serialize_type=command.serialize_type)
 

@@ -75,7 +75,7 @@ def _copy(broker: Broker, record: RecordView, physical_offset: int) -> StoredMes
     if props.get_property(raw, props.RETRY_TOPIC) is None:
         raw = props.set_property(raw, props.RETRY_TOPIC, record.topic)
     if props.get_property(raw, props.ORIGIN_MESSAGE_ID) is None:
-        raw = props.set_property(raw, props.ORIGIN_MESSAGE_ID, broker.offset_message_id(physical_offset))
+        raw = props.set_property(raw, props.ORIGIN_MESSAGE_ID, broker.stamps.offset_message_id(physical_offset))
     raw = props.set_property(raw, props.WAIT, "false")
     return StoredMessage(
         topic="",
@@ -86,7 +86,7 @@ def _copy(broker: Broker, record: RecordView, physical_offset: int) -> StoredMes
         sys_flag=record.sys_flag,
         born_timestamp_ms=record.born_timestamp_ms,
         born_host=record.born_host,
-        store_host=broker.store_host,
+        store_host=broker.stamps.host,
         reconsume_times=record.reconsume_times,
         tags_code=tags_code(props.get_property(raw, props.TAGS)),
     )
