@@ -29,7 +29,7 @@ from rich.table import Table
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from interop.peers import APACHE_5, VERSIONS, ApacheCluster, JavaPeers, SprocketServer  # noqa: E402
+from interop.peers import APACHE_5, VERSIONS, ApacheCluster, JavaPeers, SprocketServer, unwind_on_sigterm  # noqa: E402
 
 LOAD: Final = ROOT / "bench/build/load"
 QUEUES: Final = 8
@@ -227,6 +227,7 @@ def main() -> None:
     servers = chosen_servers(options.only, console)
     if not servers:
         raise SystemExit("nothing to measure")
+    unwind_on_sigterm()
     try:
         for server in servers:
             server.start()

@@ -24,6 +24,7 @@ from golden.recording_proxy import RecordingProxy
 from golden.scenario import play
 from golden.store_heads import keep_store
 from interop.apache_cluster import ApacheCluster, free_ports
+from interop.child import unwind_on_sigterm
 from interop.java_peers import VERSIONS
 from interop.remoting import decode_header, split_frame
 
@@ -183,6 +184,7 @@ def _capture(version: str, serialize: str) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    unwind_on_sigterm()
     for folder in ("frames", "store"):
         shutil.rmtree(HERE / folder, ignore_errors=True)
     index: list[dict[str, Any]] = []

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
 
-__all__ = ["Child", "JsonChild", "poll_until"]
+__all__ = ["Child", "JsonChild", "poll_until", "unwind_on_sigterm"]
 
 _END: Final = None
 
@@ -34,6 +34,11 @@ def poll_until(condition: Callable[[], Any], what: str, timeout_s: float = 30.0,
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {timeout_s:g} s")
         time.sleep(pause_s)
+
+
+def unwind_on_sigterm() -> None:
+    """Let SIGTERM end this process as Ctrl-C does, through every `with` and `finally`: children must not be left behind."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 class Child:
@@ -165,7 +170,7 @@ class JsonChild(Child):
         return found
 
     def read_rest(self, event: str, timeout_s: float = 60.0) -> list[dict[str, Any]]:
-        """All further objects of this event until the program ends."""
+        """All further objects of this event until the program ends; raises RuntimeError when it reported a failure."""
         found: list[dict[str, Any]] = []
         deadline = time.monotonic() + timeout_s
         while True:
@@ -175,6 +180,8 @@ class JsonChild(Child):
                 return found
             if line["event"] == event:
                 found.append(line)
+            elif line["event"] == "failed":
+                raise RuntimeError(f"the program reports: {line['why']}")
 
 
 def _close(pipe: IO[bytes] | None) -> None:

@@ -13,7 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from interop.peers import APACHE_4, APACHE_5, VERSIONS, ApacheCluster, JavaPeers, JavaProgram, SprocketServer
+from interop.peers import (
+    APACHE_4,
+    APACHE_5,
+    VERSIONS,
+    ApacheCluster,
+    JavaPeers,
+    JavaProgram,
+    SprocketServer,
+    unwind_on_sigterm,
+)
 
 Server = ApacheCluster | SprocketServer
 StartProgram = Callable[..., JavaProgram]
@@ -37,6 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def java_peers() -> None:
     """Skips (or fails) when no Apache RocketMQ can be had here."""
+    unwind_on_sigterm()
     if reason := JavaPeers.available():
         if os.environ.get("SPROCKETMQ_REQUIRE_PEERS") == "1":
             pytest.fail(reason)

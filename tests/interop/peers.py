@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interop.apache_cluster import ApacheCluster, free_ports, mqadmin
-from interop.child import Child, JsonChild, poll_until
+from interop.child import Child, JsonChild, poll_until, unwind_on_sigterm
 from interop.java_peers import APACHE_4, APACHE_5, VERSIONS, JavaPeers, PeersUnavailable
 from interop.java_program import JavaProgram
 from interop.sprocket_server import SprocketServer
@@ -22,4 +22,5 @@ __all__ = [
     "free_ports",
     "mqadmin",
     "poll_until",
+    "unwind_on_sigterm",
 ]

@@ -78,6 +78,15 @@ final class Line {
         }
     }
 
+    /** The main thread's first exception ends the program: RocketMQ's threads would keep it alive with nobody to hear from it. */
+    static void endAtFailure() {
+        Thread.currentThread().setUncaughtExceptionHandler((thread, failure) -> {
+            failure.printStackTrace();
+            new Line("failed").with("why", failure).print();
+            Runtime.getRuntime().halt(1);
+        });
+    }
+
     /** Counts the latch down to zero when the parent closes our standard input. */
     static void releaseAtEndOfInput(CountDownLatch latch) {
         Thread watcher = new Thread(() -> {

@@ -19,6 +19,7 @@ public final class OrderlyConsumer {
     }
 
     public static void main(String[] args) throws Exception {
+        Line.endAtFailure();
         Arguments arguments = new Arguments(args);
         DefaultMQPushConsumer consumer = Consumers.configured(arguments);
         int count = arguments.number("count", 0);

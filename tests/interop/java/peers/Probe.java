@@ -27,6 +27,7 @@ public final class Probe {
     }
 
     public static void main(String[] args) throws Exception {
+        Line.endAtFailure();
         Probe self = new Probe(new Arguments(args));
         self.consumer.start();
         new Line("ready").print();

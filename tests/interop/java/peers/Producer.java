@@ -47,6 +47,7 @@ public final class Producer {
     }
 
     public static void main(String[] args) throws Exception {
+        Line.endAtFailure();
         Producer self = new Producer(new Arguments(args));
         self.producer.start();
         new Line("ready").print();
