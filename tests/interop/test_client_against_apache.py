@@ -1,4 +1,4 @@
-"""Our client against Apache's own servers, both generations: what it sends they store, what they hold it consumes, and so do the refusals."""
+"""Our client against Apache's own servers, both generations: what it sends they store, what they hold it consumes, and refusals show."""
 
 from __future__ import annotations
 
