@@ -133,12 +133,12 @@ class RowRetry:
             return
         judged = judged.persist()
         try:
-            good = self._flagged(judged)
-            if good is None:
+            bad = self._flagged(judged)
+            if bad is None:
                 raise ConfigurationError(
                     "write is given and the judged rows have neither an action nor a failed column; add one, or leave write out"
                 )
-            self._write(judged.where(~good).drop("action", "failed", "delayLevel"), batch_id)
+            self._write(judged.where(~bad).drop("action", "failed", "delayLevel"), batch_id)
             self._send_back(judged, batch_id)
         finally:
             judged.unpersist()

@@ -1,0 +1,132 @@
+"""The bulk reader against a real broker: everything once and in order, whatever pulls bring, fail or lose."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from sprocketmq.client.queue_reader import QueueReader
+from sprocketmq.errors import ClosedError, RemoteError, RequestTimeout, TopicNotExist
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.record import decode_records
+
+
+@pytest.fixture
+def mq() -> Iterator[EmbeddedRocketMQ]:
+    with EmbeddedRocketMQ(clock="system") as embedded:
+        embedded.create_topic("flights", queues=3)
+        yield embedded
+
+
+def fill(mq: EmbeddedRocketMQ, count: int, body_bytes: int = 10) -> dict[MessageQueue, int]:
+    """``count`` messages in each of the three queues; every tenth has tag B."""
+    queues = [MessageQueue("flights", "broker-a", at) for at in range(3)]
+    with mq.producer() as producer:
+        for queue in queues:
+            for start in range(0, count, 200):
+                part = range(start, min(count, start + 200))
+                messages = [Message("flights", b"%0*d" % (body_bytes, at), tags="A" if at % 10 else "B") for at in part]
+                producer.send_batch(messages, queue=queue)
+    return dict.fromkeys(queues, count)
+
+
+def read(reader: QueueReader) -> dict[MessageQueue, list[int]]:
+    """Offsets by queue, in the order in which they came."""
+    found: dict[MessageQueue, list[int]] = {}
+    with reader:
+        for chunk in reader:
+            offsets = [message.queue_offset for message in decode_records(chunk.body)]
+            found.setdefault(chunk.queue, []).extend(at for at in offsets if chunk.start <= at < chunk.end)
+    return found
+
+
+@pytest.mark.parametrize("pulls_in_flight", [1, 3, 16])
+@pytest.mark.parametrize("max_messages", [1, 7, 1024])
+def test_each_message_of_the_ranges_comes_once_and_in_order(
+    mq: EmbeddedRocketMQ, pulls_in_flight: int, max_messages: int
+) -> None:
+    queues = fill(mq, 150)
+    ranges = [(queue, 5 * at, count - 3 * at) for at, (queue, count) in enumerate(queues.items())]
+    reader = QueueReader(mq.namesrv_addr, ranges=ranges, pulls_in_flight=pulls_in_flight, max_messages=max_messages)
+    assert read(reader) == {queue: list(range(start, end)) for queue, start, end in ranges}
+
+
+def test_answers_that_stop_short_leave_no_gap(mq: EmbeddedRocketMQ) -> None:
+    queues = fill(mq, 60, body_bytes=40_000)  # 256 KiB hold six of them
+    found = read(QueueReader(mq.namesrv_addr, ranges=[(queue, 0, count) for queue, count in queues.items()]))
+    assert found == {queue: list(range(60)) for queue in queues}
+
+
+def test_a_filter_leaves_the_others_out_and_ends(mq: EmbeddedRocketMQ) -> None:
+    queues = fill(mq, 1000)
+    ranges = [(queue, 0, count) for queue, count in queues.items()]
+    assert read(QueueReader(mq.namesrv_addr, ranges=ranges, expression="B")) == {
+        queue: list(range(0, 1000, 10)) for queue in queues
+    }
+    assert read(QueueReader(mq.namesrv_addr, ranges=ranges, expression="none")) == {}
+
+
+def test_a_lost_answer_is_asked_for_again(mq: EmbeddedRocketMQ) -> None:
+    queues = fill(mq, 100)
+    mq.faults.drop(RequestCode.PULL_MESSAGE, times=3)
+    ranges = [(queue, 0, count) for queue, count in queues.items()]
+    found = read(QueueReader(mq.namesrv_addr, ranges=ranges, timeout_ms=300))
+    assert found == {queue: list(range(100)) for queue in queues}
+
+
+def test_a_broken_connection_is_made_anew(mq: EmbeddedRocketMQ) -> None:
+    queues = fill(mq, 100)
+    mq.faults.close_connection(RequestCode.PULL_MESSAGE)
+    ranges = [(queue, 0, count) for queue, count in queues.items()]
+    assert read(QueueReader(mq.namesrv_addr, ranges=ranges)) == {queue: list(range(100)) for queue in queues}
+
+
+def test_a_broker_that_never_answers_ends_the_read_with_an_error(mq: EmbeddedRocketMQ) -> None:
+    queues = fill(mq, 10)
+    mq.faults.drop(RequestCode.PULL_MESSAGE, times=1000)
+    ranges = [(queue, 0, count) for queue, count in queues.items()]
+    with pytest.raises(RequestTimeout):
+        read(QueueReader(mq.namesrv_addr, ranges=ranges, timeout_ms=50, retry_timeout_ms=200))
+
+
+def test_a_range_beyond_the_end_is_reported_with_what_the_broker_holds(mq: EmbeddedRocketMQ) -> None:
+    (queue, count), *_ = fill(mq, 10).items()
+    moved: list[tuple[MessageQueue, int, int, int]] = []
+    reader = QueueReader(
+        mq.namesrv_addr,
+        ranges=[(queue, 0, 15)],
+        retry_timeout_ms=100,
+        on_offset_moved=lambda *what: moved.append(what),
+    )
+    assert read(reader) == {queue: list(range(count))}
+    assert moved == [(queue, 10, 0, 10)]
+    with pytest.raises(RemoteError, match="offset 10 of flights/broker-a/0 is not there, the broker holds 0 to 10"):
+        read(QueueReader(mq.namesrv_addr, ranges=[(queue, 0, 15)], retry_timeout_ms=100))
+
+
+def test_an_unknown_topic_is_named(mq: EmbeddedRocketMQ) -> None:
+    with pytest.raises(TopicNotExist, match="topic 'nowhere' has no route"):
+        read(QueueReader(mq.namesrv_addr, ranges=[(MessageQueue("nowhere", "broker-a", 0), 0, 5)]))
+
+
+def test_an_early_exit_stops_pulling_and_a_reader_is_read_once(mq: EmbeddedRocketMQ) -> None:
+    queues = fill(mq, 1000)
+    before = threading.active_count()
+    with QueueReader(mq.namesrv_addr, ranges=[(queue, 0, count) for queue, count in queues.items()]) as reader:
+        next(iter(reader))
+    assert threading.active_count() <= before + 1  # the engine that all blocking clients share
+    with pytest.raises(ClosedError):
+        next(iter(reader))
+
+
+def test_no_ranges_are_no_chunks(mq: EmbeddedRocketMQ) -> None:
+    queue = MessageQueue("flights", "broker-a", 0)
+    assert (
+        read(QueueReader(mq.namesrv_addr, ranges=[]))
+        == read(QueueReader(mq.namesrv_addr, ranges=[(queue, 5, 5)]))
+        == {}
+    )

@@ -1,0 +1,79 @@
+"""Rows into messages, and the columns that a write may have."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.row_messages import OutgoingRow, check_columns, outgoing_rows
+from sprocketmq.wire import properties as props
+
+
+def only(columns: dict[str, object], topic: str | None = None) -> OutgoingRow:
+    (row,) = outgoing_rows({name: [value] for name, value in columns.items()}, topic)
+    return row
+
+
+def test_a_row_becomes_a_message() -> None:
+    row = only(
+        {
+            "body": b"late",
+            "topic": "flights",
+            "tags": "UA",
+            "keys": ["a", "b"],
+            "properties": [("year", "2013")],
+            "shardingKey": "N1",
+            "queueId": 2,
+            "delayLevel": 3,
+            "deliverTimeMs": 5,
+        }
+    )
+    message = row.message
+    assert (message.topic, message.body, message.tags, message.keys) == ("flights", b"late", "UA", ["a", "b"])
+    assert (message.properties["year"], message.delay_level) == ("2013", 3)
+    assert (row.sharding_key, row.queue_id, row.deliver_time_ms, row.alone) == ("N1", 2, 5, True)
+
+
+def test_nulls_are_nothing_and_text_is_utf8() -> None:
+    row = only({"body": "späť", "tags": None, "keys": None, "properties": None, "delayLevel": None}, "flights")
+    assert (row.message.body, row.message.properties, row.queue_id, row.alone) == ("späť".encode(), {}, -1, False)
+
+
+def test_the_option_topic_wins_over_the_column() -> None:
+    assert only({"body": b"x", "topic": "column"}, "option").message.topic == "option"
+
+
+def test_names_of_rocketmqs_own_are_left_out_of_properties() -> None:
+    properties = [(name, "x") for name in (props.UNIQ_KEY, props.TAGS, props.CLUSTER, props.SHARDING_KEY, "mine")]
+    assert only({"body": b"x", "topic": "t", "properties": properties}).message.properties == {"mine": "x"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"body": b"x", "topic": None}, "a row has no topic"),
+        ({"body": None, "topic": "t"}, "a row for topic 't' has no body"),
+        ({"body": b"", "topic": "t"}, "a row for topic 't' has an empty body"),
+        ({"body": b"x", "topic": "t", "tags": " "}, "tags is blank"),
+    ],
+)
+def test_a_row_that_cannot_be_a_message_is_named(columns: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        only(columns)
+
+
+def test_columns_are_checked_by_mode() -> None:
+    def schema(**columns: object) -> StructType:
+        return StructType([StructField(name, kind) for name, kind in columns.items()])  # type: ignore[arg-type]
+
+    text = StringType()
+    check_columns(schema(body=text, topic=text, keys=ArrayType(text)), "send", None)
+    check_columns(schema(body=text, queueOffset=LongType()), "send", "t")
+    check_columns(schema(brokerName=text, commitLogOffset=LongType(), action=text), "ack", None)
+    with pytest.raises(ConfigurationError, match="no column 'commitLogOffset', which a write with mode ack needs"):
+        check_columns(schema(brokerName=text), "ack", None)
+    with pytest.raises(ConfigurationError, match="column 'keys' is int; string or array<string> is allowed; cast it"):
+        check_columns(schema(body=text, keys=IntegerType()), "send", "t")
+    with pytest.raises(ConfigurationError, match="column 'colour' means nothing to the sink"):
+        check_columns(schema(body=text, colour=text), "send", "t")
