@@ -150,6 +150,18 @@ def test_unknown_requests_are_answered_so(cluster, client):
         assert "9999" in answer.remark
 
 
+def test_a_stopping_broker_says_goodbye_before_it_closes(cluster):
+    seen = []
+
+    def intercept(connection, command, handler):
+        seen.append((command.code, cluster.broker.is_running, len(cluster.namesrv.table.live_brokers())))
+        return handler(connection, command)
+
+    cluster.namesrv.intercept = intercept
+    cluster.broker.stop()
+    assert (RequestCode.UNREGISTER_BROKER, False, 1) in seen
+
+
 def test_a_stopping_broker_leaves_the_routes(cluster):
     cluster.broker.stop()
     assert cluster.namesrv.table.route("TBW102") is None
