@@ -206,6 +206,8 @@ class ApacheCluster:
 def mqadmin(version: str, *args: str, timeout_s: float = 60.0, jvm_flags: tuple[str, ...] = ()) -> str:
     """Run one `mqadmin` command, e.g. ("topicStatus", "-n", namesrv_addr, "-t", "flights"), and return what it printed.
 
+    A tool that cannot read an answer prints a stack trace and still ends with 0: look for "Exception" in what comes back.
+
     Raises:
         RuntimeError: it ended with an error code.
     """
@@ -219,7 +221,8 @@ def mqadmin(version: str, *args: str, timeout_s: float = 60.0, jvm_flags: tuple[
     if done.returncode:
         raise RuntimeError(f"mqadmin {' '.join(args)} ended with {done.returncode}: {done.stdout}{done.stderr}")
     # 5.x tells on standard output how it configured its logging; that is nobody's question.
-    return "".join(line for line in done.stdout.splitlines(keepends=True) if not _LOGBACK_STATUS.match(line))
+    printed = (done.stdout + done.stderr).splitlines(keepends=True)
+    return "".join(line for line in printed if not _LOGBACK_STATUS.match(line))
 
 
 def _write_logback(home: Path) -> None:

@@ -10,6 +10,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ StartProgram = Callable[..., JavaProgram]
 
 # Waits that would make the tests slow, as short as they can be. 5.x gathers the marks of what was committed for 3 s
 # (transactionOpBatchInterval): below that a check-back would ask for transactions that are long decided.
-FAST = {"messageDelayLevel": "1s 1s 1s 1s", "transactionCheckInterval": 1000, "transactionTimeOut": 6000}
+FAST: dict[str, Any] = {"messageDelayLevel": "1s 1s 1s 1s", "transactionCheckInterval": 1000, "transactionTimeOut": 6000}
 
 _numbers = itertools.count(1)
 
@@ -96,7 +97,7 @@ def start(server: Server, java_version: str) -> Iterator[StartProgram]:
     running: list[JavaProgram] = []
 
     def start_program(name: str, **options: str | int | bool) -> JavaProgram:
-        program = JavaProgram(java_version, name, namesrv=server.namesrv_addr, **options)
+        program = JavaProgram(java_version, name, jvm_flags=(), namesrv=server.namesrv_addr, **options)
         running.append(program)
         return program
 
