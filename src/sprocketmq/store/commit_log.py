@@ -88,16 +88,16 @@ class CommitLog:
         if file is None or self.at + needed > self.file_size_bytes:
             file = self._roll(file, needed)
         else:
-            file.ensure_space(self.at + needed)
+            file.ensure_space(self.at, self.at + needed)
         self._view, self.room = file.view, file.room - BLANK_BYTES
 
     def _roll(self, full: StoreFile | None, needed: int) -> StoreFile:
         following = self.max_offset if full is None else full.start + full.size_bytes
         # An empty next file may be there already: a crash fell between its creation and its first record.
         file = self.files.file_at(following) or self.files.create_file(following)
-        file.ensure_space(needed)
+        file.ensure_space(0, needed)
         if full is not None and self.at < full.size_bytes:  # only now: the filler says that the next file exists
-            full.ensure_space(self.at + BLANK_BYTES)
+            full.ensure_space(self.at, self.at + BLANK_BYTES)
             full.view[self.at : self.at + BLANK_BYTES] = encode_blank(full.size_bytes - self.at)
         # The flush thread reads start + at without a lock: in this order it may see an early end, never one that does not exist.
         self.at = 0

@@ -27,6 +27,7 @@ UNIT = struct.Struct(">qiq")
 FILLER_SIZE = 0x7FFFFFFF
 _FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 _NO_VIEW = memoryview(b"")
+_HEAD_UNITS = 4096 // UNIT_SIZE_BYTES
 
 
 class MappedBudget:
@@ -95,7 +96,7 @@ class ConsumeQueue:
             else:
                 file = self._create_first(self.max_offset)
         at = position - file.start
-        file.ensure_space(at + UNIT_SIZE_BYTES)
+        file.ensure_space(at, at + UNIT_SIZE_BYTES)
         if not file.mapped:
             self.budget.admit(self)
         self.view, self.at, self.room = file.view, at, file.room - UNIT_SIZE_BYTES
@@ -137,7 +138,7 @@ class ConsumeQueue:
         position = queue_offset * UNIT_SIZE_BYTES
         file = self.files.create_file(position - position % self.files.file_size_bytes)
         if file.start < position:
-            file.ensure_space(position - file.start)
+            file.ensure_space(0, position - file.start)
             file.view[: position - file.start] = _FILLER * ((position - file.start) // UNIT_SIZE_BYTES)
         return file
 
@@ -231,11 +232,10 @@ class ConsumeQueue:
                 break
 
     def sync(self) -> None:
-        """Flush thread: bring the units written so far to the disk."""
+        """Flush thread: bring the units written so far to the disk (the names of new files: ``MappedFileQueue.take_new_directories``)."""
         max_offset = self.max_offset
         if max_offset == self.flushed_offset:
             return
-        self.files.sync_directories()
         for file in list(self.files.files):
             if file.start + file.size_bytes > self.flushed_offset * UNIT_SIZE_BYTES:
                 file.sync()
@@ -243,8 +243,12 @@ class ConsumeQueue:
 
 
 def _count_units(file: StoreFile) -> int:
-    """Valid units at the front of a file, by binary search (a valid unit has size > 0)."""
-    low, high = 0, file.size_bytes // UNIT_SIZE_BYTES
+    """Valid units at the front of a file (a valid unit has size > 0): one look at the first page, then binary search."""
+    head = file.read(0, min(_HEAD_UNITS * UNIT_SIZE_BYTES, file.size_bytes))
+    for index, (physical_offset, size_bytes, _) in enumerate(UNIT.iter_unpack(head)):
+        if physical_offset < 0 or size_bytes <= 0:
+            return index
+    low, high = len(head) // UNIT_SIZE_BYTES, file.size_bytes // UNIT_SIZE_BYTES
     while low < high:
         middle = (low + high) // 2
         physical_offset, size_bytes, _ = UNIT.unpack(file.read(middle * UNIT_SIZE_BYTES, UNIT_SIZE_BYTES))

@@ -10,12 +10,14 @@ import shutil
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.consume_queue import ConsumeQueue, MappedBudget
+from sprocketmq.store.mapped_file import sync_directory, sync_file_system
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.message_store import StoreConfig
 
 __all__ = ["ConsumeQueueTable"]
 
 _FILES_FOR_OTHERS = 256
+_MANY_QUEUES = 256  # from here on one syncfs is cheaper than a sync for each queue
 _ENOUGH_MAPPINGS = 16_384  # Linux allows 65,530 mappings to a process by default
 
 
@@ -87,10 +89,24 @@ class ConsumeQueueTable:
         for topic in {topic for topic, _ in self.queues}:
             self.delete_topic(topic)
 
-    def sync(self) -> None:
-        """Flush thread: bring all units written so far to the disk."""
-        for queue in list(self.queues.values()):
+    def dirty_count(self) -> int:
+        """Queues with entries that are not on the disk."""
+        return sum(queue.max_offset != queue.flushed_offset for queue in list(self.queues.values()))
+
+    def sync(self, least_units: int = 1) -> None:
+        """Flush thread: bring the units written so far to the disk, of queues that have at least ``least_units`` new ones."""
+        dirty = [(queue, queue.max_offset) for queue in list(self.queues.values())]
+        dirty = [(queue, end) for queue, end in dirty if end - queue.flushed_offset >= least_units]
+        if len(dirty) > _MANY_QUEUES and self.directory is not None and sync_file_system(self.directory):
+            for queue, end in dirty:
+                queue.flushed_offset = end
+            return
+        directories: dict[str, None] = {}
+        for queue, _ in dirty:
+            directories.update(dict.fromkeys(queue.files.take_new_directories()))
             queue.sync()
+        for directory in directories:
+            sync_directory(directory)
 
     def unmap(self) -> None:
         for queue in self.queues.values():

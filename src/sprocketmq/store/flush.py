@@ -6,6 +6,10 @@ loop goes on appending meanwhile.
 
 A failed fdatasync is final: the kernel may have dropped the pages, and a second call would report success for data that is gone. Every
 waiter gets the error, and the store takes no more messages.
+
+A sync costs milliseconds whatever it brings, so with thousands of written queues only those with two new pages are synced each second,
+and all of them once a minute (FlushConsumeQueueService: flushConsumeQueueLeastPages, flushConsumeQueueThoroughInterval). Only a thorough
+round moves the checkpoint. Nothing is lost by that: entries can be rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -21,10 +25,14 @@ from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
-from sprocketmq.store.mapped_file import not_writable
-from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.mapped_file import not_writable, sync_directory
+from sprocketmq.store.message_store import UNIT_SIZE_BYTES, StoreConfig
 
 __all__ = ["Flusher"]
+
+_FEW_QUEUES = 64
+_THOROUGH_INTERVAL_S = 60.0
+_LEAST_UNITS = 2 * 4096 // UNIT_SIZE_BYTES
 
 Waiter = tuple[int, int, "concurrent.futures.Future[None]"]
 
@@ -104,6 +112,7 @@ class Flusher:
 
     def _main(self) -> None:
         queues_due_s = time.monotonic() + self._queue_interval_s
+        thorough_due_s = time.monotonic() + _THOROUGH_INTERVAL_S
         while True:
             with self._condition:
                 if not self._waiters and not self._closed:
@@ -112,8 +121,13 @@ class Flusher:
                     return
             try:
                 self._sync_log()
-                if time.monotonic() >= queues_due_s:
-                    self._sync_queues()
+                now_s = time.monotonic()
+                if now_s >= queues_due_s:
+                    if now_s >= thorough_due_s or self._queues.dirty_count() <= _FEW_QUEUES:
+                        self._sync_queues()
+                        thorough_due_s = time.monotonic() + _THOROUGH_INTERVAL_S
+                    else:
+                        self._sync_busy_queues()
                     queues_due_s = time.monotonic() + self._queue_interval_s
             except StoreNotWritable as error:
                 self._fail(error)
@@ -126,7 +140,8 @@ class Flusher:
             if end > self.flushed_offset:
                 files = self._log.files
                 try:
-                    files.sync_directories()
+                    for directory in files.take_new_directories():
+                        sync_directory(directory)
                     for file in list(files.files):
                         if file.start + file.size_bytes > self.flushed_offset and file.start <= end:
                             file.sync()
@@ -164,6 +179,13 @@ class Flusher:
             self._checkpoint.logics_msg_timestamp = store_timestamp_ms
             self._checkpoint.durable_offset = indexed_offset
             self._checkpoint.save()
+
+    def _sync_busy_queues(self) -> None:
+        with self._syncing:
+            try:
+                self._queues.sync(_LEAST_UNITS)
+            except OSError as error:
+                raise not_writable(self._queues.directory or "", error) from error
 
     def _fail(self, error: StoreNotWritable) -> None:
         with self._condition:

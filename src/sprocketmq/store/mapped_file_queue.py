@@ -10,7 +10,7 @@ import contextlib
 import os
 
 from sprocketmq.errors import StoreCorrupt
-from sprocketmq.store.mapped_file import MappedFile, MemoryFile, StoreFile, not_writable, sync_directory
+from sprocketmq.store.mapped_file import MappedFile, MemoryFile, StoreFile, not_writable
 
 __all__ = ["MappedFileQueue"]
 
@@ -130,14 +130,13 @@ class MappedFileQueue:
             with contextlib.suppress(OSError):  # something foreign lies in it: not ours to delete
                 os.rmdir(self.directory)
 
-    def sync_directories(self) -> None:
-        """Flush thread: make the names of new files durable, and the folders that were made for them (topic and queue)."""
-        if self.new_files and self.directory is not None:
-            self.new_files = False  # before the sync: a file created from here on sets it again
-            path = self.directory
-            for _ in range(3):
-                sync_directory(path)
-                path = os.path.dirname(path)
+    def take_new_directories(self) -> list[str]:
+        """Flush thread: folders to sync because files were made since the last call: the files', and those of queue and topic above it."""
+        if not self.new_files or self.directory is None:
+            return []
+        self.new_files = False  # before the sync: a file created from here on sets it again
+        above = os.path.dirname(self.directory)
+        return [self.directory, above, os.path.dirname(above)]
 
     def unmap(self) -> None:
         for file in self.files:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.errors import StoreCorrupt, StoreLocked, StoreNotWritable
-from sprocketmq.store import DiskMessageStore, StoreConfig
+from sprocketmq.store import DiskMessageStore, StoreConfig, mapped_file
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.config_files import ConfigFile, load_config, save_config
 from sprocketmq.store.lock_file import LockFile
@@ -26,7 +26,7 @@ from .stores import NOW_MS, SMALL, bodies, message, open_disk, problems
 def test_a_file_has_its_full_length_but_takes_only_what_was_written(tmp_path: Path) -> None:
     file = MappedFile(str(tmp_path / "f"), 0, 1 << 30)
     file.create()
-    file.ensure_space(100)
+    file.ensure_space(0, 100)
     file.view[0:5] = b"hello"
     status = (tmp_path / "f").stat()
     assert status.st_size == 1 << 30
@@ -55,16 +55,13 @@ def test_a_full_disk_is_noticed_before_a_byte_is_written(tmp_path: Path, monkeyp
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "write", full)
     stored = 1
-    refused = None
-    while refused is None:
-        try:
-            store.append(message(body=b"x" * 100), NOW_MS)
-            stored += 1
-        except StoreNotWritable as error:
-            refused = error
-    assert "disk is full" in str(refused)
+    while store.commit_log.at + 250 < store.commit_log.room:
+        store.append(message(queue_id=0, body=b"x" * 100), NOW_MS)
+        stored += 1
+    with pytest.raises(StoreNotWritable, match="disk is full"):
+        store.append(message(body=b"x" * 1000), NOW_MS)
     assert store.max_offset("T", 0) == stored  # the failed one left nothing
     assert problems(store) == []
     monkeypatch.undo()
@@ -290,3 +287,24 @@ def test_an_unchanged_text_is_not_written_again(tmp_path: Path) -> None:
     nowhere = ConfigFile(None)
     assert not nowhere.save(b"1")
     assert nowhere.load(int) is None
+
+
+def test_very_many_written_queues_are_flushed_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = StoreConfig(
+        mapped_file_size_commit_log=1 << 20,
+        flush_interval_commit_log_ms=3_600_000,
+        flush_interval_consume_queue_ms=3_600_000,
+    )
+    store = open_disk(tmp_path / "s", config)
+    for queue_id in range(300):
+        store.append(message("T", queue_id), NOW_MS)
+    synced: list[str] = []
+    monkeypatch.setattr(mapped_file, "sync_path", synced.append)
+    store.flush()
+    if sys.platform == "linux":
+        assert len(synced) == 1  # the log; one syncfs did the rest
+    assert store.consume_queues.dirty_count() == 0
+    checkpoint = Checkpoint(os.path.join(store.path, "checkpoint"))
+    checkpoint.load()
+    assert checkpoint.durable_offset == store.units("T", 299, 0)[0].physical_offset
+    store.close()
