@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import msgspec
 
-from sprocketmq.broker.address import announced_host, packed_address
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.broker.config_store import ConfigStore
 from sprocketmq.broker.consumers import ConsumerGroup, ConsumerTable, ProducerTable
@@ -38,6 +37,7 @@ from sprocketmq.broker.topics import TopicTable
 from sprocketmq.core.queue_lock import QueueLockTable
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.errors import RocketMQError, StoreError
+from sprocketmq.net.address import announced_host, packed_address
 from sprocketmq.net.clock import Clock, SystemClock
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine

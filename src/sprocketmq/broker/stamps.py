@@ -9,7 +9,7 @@ import itertools
 import os
 import time
 
-from sprocketmq.broker.address import packed_address
+from sprocketmq.net.address import packed_address
 from sprocketmq.wire.message_id import offset_message_id, unique_key_after, unique_key_prefix
 
 __all__ = ["Stamps"]

@@ -20,12 +20,13 @@ from typing import Any, ClassVar, Final, Protocol
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.name_servers import NameServers, parse_addresses
-from sprocketmq.client.options import ClientOptions, local_ip
+from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.routes import Routes
 from sprocketmq.client.sender import Sender, SendSettings
 from sprocketmq.client.unique_keys import UniqueKeys
 from sprocketmq.core.rebalance import REBALANCE_INTERVAL_MS, REBALANCE_MIN_INTERVAL_MS
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool

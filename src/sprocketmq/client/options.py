@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 import ssl
 import time
 from dataclasses import dataclass
@@ -13,25 +12,16 @@ from typing import Final
 from sprocketmq.client.name_servers import resolve_namesrv_addr
 from sprocketmq.client.validators import check_range
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import Clock, SystemClock
 
-__all__ = ["DEFAULT_INSTANCE_NAME", "SYSTEM_CLOCK", "ClientOptions", "local_ip"]
+__all__ = ["DEFAULT_INSTANCE_NAME", "SYSTEM_CLOCK", "ClientOptions"]
 
 DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
 # One clock object for all clients that name none: the clock is part of what makes two clients share an instance.
 SYSTEM_CLOCK: Final[Clock] = SystemClock()
 _DAY_MS: Final = 86_400_000
 _serial = itertools.count()
-
-
-def local_ip() -> str:
-    """The address of this machine that leads outward, else 127.0.0.1. Nothing is sent: connecting a UDP socket only looks up the route."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "127.0.0.1"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ import threading
 import time
 from typing import Final
 
-from sprocketmq.client.options import local_ip
 from sprocketmq.errors import RocketMQError
+from sprocketmq.net.address import local_ip
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.options import ReadOptions
 from sprocketmq.spark.plan import RETRY_PREFIX

@@ -9,7 +9,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sprocketmq.broker.address import announced_host, packed_address
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.broker.consumers import ConsumerTable, Member, ProducerTable
 from sprocketmq.broker.counters import Rate
@@ -17,6 +16,7 @@ from sprocketmq.broker.groups import GroupTable, group_name_problem
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.topics import TopicTable, topic_name_problem
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.address import announced_host, packed_address
 from sprocketmq.wire.bodies import (
     ConsumerData,
     ConsumerOffsetSerializeWrapper,

@@ -1,4 +1,4 @@
-"""Which address a broker announces, and the host it writes into its records."""
+"""Addresses of this machine and of peers: what a client or broker tells others about itself, what a record holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["announced_host", "packed_address"]
+__all__ = ["announced_host", "local_ip", "packed_address"]
 
 
 def announced_host(bind_host: str, broker_ip: str) -> str:
@@ -18,7 +18,7 @@ def announced_host(bind_host: str, broker_ip: str) -> str:
     """
     host = broker_ip or bind_host
     if host in ("", "0.0.0.0", "::"):
-        host = _own_address()
+        host = local_ip()
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -31,7 +31,7 @@ def announced_host(bind_host: str, broker_ip: str) -> str:
         ) from error
 
 
-def _own_address() -> str:
+def local_ip() -> str:
     """The address of the interface that leads outside; no packet is sent for that. Loopback on a machine without a network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
