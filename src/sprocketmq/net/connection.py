@@ -64,7 +64,8 @@ class Connection(asyncio.Protocol):
     # -- asyncio.Protocol ------------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's transport is one by behaviour, not by class
+        # uvloop's transport is an asyncio.Transport by behaviour, not by class.
+        self._transport = transport = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
         self.last_read_s = self._loop.time()
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
