@@ -7,6 +7,7 @@ brings the message back, twice, and puts it into the dead-letter topic.
 from __future__ import annotations
 
 import threading
+import time
 from typing import Final
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 import sprocketmq as rmq
 from sprocketmq.cli.demo.flights import FlightBody
 from sprocketmq.cli.demo.members import member_options, report, run_until_stdin_closes
-from sprocketmq.cli.demo.publish import TOPIC
+from sprocketmq.cli.demo.publish import QUEUES, TOPIC
 
 __all__ = ["GROUP", "MAX_RECONSUME_TIMES", "Deliveries", "Failure", "PushMemberOptions"]
 
@@ -22,6 +23,7 @@ GROUP: Final = "delays-push"
 MAX_RECONSUME_TIMES: Final = 2
 # Level 1 is one second: the schedule by default begins at level 3, ten seconds, and would make the demo a minute longer.
 _RETRY_LEVEL: Final = 1
+_SHARE_DEADLINE_S: Final = 15.0
 
 
 class PushMemberOptions(msgspec.Struct):
@@ -29,6 +31,7 @@ class PushMemberOptions(msgspec.Struct):
 
     namesrv_addr: str
     member: int
+    members: int
 
 
 class Failure(msgspec.Struct, array_like=True):
@@ -70,7 +73,7 @@ class _Tally:
 
 def main() -> None:
     options = member_options(PushMemberOptions)
-    tally = _Tally()
+    tally, shared_out = _Tally(), threading.Event()
     decode = msgspec.json.Decoder(FlightBody).decode
     consumer = rmq.PushConsumer(
         GROUP,
@@ -85,6 +88,7 @@ def main() -> None:
     def handle(
         messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext
     ) -> rmq.ConsumeConcurrentlyStatus:
+        shared_out.wait()
         (message,) = messages
         flight = decode(message.body)
         if flight.dep_time is None:
@@ -95,8 +99,23 @@ def main() -> None:
         return rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
     with consumer:
+        _wait_for_share(consumer, QUEUES // options.members)
+        shared_out.set()
         run_until_stdin_closes(tally.report)
     tally.report()
+
+
+def _wait_for_share(consumer: rmq.PushConsumer, share: int) -> None:
+    """Until this member has its share of the queues, or the others are late.
+
+    The member that is up first is given all queues, and whatever it consumes before it hands some of them over may be delivered once more
+    by their next owner. At-least-once allows that; it would only make the demo's count of repeated deliveries hard to read.
+    """
+    deadline_s = time.monotonic() + _SHARE_DEADLINE_S
+    while time.monotonic() < deadline_s:
+        if sum(queue.topic == TOPIC for queue in consumer.assigned_queues) == share:
+            return
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":
