@@ -24,15 +24,19 @@ class SprocketServer:
 
     Args:
         store_dir: default a folder that `stop` removes.
+        ports: of name server and broker, for clients that outlive a kill; default any free ones, other ones at each start.
         settings: broker.conf keys for `--set`.
     """
 
-    def __init__(self, store_dir: Path | None = None, **settings: str | int | bool) -> None:
+    def __init__(
+        self, store_dir: Path | None = None, *, ports: tuple[int, int] = (0, 0), **settings: str | int | bool
+    ) -> None:
         self._scratch = Path(tempfile.mkdtemp(prefix="sprocket-"))
         self.store_dir = store_dir or self._scratch / "store"
         self.namesrv_addr = ""
         self.broker_addr = ""
         self.broker_pid = 0
+        self._ports = ports
         self._settings = settings
         self._child: Child | None = None
 
@@ -47,20 +51,27 @@ class SprocketServer:
         Raises:
             TimeoutError, EOFError: it did not; its last words are in the message.
         """
-        command = self.command()
-        assert command is not None, "the sprocketmq command is not installed beside this Python"
-        args = [command, "serve", "--store", str(self.store_dir), "--namesrv-port", "0", "--broker-port", "0"]
-        for key, value in self._settings.items():
-            args += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
-        self._child = Child(args, self._scratch / "err.log")
+        child = self.spawn()
         try:
-            while not (ready := _READY.search(self._child.read_line(timeout_s))):
+            while not (ready := _READY.search(child.read_line(timeout_s))):
                 pass
         except BaseException:
             self.stop()
             raise
         self.namesrv_addr, self.broker_addr, self.broker_pid = ready[1], ready[2], int(ready[3])
         return self
+
+    def spawn(self) -> Child:
+        """Start the process without waiting for anything: for who wants to kill it while it starts."""
+        command = self.command()
+        assert command is not None, "the sprocketmq command is not installed beside this Python"
+        namesrv_port, broker_port = map(str, self._ports)
+        args = [command, "serve", "--store", str(self.store_dir)]
+        args += ["--namesrv-port", namesrv_port, "--broker-port", broker_port]
+        for key, value in self._settings.items():
+            args += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
+        self._child = Child(args, self._scratch / "err.log")
+        return self._child
 
     def create_topic(self, topic: str, queues: int = 8, **header: str) -> None:
         """Create a topic and wait until the name server knows it; `header` overrides fields of the request."""

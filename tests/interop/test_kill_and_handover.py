@@ -1,0 +1,81 @@
+"""A store that was killed twenty times changes hands: Apache's brokers open it, serve every message and write on, and ours takes it back."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from interop.peers import VERSIONS, ApacheCluster, SprocketServer, free_ports, poll_until
+from interop.send_ledger import BROKER_CONF, SendLedger, kill_repeatedly
+from sprocketmq.store.check import check_directory
+
+pytestmark = pytest.mark.usefixtures("java_peers")
+
+
+@dataclass(frozen=True)
+class KilledStore:
+    path: Path
+    ledger: SendLedger
+
+
+@pytest.fixture(scope="module")
+def killed(java_peers: None, tmp_path_factory: pytest.TempPathFactory) -> KilledStore:
+    """A store as the last of twenty kills left it: `abort` is there, and nothing was repaired."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    first_port = free_ports(1)
+    store = KilledStore(tmp_path_factory.mktemp("killed") / "store", SendLedger(seed))
+    server = SprocketServer(store.path, ports=(first_port, first_port + 1), **BROKER_CONF)
+    try:
+        kill_repeatedly(server, store.ledger, 20)
+    finally:
+        server.stop()
+    assert (store.path / "abort").exists()
+    return store
+
+
+@pytest.fixture
+def inherit(killed: KilledStore, tmp_path: Path) -> Callable[[], KilledStore]:
+    """A copy of the killed store and of its books."""
+
+    def copied() -> KilledStore:
+        return KilledStore(shutil.copytree(killed.path, tmp_path / "store"), copy.deepcopy(killed.ledger))
+
+    return copied
+
+
+@pytest.mark.parametrize("stop", ["clean", "killed"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_apache_serves_what_twenty_kills_left_and_we_take_it_back(
+    version: str, stop: str, inherit: Callable[[], KilledStore]
+) -> None:
+    """Each side leaves the store in the same way: after a clean stop, or killed, so that the other one has to repair it."""
+    store = inherit()
+    ledger = store.ledger
+    if stop == "clean":
+        with SprocketServer(store.path, **BROKER_CONF):
+            pass
+        assert not (store.path / "abort").exists()
+
+    with ApacheCluster(version, store.path, **BROKER_CONF) as apache:
+        assert ledger.audit(apache.namesrv_addr) == [], f"{version} does not serve what we acknowledged"
+        before = len(ledger.receipts)
+        asyncio.run(ledger.send_some(apache.namesrv_addr, 200))
+        assert len(ledger.receipts) == before + 200
+        poll_until(lambda: not ledger.undelivered(apache.namesrv_addr), "delayed messages are delivered", 90, 0.5)
+        assert ledger.audit(apache.namesrv_addr) == [], f"{version} does not serve what it acknowledged itself"
+        if stop == "killed":
+            apache.kill()
+
+    with SprocketServer(store.path, **BROKER_CONF) as ours:
+        assert ledger.audit(ours.namesrv_addr) == [], f"we do not serve what {version} left"
+        asyncio.run(ledger.send_some(ours.namesrv_addr, 200))
+        assert ledger.audit(ours.namesrv_addr) == []
+    assert [str(problem) for problem in check_directory(store.path)] == []
