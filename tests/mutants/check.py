@@ -1,16 +1,26 @@
 """Breaks each mechanism on purpose and expects its test to fail: `make mutants`, or `make mutants MUTANTS="S5 S8"`.
 
-Works on a copy of the tree in a temporary folder. Exit 1 when a mutant survives, or when its text is no longer found in the code (then the
-list in `mutants.py` has to follow the code).
+    list --> do all the tests pass on the sound code? --> for each mutant: change one copy of the tree, run its test, change it back
+                                                             killed      a test failed: as it should be
+                                                             SURVIVED    no test noticed: a test is missing
+                                                             STALE       its text is not in the code any more: the list has to follow
+                                                             NOT RUN     pytest could not run the test, so nothing was proved
+
+Works on copies of the tree in a temporary folder, one for each processor (at most four). Exit 0 only if every mutant was killed.
 """
 
 from __future__ import annotations
 
 import os
+import queue
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -18,45 +28,99 @@ sys.path.insert(0, str(Path(__file__).parent))
 from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
+_MOST_AT_ONCE = 4
+_TEST_LIMIT_S = 120
+# The summary's own lines (-ra): an exit code of 1 alone may as well be a plug-in that could not be imported.
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::\S.*?)(?: - .*)?$", re.MULTILINE)
 
 
 def main(wanted: list[str]) -> int:
     chosen = [mutant for mutant in MUTANTS if not wanted or mutant.mechanism in wanted]
     if not chosen:
-        print(f"no mutant for {' '.join(wanted)}; there are {' '.join(sorted({m.mechanism for m in MUTANTS}))}")
+        print(f"no mutant for {' '.join(wanted)}; there are {' '.join(dict.fromkeys(m.mechanism for m in MUTANTS))}")
         return 2
+    started_s = time.monotonic()
+    at_once = min(_MOST_AT_ONCE, os.cpu_count() or 1, len(chosen))
     survivors = 0
-    with tempfile.TemporaryDirectory(prefix="sprocketmq-mutants-") as folder:
-        copy = Path(folder)
-        for name in ("src", "tests", "examples"):
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "pyproject.toml", copy)
-        for mutant in chosen:
-            verdict = judge(mutant, copy)
+    with tempfile.TemporaryDirectory(prefix="sprocketmq-mutants-") as folder, ThreadPoolExecutor(at_once) as pool:
+        copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        for number in range(at_once):
+            copies.put(copy_tree(Path(folder) / str(number)))
+
+        def judge_one(mutant: Mutant) -> str:
+            copy = copies.get()
+            try:
+                return judge(mutant, copy)
+            finally:
+                copies.put(copy)
+
+        if not passes_unchanged(chosen, copies):
+            return 1
+        for mutant, verdict in zip(chosen, pool.map(judge_one, chosen), strict=True):
             survivors += not verdict.startswith("killed")
-            print(f"{mutant.mechanism:5} {verdict:28} {mutant.what}\n      {mutant.test}", flush=True)
-    print(f"{len(chosen)} mutants, {survivors} survived")
+            print(
+                f"{mutant.mechanism:7} {verdict}: {mutant.what} ({mutant.file.removeprefix('src/sprocketmq/')})",
+                flush=True,
+            )
+    print(f"{len(chosen)} mutants, {survivors} not killed, {time.monotonic() - started_s:.0f} s")
     return 1 if survivors else 0
+
+
+def copy_tree(to: Path) -> Path:
+    for name in ("src", "tests", "examples"):
+        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", to)
+    return to
+
+
+def passes_unchanged(chosen: Iterable[Mutant], copies: queue.SimpleQueue[Path]) -> bool:
+    """A test that fails anyway kills every mutant and proves nothing."""
+    tests = dict.fromkeys(test for mutant in chosen for test in mutant.test.split())
+    print(f"{len(tests)} tests on the sound code", flush=True)
+    copy = copies.get()
+    run = run_tests(tests, copy, stop_at_first=False)
+    copies.put(copy)
+    if run.returncode:
+        print(run.stdout[-4000:] + run.stderr[-2000:])
+        print("these tests must pass before mutants say anything")
+    return run.returncode == 0
 
 
 def judge(mutant: Mutant, copy: Path) -> str:
     path = copy / mutant.file
     original = path.read_text()
     if original.count(mutant.old) != 1:
-        return f"STALE (found {original.count(mutant.old)} times)"
+        return f"STALE, found {original.count(mutant.old)} times"
     path.write_text(original.replace(mutant.old, mutant.new))
     try:
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "120"]
-        command = [sys.executable, "-m", "pytest", *options, *mutant.test.split()]
-        environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-        run = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=600, check=False
-        )
+        run = run_tests(mutant.test.split(), copy)
+    except subprocess.TimeoutExpired:
+        return f"NOT RUN, no end after {10 * _TEST_LIMIT_S} s"
     finally:
         path.write_text(original)
-    if run.returncode == 1:
-        return "killed"
-    return "SURVIVED" if run.returncode == 0 else f"NOT RUN (pytest exit {run.returncode})"
+    if run.returncode == 0:
+        return "SURVIVED"
+    failed = _FAILED.search(run.stdout)
+    if run.returncode != 1 or failed is None:
+        return f"NOT RUN, pytest exit {run.returncode}\n{run.stdout[-1000:]}{run.stderr[-1000:]}\n"
+    return f"killed by {failed.group(1).partition('::')[2]}"
+
+
+def run_tests(tests: Iterable[str], copy: Path, *, stop_at_first: bool = True) -> subprocess.CompletedProcess[str]:
+    options = ["-q", "-p", "no:cacheprovider", "--timeout", str(_TEST_LIMIT_S), *(["-x"] if stop_at_first else [])]
+    # Each run draws the same examples; no example that an earlier mutant left behind decides about a later one.
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(copy / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "COLUMNS": "400",
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(copy / "hypothesis"),
+    }
+    shutil.rmtree(copy / "hypothesis", ignore_errors=True)
+    command = [sys.executable, "-m", "pytest", *options, "--hypothesis-seed", "0", *tests]
+    return subprocess.run(
+        command, cwd=copy, env=environment, capture_output=True, text=True, timeout=10 * _TEST_LIMIT_S, check=False
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,46 @@
+"""The order in which the bytes of a record reach the log: whenever a kill falls, a record is there whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.store import StoreConfig
+
+from .stores import NOW_MS, bodies, message, open_disk
+
+ONE_FILE = StoreConfig(mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
+
+
+class Watched:
+    """Stands for the mapped log file and keeps what it held after each write."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self.moments: list[bytes] = []
+
+    def __setitem__(self, place: slice, data: bytes) -> None:
+        self._view[place] = data
+        self.moments.append(bytes(self._view))
+
+
+@pytest.mark.parametrize("sent", [[b"one"], [b"first", b"second", b"third"]])
+def test_until_its_first_eight_bytes_are_there_nothing_of_a_write_exists(tmp_path: Path, sent: Sequence[bytes]) -> None:
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    begin = store.append(message(body=b"before"), NOW_MS).size
+    log = store.commit_log
+    watched = Watched(log._view)
+    log._view = watched  # type: ignore[assignment]
+    if len(sent) == 1:
+        store.append(message(body=sent[0]), NOW_MS)
+    else:
+        store.append_batch([message(body=body) for body in sent], NOW_MS)
+    log._view = watched._view
+    *before, after = watched.moments
+    assert before
+    assert all(moment[begin : begin + 8] == bytes(8) for moment in before)
+    assert after[begin : begin + 8] != bytes(8)
+    assert bodies(store) == [b"before", *sent]
+    store.close()
