@@ -84,7 +84,7 @@ class RemotingApi:
     async def pull_message(
         self, address: str, header: headers.PullMessageRequestHeader, timeout_ms: int = 30_000
     ) -> PullResult:
-        """PULL_MESSAGE. Always code 11: a 4.9 broker does not know LITE_PULL_MESSAGE (facts 2.3)."""
+        """PULL_MESSAGE. Always code 11: a 4.9 broker does not know LITE_PULL_MESSAGE."""
         answer = await self.invoke(address, request(RequestCode.PULL_MESSAGE, header), timeout_ms)
         return self.pull_result(answer, address)
 
@@ -107,7 +107,7 @@ class RemotingApi:
     # -- offsets ---------------------------------------------------------------------------------------------------------------
 
     async def query_consumer_offset(self, address: str, group: str, queue: MessageQueue) -> int | None:
-        """QUERY_CONSUMER_OFFSET; None only for code 22, every other failure raises: it must not look like "no offset" (facts 10.8)."""
+        """QUERY_CONSUMER_OFFSET; None only for code 22, every other failure raises: it must not look like "no offset"."""
         header = headers.QueryConsumerOffsetRequestHeader(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id
         )

@@ -1,4 +1,4 @@
-"""What brokers ask of a consumer on behalf of admin tools (facts 5.11; Java: ClientRemotingProcessor)."""
+"""What brokers ask of a consumer on behalf of admin tools (Java: ClientRemotingProcessor)."""
 
 from __future__ import annotations
 

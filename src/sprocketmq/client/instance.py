@@ -291,7 +291,7 @@ class ClientInstance:
             log.exception("group %s: rebalance failed", consumer.group_name)
         return False
 
-    # -- what brokers ask of us (facts 5.11) -----------------------------------------------------------------------------------
+    # -- what brokers ask of us -----------------------------------------------------------------------------------
 
     def _handle(self, connection: Connection, command: Command) -> Command | None:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:

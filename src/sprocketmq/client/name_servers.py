@@ -1,4 +1,4 @@
-"""The client's view of the name servers: an address list, one of which is kept until it fails (facts 1.8).
+"""The client's view of the name servers: an address list, one of which is kept until it fails.
 
 Each client starts at a random place, so that many clients spread over many name servers, then stays (name servers do not share state at
 once; staying avoids seeing routes go back and forth). On a failed connection or a timeout the next one is tried; an answer, even a

@@ -1,4 +1,4 @@
-"""Where progress is kept: at the broker for clustering, in a local file for broadcasting (facts 5.8; policy in core.consume_progress)."""
+"""Where progress is kept: at the broker for clustering, in a local file for broadcasting (policy in core.consume_progress)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a push consumer can be told, with Java's defaults and ranges (DefaultMQPushConsumer, checkConfig; facts 5.2)."""
+"""What a push consumer can be told, with Java's defaults and ranges (DefaultMQPushConsumer, checkConfig)."""
 
 from __future__ import annotations
 

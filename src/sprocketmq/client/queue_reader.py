@@ -1,6 +1,6 @@
 """Bulk reads of queue ranges: several pulls in flight at predicted offsets, raw bodies out (no Java counterpart).
 
-Theory. One pull brings at most 32 messages or 256 KiB, from disk even 8 or 64 KiB, whatever is asked (facts 4.1): a loop of question and
+Theory. One pull brings at most 32 messages or 256 KiB, from disk even 8 or 64 KiB, whatever is asked: a loop of question and
 answer spends its time waiting. Queue offsets are dense, so the offset after the next pull can be guessed: a range is cut into *segments*
 ``[offset, limit)`` and each worker pulls one. An answer that stops short of its limit leaves a rest, which is pulled next; one that goes
 beyond (a filter skipped much) is cut at the limit, for the rest belongs to the next segment. So a wrong guess costs a request, never a

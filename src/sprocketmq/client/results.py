@@ -24,7 +24,7 @@ __all__ = [
 
 
 class SendStatus(str, Enum):
-    """How a stored message was stored. All four mean: the broker has it (facts 2.2); three of them name what it still waits for."""
+    """How a stored message was stored. All four mean: the broker has it; three of them name what it still waits for."""
 
     SEND_OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"

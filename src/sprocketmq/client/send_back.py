@@ -1,4 +1,4 @@
-"""Handing a failed message back for a later try (facts 4.4; Java: DefaultMQPushConsumerImpl.sendMessageBack).
+"""Handing a failed message back for a later try (Java: DefaultMQPushConsumerImpl.sendMessageBack).
 
     CONSUMER_SEND_MSG_BACK to the broker that stores it  --ok-->  the broker makes the retry copy
         | no answer, or refused
@@ -99,7 +99,7 @@ class SendBack:
 
     async def dead_letter_orderly(self, message: MessageExt) -> bool:
         """Give up on an orderly message: sent to the retry topic without delay, the broker moves it to the dead-letter topic, because
-        the group holds queue locks (facts 4.4, 10.11)."""
+        the group holds queue locks."""
         return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, 0), message)
 
     async def _ask_broker(self, message: MessageExt, delay_level: int) -> None:

@@ -70,7 +70,7 @@ _MAX_DELAY_LEVEL: Final = 0x7FFFFFFF
 
 @dataclass(frozen=True, kw_only=True)
 class SendSettings:
-    """What a producer can be told (DefaultMQProducer; facts 5.10).
+    """What a producer can be told (DefaultMQProducer).
 
     Args:
         group: the producer group.

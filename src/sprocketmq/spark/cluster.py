@@ -47,7 +47,7 @@ _SYSTEM_TOPIC: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SendBack:
-    """One message to be consumed again later: where its stored copy is, and how it goes back (facts 4.4).
+    """One message to be consumed again later: where its stored copy is, and how it goes back.
 
     ``delay_level`` 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1..18 asks for that level, -1 means straight to the dead letters.
     """

@@ -48,7 +48,7 @@ def test_avg_gives_contiguous_runs_and_the_first_get_one_more() -> None:
 
 
 def javas_averagely(count: int, members: int, index: int) -> range:
-    """The formula of AllocateMessageQueueAveragely, as the table of facts 5.6 states it."""
+    """The formula of AllocateMessageQueueAveragely."""
     mod = count % members
     size = 1 if count <= members else count // members + (1 if mod > 0 and index < mod else 0)
     start = index * size if mod > 0 and index < mod else index * size + mod
