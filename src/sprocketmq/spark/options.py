@@ -21,7 +21,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.offsets import queues_from_json
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["COLUMNS", "Bound", "ReadOptions", "SinkOptions", "read_options", "sink_options"]
+__all__ = ["CATALOG_PREFIX", "COLUMNS", "Bound", "ReadOptions", "SinkOptions", "read_options", "sink_options"]
 
 T = TypeVar("T")
 
@@ -58,7 +58,8 @@ SPARK_OPTIONS: Final = (
     "path", "checkpointLocation", "queryName",
     "serialization.format", "provider", "owner", "comment", "location", "external", "is_managed_location", "collation",
 )  # fmt: skip
-_CATALOG_PREFIX: Final = "option."
+# A catalog adds a table's options once more under this prefix; one that was given directly wins.
+CATALOG_PREFIX: Final = "option."
 SECRETS: Final = frozenset({"accessKey", "secretKey", "securityToken"})
 
 # A pull needs a consumer group that the broker knows or may create; this one is used when the user names none.
@@ -323,10 +324,8 @@ class _Given:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values: dict[str, str] = {}
-        for key, value in options.items():
-            if key.lower().startswith(_CATALOG_PREFIX):
-                continue  # a catalog's own copy of an option
-            name = _NAMES.get(key.lower())
+        for key, value in sorted(options.items(), key=lambda item: not item[0].lower().startswith(CATALOG_PREFIX)):
+            name = _NAMES.get(key.lower().removeprefix(CATALOG_PREFIX))
             if name is None:
                 near = difflib.get_close_matches(key.lower(), _NAMES, 1)
                 known = (

@@ -3,12 +3,17 @@
 
 Spark builds it in a short-lived process, pickles it and ships it, so it holds nothing but options; each reader or writer checks those it
 needs when it is made, on the driver, before a task runs.
+
+CREATE TABLE ... USING rocketmq OPTIONS (...): Spark 4.3 stores the options of such a table and then does not hand them to a Python source
+when the table is read, but it does hand back the stored schema. So the schema of a table carries the options as metadata of its first
+column. INSERT INTO hands over neither: write with ``df.write.format("rocketmq")``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, MutableMapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import (
@@ -24,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.options import COLUMNS, ReadOptions, read_options, sink_options
+from sprocketmq.spark.options import CATALOG_PREFIX, COLUMNS, ReadOptions, read_options, sink_options
 
 if TYPE_CHECKING:
     from sprocketmq.spark.reader import BatchReader
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RocketMQDataSource", "message_schema"]
 
+_TABLE_OPTIONS: Final = "sprocketmq.options"
 _TYPES: Mapping[str, DataType] = {
     "string": StringType(),
     "int": IntegerType(),
@@ -64,7 +70,10 @@ class RocketMQDataSource(DataSource):
 
     def schema(self) -> StructType:
         # Which of reading and writing is meant is not known here; the columns are a reader's option that both may carry.
-        return message_schema(read_options(_without_bounds(self.options), streaming=True).columns)
+        schema = message_schema(read_options(_without_bounds(self.options), streaming=True).columns)
+        if any(key.lower().startswith(CATALOG_PREFIX) for key in self.options):
+            schema.fields[0].metadata = {_TABLE_OPTIONS: json.dumps(dict(self.options))}
+        return schema
 
     def reader(self, schema: StructType) -> BatchReader:
         from sprocketmq.spark.reader import BatchReader
@@ -90,7 +99,10 @@ class RocketMQDataSource(DataSource):
 
     def _read_options(self, schema: StructType, streaming: bool) -> ReadOptions:
         """Options, with the columns of ``schema``, which is the user's own choice when ``.schema(...)`` was called."""
-        options = read_options(self.options, streaming=streaming)
+        kept: dict[str, str] = {}
+        for field in schema.fields:
+            kept.update(json.loads((field.metadata or {}).get(_TABLE_OPTIONS, "{}")))
+        options = read_options({**kept, **self.options}, streaming=streaming)
         for field in schema.fields:
             wanted = COLUMNS.get(field.name)
             if wanted is None or field.dataType != _TYPES[wanted]:

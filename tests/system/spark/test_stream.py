@@ -233,9 +233,10 @@ def test_the_ack_sink_sends_back_and_dead_letters_by_row(
     query = (
         streaming(spark, mq, startingOffsets="earliest", group="delays")
         .load()
-        .withColumnRenamed("keys", "ignored")
-        .drop("ignored")
-        .selectExpr("*", "CASE cast(body AS int) % 3 WHEN 0 THEN 'ack' WHEN 1 THEN 'retry' ELSE 'dlq' END AS action")
+        .selectExpr(
+            "*",
+            "CASE cast(cast(body AS string) AS int) % 3 WHEN 0 THEN 'ack' WHEN 1 THEN 'retry' ELSE 'dlq' END AS action",
+        )
         .writeStream.format("rocketmq")
         .options(namesrvAddr=mq.namesrv_addr, group="delays", mode="ack", checkpointLocation=str(tmp_path))
         .trigger(availableNow=True)
@@ -284,10 +285,11 @@ def test_the_group_is_seen_on_the_broker_while_the_stream_runs(
 
     def member() -> bool:
         with mq.admin() as admin:
-            return admin.consumer_connections("delays") is not None
+            return admin.consumer_connection("delays") is not None
 
     try:
         mq.wait_until(member, 180_000)
+        mq.wait_until((tmp_path / "offsets/0").exists, 180_000)
     finally:
         query.stop()
     journal = (tmp_path / "offsets/0").read_text().splitlines()[-1]

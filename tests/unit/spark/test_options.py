@@ -34,6 +34,18 @@ def test_names_are_matched_without_case() -> None:
     assert batch(MAXRECORDSPERPARTITION="7").max_records_per_partition == 7
 
 
+def test_a_tables_options_come_back_with_a_prefix_and_give_way_to_direct_ones() -> None:
+    table = {
+        "option.namesrvaddr": "h:1",
+        "option.topic": "a",
+        "provider": "rocketmq",
+        "owner": "me",
+        "location": "file:/w/t",
+    }
+    assert read_options(table, streaming=False).topics == ("a",)
+    assert read_options({"topic": "b", **table}, streaming=False).topics == ("b",)
+
+
 def test_progress_is_committed_only_where_a_group_is_named() -> None:
     assert stream().commit_offsets == "off"
     assert stream(group="delays").commit_offsets == "eager"
