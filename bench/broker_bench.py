@@ -221,7 +221,7 @@ def main() -> None:
         "--only", nargs="+", choices=choices, default=(APACHE_5, "ours"), help="default: 5.4.0 and ours"
     )
     options = parser.parse_args()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 160)
     if subprocess.run(["make", "-s", "-C", str(ROOT / "bench")], check=False).returncode:
         raise SystemExit("bench: the load generator could not be built, see above")
     servers = chosen_servers(options.only, console)

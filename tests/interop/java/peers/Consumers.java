@@ -1,11 +1,18 @@
 package peers;
 
 import java.lang.reflect.Method;
+import java.util.List;
+import java.util.stream.Collectors;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.MessageQueue;
 
-/** What PushConsumer and OrderlyConsumer have in common: a configured, not yet started consumer. */
+/**
+ * What PushConsumer and OrderlyConsumer have in common: a configured, not yet started consumer. Each rebalance prints an "allocated" line
+ * with the queue ids that this member gets, "0,1,2".
+ */
 final class Consumers {
     private Consumers() {
     }
@@ -21,6 +28,9 @@ final class Consumers {
         consumer.setConsumeMessageBatchMaxSize(arguments.number("batch", 1));
         consumer.setPersistConsumerOffsetInterval(arguments.number("persist-ms", 1000));
         consumer.setHeartbeatBrokerInterval(arguments.number("heartbeat-ms", 30_000));
+        consumer.setAllocateMessageQueueStrategy(new Announced(arguments.need("topic")));
+        // Otherwise shutdown leaves behind the progress of a listener that has counted its last message and not yet returned.
+        consumer.setAwaitTerminationMillisWhenShutdown(10_000);
         if (arguments.flag("broadcast")) {
             becomeBroadcasting(consumer);
         }
@@ -44,5 +54,24 @@ final class Consumers {
             }
         }
         throw new NoSuchMethodException("setMessageModel");
+    }
+
+    /** The default strategy, which says what it decided for one topic. */
+    private static final class Announced extends AllocateMessageQueueAveragely {
+        private final String topic;
+
+        Announced(String topic) {
+            this.topic = topic;
+        }
+
+        @Override
+        public List<MessageQueue> allocate(String group, String clientId, List<MessageQueue> queues, List<String> clientIds) {
+            List<MessageQueue> mine = super.allocate(group, clientId, queues, clientIds);
+            if (!queues.isEmpty() && queues.get(0).getTopic().equals(topic)) {
+                String ids = mine.stream().map(queue -> Integer.toString(queue.getQueueId())).collect(Collectors.joining(","));
+                new Line("allocated").with("queues", ids).print();
+            }
+            return mine;
+        }
     }
 }
