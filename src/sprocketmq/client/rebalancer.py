@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.group import Group
@@ -38,7 +38,8 @@ class Rebalancer:
 
     Args:
         start_loop: begins to pull a process queue at an offset.
-        changed: the set of queues of this topic changed (new subscription version, heartbeat, limits).
+        changed: the set of queues of this topic changed.
+        heartbeat: tells all known brokers who we are.
         start_timestamp_ms: for CONSUME_FROM_TIMESTAMP.
     """
 
@@ -51,11 +52,12 @@ class Rebalancer:
         orderly: bool,
         start_loop: Callable[[ProcessQueue, int], None],
         changed: Callable[[str], None],
+        heartbeat: Callable[[], Awaitable[None]],
         start_timestamp_ms: int | None = None,
     ) -> None:
         self._group, self._api, self._routes = group, api, routes
         self._locks_needed = orderly and group.clustering
-        self._start_loop, self._changed = start_loop, changed
+        self._start_loop, self._changed, self._heartbeat = start_loop, changed, heartbeat
         self._start_timestamp_ms = start_timestamp_ms
         self._process_queues: dict[MessageQueue, ProcessQueue] = {}
         self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
@@ -127,9 +129,12 @@ class Rebalancer:
             return None
         client_ids = await self._api.consumer_ids(address, self._group.name)
         if self._group.client_id not in client_ids:
-            # The broker has not heard of us (it restarted, or our heartbeat is under way): no reason to give up anything.
+            # The broker has not heard of us: it restarted, or we just learned of it by this topic's route.
+            await self._heartbeat()
+            client_ids = await self._api.consumer_ids(address, self._group.name)
+        if self._group.client_id not in client_ids:
             log.info("group %s: %s does not list us as a member yet", self._group.name, address)
-            return None
+            return None  # no reason to give up what we have
         try:
             return allocation.allocate(
                 self._group.settings.strategy, self._group.name, self._group.client_id, queues, client_ids
@@ -208,7 +213,7 @@ class Rebalancer:
         self._start_loop(process_queue, start)
 
     async def start_offset(self, queue: MessageQueue) -> int | None:
-        """Where to begin; None when it cannot be known now (facts 5.7)."""
+        """Where to begin; None when it cannot be known now."""
         settings = self._group.settings
         stored = await self._group.offset_store.read(queue)
         timestamp_ms = self._start_timestamp_ms

@@ -105,6 +105,7 @@ class RunningConsumer:
             orderly=orderly,
             start_loop=self._start_loop,
             changed=self._queues_changed,
+            heartbeat=instance.heartbeat,
             start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None,
         )
         self._owner = PullOwner(

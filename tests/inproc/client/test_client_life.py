@@ -111,11 +111,14 @@ def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(
 
 def test_the_broker_hears_of_the_leaving_at_once(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
     rocketmq.create_topic("flights", queues=1)
-    consumer = consumers(Recorder())
+    # The other member of the instance keeps the connection open: that it closes is not what tells the broker.
+    consumer = consumers(Recorder(), instance_name="shared")
+    consumers(Recorder(), group="other", instance_name="shared")
     with rocketmq.admin() as admin:
         assert admin.consumer_ids("delays") == [consumer.client_id]
         consumer.shutdown()
         assert admin.consumer_ids("delays") == []
+        assert len(admin.consumer_ids("other")) == 1
 
 
 def test_members_of_one_instance_name_share_one_client_id_and_one_instance(rocketmq: EmbeddedRocketMQ) -> None:
@@ -189,6 +192,10 @@ def test_running_info_and_direct_consumption_are_served(
     rocketmq.wait_until(lambda: len(recorder) == 1)
     running = consumer._async._running
     assert running is not None
+    rocketmq.advance_until(
+        lambda: len(consumer.process_queues) == 2
+    )  # the retry topic appears with the first heartbeat
+    rocketmq.wait_until(lambda: consumer.statistics.status("flights", rocketmq.clock.now_ms()).consume_ok_tps > 0)
     info = bodies.ConsumerRunningInfo.decode(running.requests.running_info().encode())
     assert {queue.topic for queue in info.mq_table} == {"flights", "%RETRY%delays"}
     assert info.status_table["flights"].consume_ok_tps > 0

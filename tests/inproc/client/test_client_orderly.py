@@ -170,6 +170,31 @@ def test_a_lost_lock_stops_consumption_in_the_middle(
     rocketmq.advance_until(lambda: recorder.bodies == ["0", "1"])
 
 
+def test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(20)])
+    running, release = threading.Event(), threading.Event()
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        running.set()
+        release.wait(20)
+        return Status.SUCCESS
+
+    recorder = OrderlyRecorder(answer)
+    consumer = consumers(recorder, kind="orderly")
+    assert running.wait(20)
+    consumer.subscribe("weather")
+    consumer.unsubscribe("flights")
+    rocketmq.wait_until(lambda: QUEUE not in consumer.process_queues)
+    # A listener still runs: the lock is kept, so that nobody else begins.
+    assert rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) == consumer.client_id
+    release.set()
+    rocketmq.advance_until(lambda: rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) is None)
+    assert recorder.bodies == ["0"]
+
+
 def test_locks_are_renewed_while_the_consumer_lives(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:

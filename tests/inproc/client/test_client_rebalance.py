@@ -83,6 +83,7 @@ def test_new_queues_are_found_and_new_topics_waited_for(
     consumer = consumers(recorder)  # the topic does not exist yet
     assert _queues(consumer) == []
     rocketmq.create_topic("flights", queues=2)
+    # Looked for each second; the broker first hears of us by this topic's route, before the next heartbeat is due.
     rocketmq.advance_until(lambda: _queues(consumer) == [0, 1], limit_ms=15_000, patience_ms=100)
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=4)
@@ -192,7 +193,7 @@ def test_a_new_group_begins_where_it_is_told(
     expected: list[str],
 ) -> None:
     _old_topic(rocketmq, producer)
-    # The broker itself answers 0 for a queue that begins at 0 and is still in memory (facts 4.8); here it says "not found".
+    # The broker itself answers 0 for a queue that begins at 0 and is still in memory; here it says "not found".
     rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
     recorder = Recorder()
     consumers(recorder, **options)
