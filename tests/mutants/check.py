@@ -4,7 +4,8 @@
                                                              killed      a test failed: as it should be
                                                              SURVIVED    no test noticed: a test is missing
                                                              STALE       its text is not in the code any more: the list has to follow
-                                                             NOT RUN     pytest could not run the test, so nothing was proved
+                                                             NOT RUN     nothing was proved: pytest could not run the test, or it
+                                                                         fails on the sound code too
 
 Works on copies of the tree in a temporary folder, one for each processor (at most four). Exit 0 only if every mutant was killed.
 """
@@ -48,14 +49,15 @@ def main(wanted: list[str]) -> int:
             copies.put(copy_tree(Path(folder) / str(number)))
 
         def judge_one(mutant: Mutant) -> str:
+            if any(failed.startswith(test) for failed in unsound for test in mutant.test.split()):
+                return "NOT RUN, its test fails on the sound code"
             copy = copies.get()
             try:
                 return judge(mutant, copy)
             finally:
                 copies.put(copy)
 
-        if not passes_unchanged(chosen, copies):
-            return 1
+        unsound = failing_unchanged(chosen, copies)
         for mutant, verdict in zip(chosen, pool.map(judge_one, chosen), strict=True):
             survivors += not verdict.startswith("killed")
             print(
@@ -73,17 +75,17 @@ def copy_tree(to: Path) -> Path:
     return to
 
 
-def passes_unchanged(chosen: Iterable[Mutant], copies: queue.SimpleQueue[Path]) -> bool:
-    """A test that fails anyway kills every mutant and proves nothing."""
+def failing_unchanged(chosen: Iterable[Mutant], copies: queue.SimpleQueue[Path]) -> list[str]:
+    """The tests that fail without any mutant: such a test kills every mutant and proves nothing."""
     tests = dict.fromkeys(test for mutant in chosen for test in mutant.test.split())
     print(f"{len(tests)} tests on the sound code", flush=True)
     copy = copies.get()
     run = run_tests(tests, copy, stop_at_first=False)
     copies.put(copy)
+    failed = _FAILED.findall(run.stdout)
     if run.returncode:
         print(run.stdout[-4000:] + run.stderr[-2000:])
-        print("these tests must pass before mutants say anything")
-    return run.returncode == 0
+    return list(tests) if run.returncode and not failed else failed
 
 
 def judge(mutant: Mutant, copy: Path) -> str:

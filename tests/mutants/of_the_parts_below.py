@@ -48,7 +48,7 @@ LOWER_MUTANTS = [
         f"{WIRE}/properties.py",
         "    rest = remove_property(raw, name)\n",
         "    rest = raw\n",
-        f"{UNIT}/test_properties.py::test_set_and_remove_touch_nothing_else",
+        f"{UNIT}/test_properties.py::test_a_property_that_is_set_stands_once_and_last",
     ),
     Mutant(
         "wire",
@@ -312,8 +312,8 @@ LOWER_MUTANTS = [
         "spark",
         "a retried message goes by the name of its retry topic",
         f"{SPARK}/decode.py",
-        "DECODE-RETRY",
-        "",
+        "    return pc.if_else(pc.and_(retried, pc.is_valid(origin)), origin, topics)",
+        "    return topics",
         "tests/unit/spark/test_decode.py::test_a_retried_message_keeps_the_name_of_its_origin_topic",
     ),
     Mutant(

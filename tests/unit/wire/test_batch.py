@@ -56,6 +56,14 @@ def test_a_batch_cut_anywhere_is_a_protocol_error(messages: list[Message]) -> No
                 split_batch(body[:end])
 
 
+@pytest.mark.parametrize("claimed", [0, 25, 27, 1 << 20])
+def test_a_batch_whose_sizes_contradict_each_other_is_a_protocol_error(claimed: int) -> None:
+    body = encode_batch([Message("t", b"body")])
+    assert int.from_bytes(body[:4], "big") == len(body) == 26
+    with pytest.raises(ProtocolError, match="do not add up"):
+        split_batch(claimed.to_bytes(4, "big") + body[4:])
+
+
 @given(st.lists(_messages, min_size=1, max_size=3), st.data())
 def test_a_changed_byte_raises_protocol_errors_only(messages: list[Message], data: st.DataObject) -> None:
     body = bytearray(encode_batch(messages))

@@ -47,6 +47,11 @@ def test_set_and_remove_touch_nothing_else(parts: list[bytes], name: str, value:
     assert props.decode_properties(props.set_property(raw, name, value)) == {**expected, name: value}
 
 
+def test_a_property_that_is_set_stands_once_and_last() -> None:
+    raw = b"A\x011\x02AB\x012\x02A\x013\x02B\x014"
+    assert props.set_property(raw, "A", "5") == b"AB\x012\x02B\x014\x02A\x015\x02"
+
+
 def test_remove_of_an_absent_name_copies_nothing() -> None:
     raw = b"A\x01b\x02"
     assert props.remove_property(raw, "B") is raw
