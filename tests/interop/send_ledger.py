@@ -25,7 +25,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import sprocketmq as rmq
 from interop.child import poll_until
@@ -39,7 +39,7 @@ from sprocketmq.wire.record import decode_records
 __all__ = ["BROKER_CONF", "SendLedger", "kill_repeatedly", "read_topic"]
 
 # Files so small that every kill finds some that are full; an Apache broker on the same store needs the same sizes and levels.
-BROKER_CONF: Final[dict[str, str | int]] = {
+BROKER_CONF: Final[dict[str, Any]] = {
     "mappedFileSizeCommitLog": 1 << 20,
     "mappedFileSizeConsumeQueue": 300 * 20,
     "messageDelayLevel": "1s 2s 3s",
@@ -121,7 +121,7 @@ class SendLedger:
         )
 
     async def _send_on(self, producer: rmq.AsyncProducer, pool: ConnectionPool, server: SprocketServer) -> None:
-        while not self._killed:
+        while not self._is_killed():
             (kind,) = self.random.choices(("single", "batch", "delayed", "old", "oneway"), (50, 15, 15, 10, 10))
             try:
                 if kind == "single":
@@ -135,9 +135,12 @@ class SendLedger:
                 else:
                     await producer.send_oneway(self._message(TOPIC))
             except rmq.RocketMQError:
-                if not self._killed:
+                if not self._is_killed():
                     raise
                 self.cut_off += 1
+
+    def _is_killed(self) -> bool:
+        return self._killed
 
     def _body(self, delay_level: int = 0) -> bytes:
         number = next(self._numbers)

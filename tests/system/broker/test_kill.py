@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -114,13 +115,8 @@ def test_a_consumer_that_lives_through_kills_misses_nothing_and_its_progress_nei
                         producer.send(rmq.Message("lived", body))
                         sent.add(body)
                 # Progress of this turn must have reached the disk, else its survival is not tested.
-                reached = turn * 25 + 5
                 poll_until(
-                    lambda least=reached: (
-                        len(flushed := flushed_progress(server.store_dir)) == 4 and min(flushed.values()) >= least
-                    ),
-                    "the group's progress is in its file",
-                    90,
+                    partial(has_flushed, server.store_dir, turn * 25 + 5), "the group's progress is in its file", 90
                 )
                 server.kill()
                 before = flushed_progress(server.store_dir)
@@ -134,6 +130,11 @@ def test_a_consumer_that_lives_through_kills_misses_nothing_and_its_progress_nei
             poll_until(lambda: sent <= bodies, "every message is consumed", 120)
     finally:
         server.stop()
+
+
+def has_flushed(store_dir: Path, least: int) -> bool:
+    progress = flushed_progress(store_dir)
+    return len(progress) == 4 and min(progress.values()) >= least
 
 
 def flushed_progress(store_dir: Path) -> dict[int, int]:
