@@ -30,7 +30,11 @@ StartProgram = Callable[..., JavaProgram]
 
 # Waits that would make the tests slow, as short as they can be. 5.x gathers the marks of what was committed for 3 s
 # (transactionOpBatchInterval): below that a check-back would ask for transactions that are long decided.
-FAST: dict[str, Any] = {"messageDelayLevel": "1s 1s 1s 1s", "transactionCheckInterval": 1000, "transactionTimeOut": 6000}
+FAST: dict[str, Any] = {
+    "messageDelayLevel": "1s 1s 1s 1s",
+    "transactionCheckInterval": 1000,
+    "transactionTimeOut": 6000,
+}
 
 _numbers = itertools.count(1)
 
