@@ -46,6 +46,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.peer)
             # A run's first test starts the servers and, in an empty cache, fetches the jars.
             item.add_marker(pytest.mark.timeout(900))
+            # What docs/gaps.md lists: the test says what Apache does, and fails here the day our broker does it too.
+            gap = item.get_closest_marker("gap")
+            if gap is not None and not os.environ.get("SPROCKETMQ_INTEROP_SERVER"):
+                item.add_marker(pytest.mark.xfail(reason=gap.args[0], strict=True))
 
 
 @pytest.fixture(scope="session")

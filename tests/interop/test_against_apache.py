@@ -46,6 +46,7 @@ def probed(server: Server, version: str, topic: str) -> list[dict[str, Any]]:
     return lines
 
 
+@pytest.mark.gap("the probe asks for messages by key, which is not served yet")
 def test_the_probe_gets_the_answers_that_apache_5_gives(server: Server, apache5: ApacheCluster, topic: str) -> None:
     apache5.create_topic(topic, 4)
     assert probed(server, APACHE_5, topic) == probed(apache5, APACHE_5, topic)
@@ -60,11 +61,20 @@ def test_the_probe_gets_the_answers_that_apache_5_gives(server: Server, apache5:
         (("topicStatus", "-n", "NAMESRV", "-t", "TOPIC"), "broker-a"),
         (("brokerStatus", "-n", "NAMESRV", "-b", "BROKER"), "brokerVersionDesc"),
         (("consumerProgress", "-n", "NAMESRV", "-g", "GROUP"), "Consume TPS"),
-        (("brokerConsumeStats", "-n", "NAMESRV", "-b", "BROKER"), "Diff Total"),
-        (("queryMsgByKey", "-n", "NAMESRV", "-t", "TOPIC", "-k", "key-0"), "Message ID"),
+        pytest.param(
+            *(("brokerConsumeStats", "-n", "NAMESRV", "-b", "BROKER"), "Diff Total"),
+            marks=pytest.mark.gap("request 317 is not served yet"),
+        ),
+        pytest.param(
+            *(("queryMsgByKey", "-n", "NAMESRV", "-t", "TOPIC", "-k", "key-0"), "Message ID"),
+            marks=pytest.mark.gap("query by key is not served yet"),
+        ),
         (("updateTopic", "-n", "NAMESRV", "-b", "BROKER", "-t", "TOPIC", "-r", "6", "-w", "6"), "success"),
         (("updateSubGroup", "-n", "NAMESRV", "-b", "BROKER", "-g", "GROUP", "-r", "3"), "success"),
-        (("resetOffsetByTime", "-n", "NAMESRV", "-g", "GROUP", "-t", "TOPIC", "-s", "-1"), "TOPIC"),
+        pytest.param(
+            *(("resetOffsetByTime", "-n", "NAMESRV", "-g", "GROUP", "-t", "TOPIC", "-s", "-1"), "TOPIC"),
+            marks=pytest.mark.gap("offset reset is not served yet"),
+        ),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

@@ -48,6 +48,7 @@ def test_a_tag_expression_filters(start: StartProgram, topic: str) -> None:
     assert len({d["msgId"] for d in deliveries}) == 20
 
 
+@pytest.mark.gap("SQL92 is not served yet")
 def test_a_sql_expression_filters(start: StartProgram, topic: str) -> None:
     send(start, topic, 10, tags="A")
     deliveries = consume(start, topic, 4, sql="number BETWEEN 3 AND 6")
@@ -143,6 +144,7 @@ def test_a_delayed_message_arrives_after_its_level(start: StartProgram, topic: s
     assert delivery["properties"]["DELAY"] == "2"
 
 
+@pytest.mark.gap("transactions are not served yet")
 def test_a_transaction_shows_what_was_committed_and_checks_back_what_is_unknown(
     start: StartProgram, topic: str
 ) -> None:
@@ -153,6 +155,7 @@ def test_a_transaction_shows_what_was_committed_and_checks_back_what_is_unknown(
     assert sorted(d["properties"]["number"] for d in deliveries) == ["0", "2", "3", "5"]
 
 
+@pytest.mark.gap("request-reply is not served yet")
 def test_a_request_is_answered(start: StartProgram, topic: str) -> None:
     start("PushConsumer", topic=topic, group=f"of-{topic}", reply="here you are").ready()
     asking = start("Producer", topic=topic, mode="request", count=2, group=f"by-{topic}")

@@ -9,6 +9,7 @@ from sprocketmq.wire.bodies import (
     KVTable,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
+    TopicConfig,
     TopicConfigSerializeWrapper,
     TopicStatsTable,
 )
@@ -18,6 +19,8 @@ from sprocketmq.wire.headers import (
     CreateTopicRequestHeader,
     DeleteTopicRequestHeader,
     GetConsumeStatsRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+    GetTopicConfigRequestHeader,
     GetTopicStatsInfoRequestHeader,
     UpdateConsumerOffsetRequestHeader,
     ViewMessageRequestHeader,
@@ -177,3 +180,13 @@ def test_a_handler_that_fails_costs_one_answer(cluster, client):
     cluster.broker._handlers[RequestCode.GET_ALL_TOPIC_CONFIG] = broken
     assert client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).code == ResponseCode.SYSTEM_ERROR
     assert client.send("flights").code == 0
+
+
+def test_one_topic_and_one_group_can_be_asked_for(client):
+    create(client, "flights")
+    topic = client.ask(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequestHeader("flights"))
+    assert TopicConfig.decode(topic.body).read_queue_nums == 3
+    unknown = client.ask(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequestHeader("nowhere"))
+    assert unknown.code == ResponseCode.TOPIC_NOT_EXIST
+    group = client.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader("delays"))
+    assert SubscriptionGroupConfig.decode(group.body).retry_max_times == 16

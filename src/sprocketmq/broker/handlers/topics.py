@@ -1,5 +1,5 @@
-"""Topics by an administrator: UPDATE_AND_CREATE_TOPIC 17, GET_ALL_TOPIC_CONFIG 21, GET_TOPIC_STATS_INFO 202, DELETE_TOPIC_IN_BROKER 215.
-Java: AdminBrokerProcessor.
+"""Topics by an administrator: UPDATE_AND_CREATE_TOPIC 17, GET_ALL_TOPIC_CONFIG 21, GET_TOPIC_STATS_INFO 202, DELETE_TOPIC_IN_BROKER 215,
+GET_TOPIC_CONFIG 351 (5.x). Java: AdminBrokerProcessor.
 
 17 is answered when the name servers know the topic (or after 2 s), so that a producer that starts right after it finds the route.
 
@@ -21,6 +21,7 @@ from sprocketmq.wire.headers import (
     CreateTopicRequestHeader,
     DeleteTopicRequestHeader,
     GetAllTopicConfigResponseHeader,
+    GetTopicConfigRequestHeader,
     GetTopicStatsInfoRequestHeader,
 )
 from sprocketmq.wire.message import MessageQueue
@@ -93,6 +94,14 @@ def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms
     return response(command, body=TopicStatsTable(offset_table=table).encode())
 
 
+def topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    topic = command.header(GetTopicConfigRequestHeader).topic
+    config = broker.topics.get(topic)
+    if config is None:
+        return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
+    return response(command, body=config.encode())
+
+
 def delete_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     topic = command.header(DeleteTopicRequestHeader).topic
     if not topic:
@@ -110,4 +119,5 @@ HANDLERS = {
     RequestCode.GET_ALL_TOPIC_CONFIG: all_topic_config,
     RequestCode.GET_TOPIC_STATS_INFO: topic_stats,
     RequestCode.DELETE_TOPIC_IN_BROKER: delete_topic,
+    RequestCode.GET_TOPIC_CONFIG: topic_config,
 }
