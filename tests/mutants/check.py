@@ -49,7 +49,9 @@ def main(wanted: list[str]) -> int:
             copies.put(copy_tree(Path(folder) / str(number)))
 
         def judge_one(mutant: Mutant) -> str:
-            if any(failed.startswith(test) for failed in unsound for test in mutant.test.split()):
+            if any(
+                f"{failed}[".startswith((f"{test}[", f"{test}::")) for failed in unsound for test in mutant.test.split()
+            ):
                 return "NOT RUN, its test fails on the sound code"
             copy = copies.get()
             try:

@@ -52,11 +52,19 @@ CLIENT_MUTANTS = [
     ),
     Mutant(
         "S2",
-        "brokers hear of a new member a second after its start",
+        "a consumer starts although no name server answers",
         f"{CLIENT}/running_consumer.py",
-        "        await instance.heartbeat()\n        await self.rebalance()\n",
-        "        await self.rebalance()\n",
-        f"{SHARING}::test_two_members_share_all_queues_without_overlap",
+        "            await instance.routes.refresh(topic)",
+        "            pass",
+        f"{SHARING}::test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing",
+    ),
+    Mutant(
+        "S2",
+        "brokers are not told that a consumer left",
+        f"{CLIENT}/running_consumer.py",
+        "            await self.instance.remove_consumer(self.group.name)\n",
+        "",
+        f"{LIFE}::test_the_broker_hears_of_the_leaving_at_once",
     ),
     Mutant(
         "S2",
@@ -393,11 +401,11 @@ CLIENT_MUTANTS = [
     ),
     Mutant(
         "S10",
-        "a failed message lets the next one pass",
+        "a message whose dead letter could not be stored is skipped",
         f"{CORE}/orderly_turn.py",
         "        queue.put_back(failed)\n",
         "",
-        f"{UNIT}/test_orderly_turn.py::test_suspend_blocks_the_queue_and_counts_the_try",
+        f"{UNIT}/test_orderly_turn.py::test_a_dead_letter_that_could_not_be_stored_blocks_the_queue",
     ),
     Mutant(
         "S10",

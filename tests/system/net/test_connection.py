@@ -59,6 +59,24 @@ def test_an_answer_finds_its_request_however_many_are_in_flight(engine: Engine) 
     assert with_server(engine, scenario) == [b"%d" % n for n in range(500)]
 
 
+def test_answers_in_another_order_than_the_questions_find_their_own(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> list[bytes]:
+        pool = ConnectionPool()
+        asked = [asyncio.ensure_future(pool.invoke(address, request(PARK, body=b"%d" % n), 5000)) for n in range(5)]
+        parked: list[Command] = []
+        while len(parked) < 5:
+            await asyncio.sleep(0.005)
+            parked = next((one.state["parked"] for one in server.connections if "parked" in one.state), [])
+        (connection,) = server.connections
+        for command in reversed(parked):
+            connection.send(response(command, 0, body=bytes(command.body)))
+        answers = await asyncio.gather(*asked)
+        await pool.aclose()
+        return [bytes(answer.body) for answer in answers]
+
+    assert with_server(engine, scenario) == [b"%d" % n for n in range(5)]
+
+
 def test_the_server_can_ask_the_client_on_the_same_connection_with_the_same_opaque(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> bytes:
         pool = ConnectionPool(lambda connection, command: response(command, 0, body=b"from the client"))

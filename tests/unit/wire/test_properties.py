@@ -38,6 +38,12 @@ def test_scan_agrees_with_the_dict_on_any_bytes(parts: list[bytes], name: str) -
     assert props.get_property(raw, name) == props.decode_properties(raw).get(name)
 
 
+@pytest.mark.parametrize("last", [b"A\x013\x02", b"A\x013", b"A\x013\x02A\x01\x02"])
+def test_of_a_name_that_occurs_twice_the_last_value_that_is_not_empty_counts(last: bytes) -> None:
+    raw = b"A\x011\x02BA\x01x\x02A\x012\x02" + last
+    assert props.get_property(raw, "A") == props.decode_properties(raw)["A"] == "3"
+
+
 @given(_raw_parts, st.sampled_from(["A", "AB", "B"]), _words)
 def test_set_and_remove_touch_nothing_else(parts: list[bytes], name: str, value: str) -> None:
     raw = b"".join(parts)
