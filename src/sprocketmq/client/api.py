@@ -106,10 +106,18 @@ class RemotingApi:
 
     # -- offsets ---------------------------------------------------------------------------------------------------------------
 
-    async def query_consumer_offset(self, address: str, group: str, queue: MessageQueue) -> int | None:
-        """QUERY_CONSUMER_OFFSET; None only for code 22, every other failure raises: it must not look like "no offset"."""
+    async def query_consumer_offset(
+        self, address: str, group: str, queue: MessageQueue, *, zero_if_young: bool = True
+    ) -> int | None:
+        """QUERY_CONSUMER_OFFSET; None only for code 22, every other failure raises: it must not look like "no offset".
+
+        ``zero_if_young`` False asks a 5.x broker not to answer 0 for a young topic when nothing is committed.
+        """
         header = headers.QueryConsumerOffsetRequestHeader(
-            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            set_zero_if_not_found=None if zero_if_young else False,
         )
         answer = await self.invoke(address, request(RequestCode.QUERY_CONSUMER_OFFSET, header), self.timeout_ms)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:

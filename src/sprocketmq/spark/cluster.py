@@ -41,7 +41,7 @@ _IN_FLIGHT: Final = 128
 # TopicConfigManager creates these in every broker; topicsPattern=".*" does not mean them.
 _SYSTEM_TOPIC: Final = re.compile(
     r"%.*|rmq_sys_.*|RMQ_SYS_.*|SCHEDULE_TOPIC_XXXX|TBW102|SELF_TEST_TOPIC|BenchmarkTest|OFFSET_MOVED_EVENT|"
-    r"TRANS_CHECK_MAX_TIME_TOPIC|CHECKPOINT_TOPIC|.*_REPLY_TOPIC"
+    r"TRANS_CHECK_MAX_TIME_TOPIC|CHECKPOINT_TOPIC"
 )
 
 
@@ -97,7 +97,10 @@ class Cluster:
         """Topics whose whole name matches, system topics left out, sorted."""
         matcher = re.compile(pattern)
         names = self._run(self.api.topic_list)
-        return tuple(sorted(name for name in names if matcher.fullmatch(name) and not _SYSTEM_TOPIC.fullmatch(name)))
+        matching = {name for name in names if matcher.fullmatch(name) and not _SYSTEM_TOPIC.fullmatch(name)}
+        if matching:
+            matching -= _own_topics(self._run(self.api.cluster_info))
+        return tuple(sorted(matching))
 
     def queues(self, topics: Iterable[str], *, missing_ok: bool = False) -> list[MessageQueue]:
         """The readable queues of ``topics``; with ``missing_ok`` a topic without a route just has none now (its broker restarts).
@@ -156,10 +159,13 @@ class Cluster:
         return {queue: at for queue, at in zip(queues, found, strict=True) if 0 <= at < bounds[queue].max}
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-        """What ``group`` has committed; a queue without a commit is left out. A failed question raises: it must not look like "none"."""
+        """What ``group`` has committed; a queue without a commit is left out. A failed question raises: it must not look like "none".
+
+        A 4.x broker does not say "none" for a topic whose first message is still in its memory, it says 0.
+        """
 
         async def one(queue: MessageQueue) -> int | None:
-            return await self.api.query_consumer_offset(await self.address(queue), group, queue)
+            return await self.api.query_consumer_offset(await self.address(queue), group, queue, zero_if_young=False)
 
         found = self._run(lambda: self._gather(one(queue) for queue in queues))
         return {queue: at for queue, at in zip(queues, found, strict=True) if at is not None and at >= 0}
@@ -281,6 +287,12 @@ class Cluster:
 def _passes(error: RocketMQError) -> bool:
     """Whether trying again later can help."""
     return isinstance(error, NetworkError | RequestTimeout | SystemBusy)
+
+
+def _own_topics(info: bodies.ClusterInfo) -> set[str]:
+    """Every cluster and every broker has a topic of its own name, and a cluster one for replies."""
+    clusters = info.cluster_addr_table.keys()
+    return {*clusters, *info.broker_addr_table, *(cluster + "_REPLY_TOPIC" for cluster in clusters)}
 
 
 def _readable(topic: str, route: bodies.TopicRouteData) -> list[MessageQueue]:

@@ -2,59 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
+from as_spark import ask, read, send
 
-import sprocketmq as rmq
-from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.stream_reader import StreamReader
+from conftest import Readers
 from sprocketmq.testing import EmbeddedRocketMQ
-
-Readers = Callable[..., StreamReader]
-
-
-@pytest.fixture
-def mq() -> Iterator[EmbeddedRocketMQ]:
-    with EmbeddedRocketMQ(clock="system") as embedded:
-        embedded.create_topic("flights", queues=2)
-        yield embedded
-
-
-@pytest.fixture
-def readers(mq: EmbeddedRocketMQ) -> Iterator[Readers]:
-    """Makes readers, each as new as after a restart of the query."""
-    made: list[StreamReader] = []
-
-    def make(**options: str) -> StreamReader:
-        source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "flights", **options})
-        made.append(source.streamReader(source.schema()))
-        return made[-1]
-
-    yield make
-    for reader in made:
-        if reader._membership is not None:
-            reader._membership.stop()
-
-
-def send(mq: EmbeddedRocketMQ, *numbers: int) -> None:
-    with mq.producer() as producer:
-        for number in numbers:
-            producer.send(rmq.Message("flights", str(number).encode()))
-
-
-def ask(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
-    return reader.latestOffset(start, reader.getDefaultReadLimit())
-
-
-def read(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
-    return sorted(
-        int(body)
-        for partition in reader.partitions(start, end)
-        for batch in reader.read(partition)
-        for body in batch.column("body").to_pylist()
-    )
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 
 def committed(mq: EmbeddedRocketMQ) -> int:
@@ -103,5 +56,51 @@ def test_lagged_commits_wait_for_sparks_own_word(mq: EmbeddedRocketMQ, readers: 
     end = ask(reader, reader.initialOffset())
     assert ask(reader, end) == end
     assert committed(mq) == 0
+    reader.commit(end)
+    assert committed(mq) == 3
+
+
+def test_lagged_progress_stays_one_batch_behind_a_batch_that_is_not_done(
+    mq: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(mq, 0, 1, 2)
+    reader = readers(startingoffsets="earliest", group="delays", commitoffsets="lagged")
+    first = ask(reader, reader.initialOffset())
+    send(mq, 3, 4)
+    second = ask(reader, first)
+    reader.commit(first)
+    assert read(reader, first, second) == [3, 4]
+    assert committed(mq) == 3
+    again = readers(startingoffsets="group", group="delays", commitoffsets="lagged")
+    end = ask(again, again.initialOffset())
+    assert read(again, again.initialOffset(), end) == [3, 4]
+
+
+def test_without_commits_nothing_is_committed_and_nobody_joins_the_group(
+    mq: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(mq, 0, 1, 2)
+    reader = readers(startingoffsets="earliest", group="delays", commitoffsets="off")
+    end = ask(reader, reader.initialOffset())
+    assert ask(reader, end) == end
+    reader.commit(end)
+    assert committed(mq) == 0
+    with mq.admin() as admin:
+        assert admin.consumer_connection("delays") is None
+
+
+@pytest.mark.parametrize("when", ["eager", "lagged"])
+def test_a_commit_that_the_broker_refuses_harms_no_batch_and_is_made_up_for(
+    mq: EmbeddedRocketMQ, readers: Readers, when: str
+) -> None:
+    send(mq, 0, 1, 2)
+    reader = readers(startingoffsets="earliest", group="delays", commitoffsets=when)
+    end = ask(reader, reader.initialOffset())
+    with mq.faults.fail(RequestCode.UPDATE_CONSUMER_OFFSET, ResponseCode.SYSTEM_ERROR, "no", times=None) as refused:
+        assert ask(reader, end) == end
+        reader.commit(end)
+        assert refused.hits
+    assert committed(mq) == 0
+    ask(reader, end)
     reader.commit(end)
     assert committed(mq) == 3

@@ -1,0 +1,36 @@
+"""An embedded RocketMQ and stream readers on it, each as new as after a restart of the query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from as_spark import Readers
+
+from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.stream_reader import StreamReader
+from sprocketmq.testing import EmbeddedRocketMQ
+
+
+@pytest.fixture
+def mq() -> Iterator[EmbeddedRocketMQ]:
+    with EmbeddedRocketMQ(clock="system") as embedded:
+        embedded.create_topic("flights", queues=2)
+        yield embedded
+
+
+@pytest.fixture
+def readers(mq: EmbeddedRocketMQ) -> Iterator[Readers]:
+    """Makes readers; ``topic`` is ``flights`` unless the options name topics otherwise."""
+    made: list[StreamReader] = []
+
+    def make(**options: str) -> StreamReader:
+        topic = {} if options.keys() & {"topics", "topicspattern"} else {"topic": "flights"}
+        source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, **topic, **options})
+        made.append(source.streamReader(source.schema()))
+        return made[-1]
+
+    yield make
+    for reader in made:
+        if reader._membership is not None:
+            reader._membership.stop()

@@ -1,0 +1,131 @@
+"""Where a stream begins when it is told a group or a time: resolved once against a real broker, then fixed by what was journaled."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+from as_spark import Readers, ask, first_batch, next_batch, read, send
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.testing import EmbeddedRocketMQ
+
+
+def moment_after_all(mq: EmbeddedRocketMQ) -> int:
+    """A time at which nothing is stored yet, and which has come."""
+    cut_ms = max(message.store_timestamp_ms for message in mq.messages("flights")) + 1
+    mq.wait_until(lambda: mq.clock.now_ms() >= cut_ms)
+    return cut_ms
+
+
+# -- by group ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_stream_goes_on_where_its_group_stopped(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, 0, 1, 2)
+    reader = readers(startingoffsets="earliest", group="delays")
+    end, _ = first_batch(reader)
+    ask(reader, end)  # commits the batch
+    send(mq, 3, 4)
+    end, numbers = first_batch(readers(startingoffsets="group", group="delays"))
+    assert numbers == [3, 4]
+    assert first_batch(readers(startingoffsets="group", group="others"))[1] == [0, 1, 2, 3, 4]
+
+
+def test_a_journaled_start_does_not_move_with_its_group(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, 0, 1, 2)
+    first = readers(startingoffsets="group", group="delays")
+    start = first.initialOffset()
+    journaled = ask(first, start)
+    ask(first, journaled)  # the group is at the end now, but Spark died before it wrote down that the batch is done
+    assert sum(mq.consumer_offset("delays", "flights").values()) == 3
+    again = readers(startingoffsets="group", group="delays")
+    assert again.initialOffset() == start
+    assert read(again, start, journaled) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("fallback", "expected"), [("earliest", [0, 1, 2, 3]), ("latest", [3])])
+def test_a_group_without_progress_starts_at_the_fallback(
+    mq: EmbeddedRocketMQ, readers: Readers, fallback: str, expected: list[int]
+) -> None:
+    send(mq, 0, 1, 2)
+    reader = readers(startingoffsets="group", group="delays", groupoffsetsfallback=fallback)
+    end, numbers = first_batch(reader)
+    send(mq, 3)
+    assert numbers + next_batch(reader, end)[1] == expected
+
+
+def test_a_group_without_progress_is_an_error_when_the_user_says_so(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    reader = readers(startingoffsets="group", group="delays", groupoffsetsfallback="error")
+    with pytest.raises(ConfigurationError, match="the group has committed nothing for flights/broker-a/0"):
+        first_batch(reader)
+
+
+def test_the_retry_topic_goes_on_where_the_group_stopped_whatever_the_start(
+    mq: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(mq, 0)
+    mq.create_topic("%RETRY%delays", queues=1)
+    send(mq, 100, 101, topic="%RETRY%delays")
+    options = {"startingoffsets": "latest", "group": "delays", "includeretry": "true"}
+    reader = readers(**options)
+    end, numbers = first_batch(reader)
+    assert numbers == [100, 101]  # they have been asked for, "latest" does not skip them
+    ask(reader, end)
+    send(mq, 102, topic="%RETRY%delays")
+    assert first_batch(readers(**options))[1] == [102]
+
+
+# -- by time -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_text", [str, lambda ms: datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat()])
+def test_a_stream_starts_with_the_first_message_stored_at_its_time(
+    mq: EmbeddedRocketMQ, readers: Readers, as_text: object
+) -> None:
+    send(mq, 0, 1, 2)
+    cut_ms = moment_after_all(mq)
+    send(mq, 3, 4, 5, 6)
+    assert callable(as_text)
+    reader = readers(startingtimestamp=as_text(cut_ms))
+    end, numbers = first_batch(reader)
+    assert numbers == [3, 4, 5, 6]
+    send(mq, 7)
+    assert next_batch(reader, end)[1] == [7]
+
+
+def test_a_time_before_all_messages_is_the_beginning(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, 0, 1, 2, 3)
+    assert first_batch(readers(startingtimestamp="1"))[1] == [0, 1, 2, 3]
+
+
+def test_the_very_millisecond_of_a_message_includes_it(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, 0, 1)
+    moment_after_all(mq)
+    send(mq, 2, 3)
+    stored_ms = {int(message.body): message.store_timestamp_ms for message in mq.messages("flights")}
+    assert first_batch(readers(startingtimestamp=str(min(stored_ms[2], stored_ms[3]))))[1] == [2, 3]
+
+
+def test_a_time_that_no_message_has_reached_is_an_error_that_names_the_way_out(
+    mq: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(mq, 0, 1, 2, 3)
+    reader = readers(startingtimestamp=str(moment_after_all(mq)))
+    with pytest.raises(ConfigurationError, match="holds no message that young; set startingOffsetsByTimestampStrategy"):
+        first_batch(reader)
+
+
+def test_a_time_that_no_message_has_reached_is_the_end_when_the_user_says_so(
+    mq: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(mq, 0, 1, 2, 3)
+    options = {"startingtimestamp": str(moment_after_all(mq)), "startingoffsetsbytimestampstrategy": "latest"}
+    journaled, numbers = first_batch(readers(**options))
+    assert numbers == []
+    send(mq, 4, 5)
+    again = readers(
+        **options
+    )  # killed before its first batch was done: 4 and 5 are younger than the time, and not skipped
+    assert read(again, again.initialOffset(), journaled) == []
+    assert next_batch(again, journaled)[1] == [4, 5]
