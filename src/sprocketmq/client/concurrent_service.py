@@ -20,13 +20,12 @@ before its deadline has passed, so a batch that ends in time costs nothing, and 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
-from sprocketmq.client.group import Consumption, Group
+from sprocketmq.client.group import Group
+from sprocketmq.client.listener_call import ListenerCall
 from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from sprocketmq.core.consume_result import acked_count, read_status
@@ -73,7 +72,14 @@ class ConcurrentService:
 
     def __init__(self, group: Group, listener: ConcurrentListener, batch_size: int) -> None:
         self._group = group
-        self._listener = listener
+        self._listener = ListenerCall(
+            group,
+            listener,
+            read=read_status,
+            failed=ConsumeConcurrentlyStatus.RECONSUME_LATER,
+            allowed="ConsumeConcurrentlyStatus.CONSUME_SUCCESS or RECONSUME_LATER",
+            consequence="those not acknowledged are retried",
+        )
         self._batch_size = batch_size
         self._clock = group.clock
         self._timeouts: ConsumeTimeout[MessageExt] = ConsumeTimeout(group.settings.consume_timeout_ms)
@@ -81,9 +87,7 @@ class ConcurrentService:
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._pool: ListenerPool[Batch]
-        self._is_async = inspect.iscoroutinefunction(listener)
         self._closing = False
-        self._complained = False
         self._send_backs = asyncio.Semaphore(_SEND_BACKS_AT_ONCE)
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -92,7 +96,7 @@ class ConcurrentService:
         workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
         self._pool = (
             AsyncListenerPool(self._call_async, self._on_done, workers, name)
-            if self._is_async
+            if self._listener.is_async
             else ThreadListenerPool(self._call, self._on_done, workers, name)
         )
         self._arm(self._timeouts.limit_ms)
@@ -111,7 +115,7 @@ class ConcurrentService:
         self._look()
 
     async def close(self, timeout_ms: float) -> bool:
-        self._closing = True
+        self._closing = self._listener.closing = True
         if self._timer is not None:
             self._timer.cancel()
         ended = await self._pool.close(timeout_ms)
@@ -138,77 +142,21 @@ class ConcurrentService:
         """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
         queue = messages[0].message_queue
         batch = Batch(ProcessQueue(queue), list(messages), ConsumeConcurrentlyContext(queue))
-        if self._is_async:
+        if self._listener.is_async:
             await self._call_async(batch)
         else:
             await asyncio.get_running_loop().run_in_executor(None, self._call, batch)
         return batch
 
     def _call(self, batch: Batch) -> None:
-        if batch.process_queue.dropped:
-            return
-        consumption = self._begin(batch)
-        started_s = time.perf_counter()
-        try:
-            self._read(batch, self._listener(batch.messages, batch.context))
-        except BaseException as error:  # noqa: BLE001 - law 4: even SystemExit in a worker must not lose the batch
-            batch.failure = error
-        batch.spent_s = time.perf_counter() - started_s
-        self._end(batch, consumption)
+        if not batch.process_queue.dropped:
+            batch.started_ms = self._clock.now_ms()
+            self._listener.run(batch)
 
     async def _call_async(self, batch: Batch) -> None:
-        if batch.process_queue.dropped:
-            return
-        consumption = self._begin(batch)
-        started_s = time.perf_counter()
-        try:
-            answer: Awaitable[Any] = self._listener(batch.messages, batch.context)
-            self._read(batch, await answer)
-        except asyncio.CancelledError as error:
-            if self._closing:
-                raise
-            batch.failure = error
-        except BaseException as error:  # noqa: BLE001 - law 4
-            batch.failure = error
-        batch.spent_s = time.perf_counter() - started_s
-        self._end(batch, consumption)
-
-    def _begin(self, batch: Batch) -> Consumption | None:
-        batch.started_ms = self._clock.now_ms()
-        if not self._group.hooks:
-            return None
-        consumption = Consumption(self._group.name, batch.context.message_queue, batch.messages, batch.started_ms)
-        for hook in self._group.hooks:
-            _guarded(hook.before_consume, consumption)
-        return consumption
-
-    def _read(self, batch: Batch, answer: object) -> None:
-        batch.status, allowed = read_status(answer)
-        if not allowed and not self._complained:
-            self._complained = True
-            log.error(
-                "group %s: the listener returned %r; ConsumeConcurrentlyStatus.CONSUME_SUCCESS or RECONSUME_LATER is allowed, so the "
-                "messages are retried (this is said once)",
-                self._group.name,
-                answer,
-            )
-
-    def _end(self, batch: Batch, consumption: Consumption | None) -> None:
-        if batch.failure is not None:
-            batch.status = ConsumeConcurrentlyStatus.RECONSUME_LATER
-            log.warning(
-                "group %s: the listener raised %s: %s; %d message(s) from %s are retried",
-                self._group.name,
-                type(batch.failure).__name__,
-                batch.failure,
-                len(batch.messages),
-                batch.context.message_queue,
-                exc_info=batch.failure if log.isEnabledFor(logging.DEBUG) else None,
-            )
-        if consumption is not None:
-            consumption.status, consumption.failure = batch.status, batch.failure
-            for hook in reversed(self._group.hooks):
-                _guarded(hook.after_consume, consumption)
+        if not batch.process_queue.dropped:
+            batch.started_ms = self._clock.now_ms()
+            await self._listener.run_async(batch)
 
     # -- from the listener to progress -----------------------------------------------------------------------------------------
 
@@ -360,10 +308,3 @@ class ConcurrentService:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("group %s: settling a delivery failed", self._group.name, exc_info=error)
-
-
-def _guarded(hook: Callable[[Consumption], None], consumption: Consumption) -> None:
-    try:
-        hook(consumption)
-    except Exception:
-        log.exception("a consume hook failed")

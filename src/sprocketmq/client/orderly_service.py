@@ -18,13 +18,13 @@ Laws
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from sprocketmq.client.group import Consumption, Group
+from sprocketmq.client.group import Group
+from sprocketmq.client.listener_call import ListenerCall
 from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
 from sprocketmq.client.results import ConsumeOrderlyContext, ConsumeOrderlyStatus
 from sprocketmq.core import orderly_turn, retry_schedule
@@ -76,15 +76,20 @@ class OrderlyService:
 
     def __init__(self, group: Group, listener: OrderlyListener, batch_size: int) -> None:
         self._group = group
-        self._listener = listener
+        self._listener = ListenerCall(
+            group,
+            listener,
+            read=read_orderly_status,
+            failed=ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
+            allowed="a ConsumeOrderlyStatus",
+            consequence="their queue is suspended a moment and they come again",
+        )
         self._batch_size = batch_size
         self._clock = group.clock
         self._turns: dict[ProcessQueue, _Turn] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._pool: ListenerPool[_Turn]
-        self._is_async = inspect.iscoroutinefunction(listener)
         self._closing = False
-        self._complained = False
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
@@ -92,7 +97,7 @@ class OrderlyService:
         workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
         self._pool = (
             AsyncListenerPool(self._run_async, self._on_done, workers, name)
-            if self._is_async
+            if self._listener.is_async
             else ThreadListenerPool(self._run, self._on_done, workers, name)
         )
 
@@ -100,7 +105,7 @@ class OrderlyService:
         self._pool.resize(workers)
 
     async def close(self, timeout_ms: float) -> bool:
-        self._closing = True
+        self._closing = self._listener.closing = True
         for turn in self._turns.values():
             if turn.timer is not None:
                 turn.timer.cancel()
@@ -127,10 +132,10 @@ class OrderlyService:
     async def consume_directly(self, messages: Sequence[MessageExt]) -> _Batch:
         """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
         batch = _Batch(list(messages), ConsumeOrderlyContext(messages[0].message_queue))
-        if self._is_async:
-            await self._call_async(batch)
+        if self._listener.is_async:
+            await self._listener.run_async(batch)
         else:
-            await asyncio.get_running_loop().run_in_executor(None, self._call, batch)
+            await asyncio.get_running_loop().run_in_executor(None, self._listener.run, batch)
         return batch
 
     # -- the turn --------------------------------------------------------------------------------------------------------------
@@ -191,7 +196,7 @@ class OrderlyService:
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
                 return
-            self._call(batch)
+            self._listener.run(batch)
             if self._stops(batch):
                 return
 
@@ -200,7 +205,7 @@ class OrderlyService:
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
                 return
-            await self._call_async(batch)
+            await self._listener.run_async(batch)
             if self._stops(batch):
                 return
 
@@ -213,65 +218,6 @@ class OrderlyService:
     @staticmethod
     def _stops(batch: _Batch) -> bool:
         return not batch.context.auto_commit or batch.status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
-
-    def _call(self, batch: _Batch) -> None:
-        consumption = self._begin(batch)
-        started_s = time.perf_counter()
-        try:
-            self._read(batch, self._listener(batch.messages, batch.context))
-        except BaseException as error:  # noqa: BLE001 - whatever a listener raises suspends its queue, and nothing else
-            batch.failure = error
-        batch.spent_s = time.perf_counter() - started_s
-        self._finish(batch, consumption)
-
-    async def _call_async(self, batch: _Batch) -> None:
-        consumption = self._begin(batch)
-        started_s = time.perf_counter()
-        try:
-            self._read(batch, await self._listener(batch.messages, batch.context))
-        except asyncio.CancelledError as error:
-            if self._closing:
-                raise
-            batch.failure = error
-        except BaseException as error:  # noqa: BLE001 - as above
-            batch.failure = error
-        batch.spent_s = time.perf_counter() - started_s
-        self._finish(batch, consumption)
-
-    def _begin(self, batch: _Batch) -> Consumption | None:
-        if not self._group.hooks:
-            return None
-        consumption = Consumption(self._group.name, batch.context.message_queue, batch.messages, self._clock.now_ms())
-        for hook in self._group.hooks:
-            _guarded(hook.before_consume, consumption)
-        return consumption
-
-    def _read(self, batch: _Batch, answer: object) -> None:
-        batch.status, allowed = read_orderly_status(answer)
-        if not allowed and not self._complained:
-            self._complained = True
-            log.error(
-                "group %s: the orderly listener returned %r; a ConsumeOrderlyStatus is allowed, so its queue is suspended and the "
-                "messages come again (this is said once)",
-                self._group.name,
-                answer,
-            )
-
-    def _finish(self, batch: _Batch, consumption: Consumption | None) -> None:
-        if batch.failure is not None:
-            batch.status = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
-            log.warning(
-                "group %s: the orderly listener raised %s: %s; %s is suspended a moment",
-                self._group.name,
-                type(batch.failure).__name__,
-                batch.failure,
-                batch.context.message_queue,
-                exc_info=batch.failure if log.isEnabledFor(logging.DEBUG) else None,
-            )
-        if consumption is not None:
-            consumption.status, consumption.failure = batch.status, batch.failure
-            for hook in reversed(self._group.hooks):
-                _guarded(hook.after_consume, consumption)
 
     # -- back on the loop ------------------------------------------------------------------------------------------------------
 
@@ -358,10 +304,3 @@ class OrderlyService:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("group %s: a step of orderly consumption failed", self._group.name, exc_info=error)
-
-
-def _guarded(hook: Callable[[Consumption], None], consumption: Consumption) -> None:
-    try:
-        hook(consumption)
-    except Exception:
-        log.exception("a consume hook failed")
