@@ -20,15 +20,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+Run = subprocess.CompletedProcess[str]
+Work = Callable[[Path], Run]
 _MOST_AT_ONCE = 4
 _TEST_LIMIT_S = 120
 # The summary's own lines (-ra): an exit code of 1 alone may as well be a plug-in that could not be imported.
@@ -48,24 +53,19 @@ def main(wanted: list[str]) -> int:
         for number in range(at_once):
             copies.put(copy_tree(Path(folder) / str(number)))
 
-        def judge_one(mutant: Mutant) -> str:
-            if any(
-                f"{failed}[".startswith((f"{test}[", f"{test}::")) for failed in unsound for test in mutant.test.split()
-            ):
-                return "NOT RUN, its test fails on the sound code"
+        def on_a_copy(work: Callable[[Path], T]) -> T:
             copy = copies.get()
             try:
-                return judge(mutant, copy)
+                return work(copy)
             finally:
                 copies.put(copy)
 
-        unsound = failing_unchanged(chosen, copies)
-        for mutant, verdict in zip(chosen, pool.map(judge_one, chosen), strict=True):
+        unsound = failing_unchanged(chosen, lambda work: list(pool.map(on_a_copy, work)))
+        verdicts = pool.map(lambda mutant: on_a_copy(lambda copy: judge(mutant, copy, unsound)), chosen)
+        for mutant, verdict in zip(chosen, verdicts, strict=True):
             survivors += not verdict.startswith("killed")
-            print(
-                f"{mutant.mechanism:7} {verdict}: {mutant.what} ({mutant.file.removeprefix('src/sprocketmq/')})",
-                flush=True,
-            )
+            file = mutant.file.removeprefix("src/sprocketmq/")
+            print(f"{mutant.mechanism:7} {verdict}: {mutant.what} ({file})", flush=True)
     print(f"{len(chosen)} mutants, {survivors} not killed, {time.monotonic() - started_s:.0f} s")
     return 1 if survivors else 0
 
@@ -77,20 +77,25 @@ def copy_tree(to: Path) -> Path:
     return to
 
 
-def failing_unchanged(chosen: Iterable[Mutant], copies: queue.SimpleQueue[Path]) -> list[str]:
+def failing_unchanged(chosen: Iterable[Mutant], run_all: Callable[[list[Work]], list[Run]]) -> list[str]:
     """The tests that fail without any mutant: such a test kills every mutant and proves nothing."""
     tests = dict.fromkeys(test for mutant in chosen for test in mutant.test.split())
+    folders: dict[str, list[str]] = {}
+    for test in tests:
+        folders.setdefault(test.partition("::")[0].rpartition("/")[0], []).append(test)
     print(f"{len(tests)} tests on the sound code", flush=True)
-    copy = copies.get()
-    run = run_tests(tests, copy, stop_at_first=False)
-    copies.put(copy)
-    failed = _FAILED.findall(run.stdout)
-    if run.returncode:
-        print(run.stdout[-4000:] + run.stderr[-2000:])
-    return list(tests) if run.returncode and not failed else failed
+    runs = run_all([partial(run_tests, part, stop_at_first=False) for part in folders.values()])
+    failing: list[str] = []
+    for part, run in zip(folders.values(), runs, strict=True):
+        if run.returncode:
+            print(run.stdout[-4000:] + run.stderr[-2000:], flush=True)
+            failing += _FAILED.findall(run.stdout) or part
+    return failing
 
 
-def judge(mutant: Mutant, copy: Path) -> str:
+def judge(mutant: Mutant, copy: Path, unsound: Iterable[str]) -> str:
+    if any(f"{failed}[".startswith((f"{test}[", f"{test}::")) for failed in unsound for test in mutant.test.split()):
+        return "NOT RUN, its test fails on the sound code"
     path = copy / mutant.file
     original = path.read_text()
     if original.count(mutant.old) != 1:
@@ -110,7 +115,7 @@ def judge(mutant: Mutant, copy: Path) -> str:
     return f"killed by {failed.group(1).partition('::')[2]}"
 
 
-def run_tests(tests: Iterable[str], copy: Path, *, stop_at_first: bool = True) -> subprocess.CompletedProcess[str]:
+def run_tests(tests: Iterable[str], copy: Path, *, stop_at_first: bool = True) -> Run:
     options = ["-q", "-p", "no:cacheprovider", "--timeout", str(_TEST_LIMIT_S), *(["-x"] if stop_at_first else [])]
     # Each run draws the same examples; no example that an earlier mutant left behind decides about a later one.
     environment = {

@@ -70,6 +70,22 @@ def test_a_filter_leaves_the_others_out_and_ends(mq: EmbeddedRocketMQ) -> None:
     assert read(QueueReader(mq.namesrv_addr, ranges=ranges, expression="none")) == {}
 
 
+@pytest.mark.parametrize("pulls_in_flight", [1, 4])
+def test_a_filtered_answer_that_covers_more_than_its_part_gives_nothing_twice(
+    mq: EmbeddedRocketMQ, pulls_in_flight: int
+) -> None:
+    queues = fill(mq, 400)
+    # Seven messages with tag B are seventy offsets: ten times what was asked for.
+    reader = QueueReader(
+        mq.namesrv_addr,
+        ranges=[(queue, 0, count) for queue, count in queues.items()],
+        expression="B",
+        max_messages=7,
+        pulls_in_flight=pulls_in_flight,
+    )
+    assert read(reader) == {queue: list(range(0, 400, 10)) for queue in queues}
+
+
 def test_a_lost_answer_is_asked_for_again(mq: EmbeddedRocketMQ) -> None:
     queues = fill(mq, 100)
     mq.faults.drop(RequestCode.PULL_MESSAGE, times=3)

@@ -115,6 +115,14 @@ def test_odd_records_decode_as_one_by_one(group: list[bytes]) -> None:
     assert_both_ways_agree([pull(*group)])
 
 
+@pytest.mark.parametrize("topic_bytes", [128, 200, 255, 256, 1000])
+def test_records_of_a_topic_too_long_for_one_length_byte_decode_as_one_by_one(topic_bytes: int) -> None:
+    long = record(1, b"long", encode_properties({"TAGS": "A"}), topic=b"t" * topic_bytes)
+    batch = assert_both_ways_agree([pull(record(0), long, record(2))])
+    assert batch.column("body").to_pylist() == [b"hello", b"long", b"hello"]
+    assert batch.column("tags").to_pylist() == [None, "A", None]
+
+
 @settings(deadline=None)
 @given(st.lists(records(V4, PROPERTIES), max_size=8), st.frozensets(TEXT, min_size=1, max_size=2))
 def test_the_tag_filter_keeps_the_same_rows_both_ways(group: list[bytes], tags: frozenset[str]) -> None:
