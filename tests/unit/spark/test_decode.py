@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.decode import BatchDecoder, PullBody
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.batch import encode_batch
+from sprocketmq.wire.message import Message, MessageQueue
 from sprocketmq.wire.properties import encode_properties
 from sprocketmq.wire.record import encode_record
+from sprocketmq.wire.sys_flag import INNER_BATCH, NEED_UNWRAP
 
 QUEUE = MessageQueue("flights", "broker-a", 3)
 RETRY_QUEUE = MessageQueue("%RETRY%delays", "broker-a", 0)
@@ -216,3 +218,35 @@ def test_a_truncated_body_is_refused_as_a_whole(cut: int) -> None:
 
 def test_no_pulls_make_an_empty_batch_of_the_schema() -> None:
     assert assert_both_ways_agree([]).num_rows == 0
+
+
+def test_a_batch_stored_as_one_record_becomes_its_messages() -> None:
+    inner = encode_batch([Message("flights", b"one", tags="UA"), Message("flights", b"two", tags="AA")])
+    batch = assert_both_ways_agree(
+        [pull(record(5, inner, sys_flag=NEED_UNWRAP | INNER_BATCH), record(7), start=6, end=8)]
+    )
+    assert (batch["body"].to_pylist(), batch["queueOffset"].to_pylist()) == ([b"two", b"hello"], [6, 7])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=65, max_size=80))
+def test_many_bodies_of_unequal_length_decode_as_one_by_one(counts: list[int]) -> None:
+    pulls = [
+        pull(
+            *[record(at, b"b" * (number * at % 40)) for at in range(count)], queue=QUEUE if number % 2 else RETRY_QUEUE
+        )
+        for number, count in enumerate(counts)
+    ]
+    batch = assert_both_ways_agree(pulls)
+    assert batch["queueOffset"].to_pylist() == [at for count in counts for at in range(count)]
+
+
+@pytest.mark.parametrize("broken", [0, 40, 99])
+def test_the_body_that_does_not_fit_is_named_among_many(broken: int) -> None:
+    pulls = [pull(record(0), record(1), queue=MessageQueue("flights", "broker-a", number)) for number in range(100)]
+    queue, whole = pulls[broken].queue, bytes(pulls[broken].body)
+    pulls[broken] = pull(whole[:-1], queue=queue)
+    with pytest.raises(
+        ProtocolError, match=rf"of 103 bytes at \d+ of a pull body of {queue} does not fit its remaining 102"
+    ):
+        BatchDecoder(SCHEMA).decode(pulls)
