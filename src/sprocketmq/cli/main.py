@@ -7,151 +7,158 @@ mistake ends with one sentence on stderr and exit code 2, Ctrl-C with 130; any t
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Any, Final, TypeVar
 
-import typer
+import click
 
 from sprocketmq.errors import RocketMQError
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(
-    name="sprocketmq",
-    help="RocketMQ on one machine: name server and broker, a demo, and a look at topics and lag.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+C = TypeVar("C", bound=Callable[..., Any])
+
+_PORT: Final = click.IntRange(0, 65535)
+_DEFAULT_NAMESRV: Final = "127.0.0.1:9876"
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[C], C]:
+    """Several options as one decorator, in the order in which the help page shows them."""
+
+    def decorate(command: C) -> C:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_store = click.option(
+    "--store",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Store directory; without it messages live in memory only.",
 )
-store_app = typer.Typer(help="Look into a store directory.", no_args_is_help=True)
-app.add_typer(store_app, name="store")
+_server_options = _options(
+    click.option("--host", metavar="ADDRESS", help="Address to listen on; default bindAddress, or 127.0.0.1."),
+    click.option(
+        "--config", "-c", metavar="FILE", type=click.Path(path_type=Path), help="Apache's broker.conf or namesrv.conf."
+    ),
+    click.option(
+        "--set",
+        "assignments",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="One setting by Apache's key; wins over --config. Repeatable.",
+    ),
+    click.option(
+        "--until-stdin-closes",
+        is_flag=True,
+        help="Also stop when stdin ends, so as never to outlive the caller.",
+    ),
+    click.option(
+        "--log-level",
+        metavar="LEVEL",
+        default="warning",
+        show_default=True,
+        help="debug, info, warning or error; log lines go to stderr.",
+    ),
+)
+_question_options = _options(
+    click.option(
+        "--namesrv-addr",
+        "-n",
+        metavar="HOST:PORT",
+        envvar="NAMESRV_ADDR",
+        default=_DEFAULT_NAMESRV,
+        show_default=True,
+        help="Name server address.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, for programs."),
+)
 
-Config = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="FILE", help="Apache's broker.conf or namesrv.conf.")
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="One setting by Apache's key; wins over --config. Repeatable."),
-]
-LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error; log lines go to stderr.")]
-Host = Annotated[str | None, typer.Option(help="Address to listen on; default bindAddress, or 127.0.0.1.")]
-Store = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Store directory; without it messages live in memory only.")
-]
-NamesrvAddr = Annotated[
-    str, typer.Option("--namesrv-addr", "-n", envvar="NAMESRV_ADDR", metavar="HOST:PORT", help="Name server address.")
-]
-UntilStdinCloses = Annotated[
-    bool, typer.Option("--until-stdin-closes", help="Also stop when stdin ends, so as never to outlive the caller.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")]
-_DEFAULT_NAMESRV = "127.0.0.1:9876"
+
+@click.group(no_args_is_help=True, context_settings={"help_option_names": ["--help", "-h"]})
+def app() -> None:
+    """RocketMQ on one machine: name server and broker, a demo, and a look at topics and lag."""
 
 
 @app.command()
-def serve(
-    store: Store = None,
-    host: Host = None,
-    namesrv_port: Annotated[int, typer.Option(help="0 for any free port.", min=0, max=65535)] = 9876,
-    broker_port: Annotated[
-        int | None, typer.Option(help="0 for any free port; default listenPort, or 10911.", min=0, max=65535)
-    ] = None,
-    config: Config = None,
-    set_: Set = None,
-    until_stdin_closes: UntilStdinCloses = False,
-    log_level: LogLevel = "warning",
-) -> None:
-    """Name server and broker in one process; prints one line, ``ready namesrv=... broker=... pid=...``, when both listen."""
+@_store
+@click.option("--namesrv-port", type=_PORT, default=9876, show_default=True, help="0 for any free port.")
+@click.option("--broker-port", type=_PORT, help="0 for any free port; default listenPort, or 10911.")
+@_server_options
+def serve(**settings: Any) -> None:
+    """Name server and broker in one process.
+
+    Prints one line, "ready namesrv=... broker=... pid=...", when both listen.
+    """
     from sprocketmq.cli import servers
 
-    servers.serve(
-        store=store,
-        host=host,
-        namesrv_port=namesrv_port,
-        broker_port=broker_port,
-        config=config,
-        assignments=set_ or [],
-        until_stdin_closes=until_stdin_closes,
-        log_level=log_level,
-    )
+    servers.serve(**settings)
 
 
 @app.command()
-def namesrv(
-    port: Annotated[
-        int | None, typer.Option(help="0 for any free port; default listenPort, or 9876.", min=0, max=65535)
-    ] = None,
-    host: Host = None,
-    config: Config = None,
-    set_: Set = None,
-    until_stdin_closes: UntilStdinCloses = False,
-    log_level: LogLevel = "warning",
-) -> None:
-    """A name server alone; prints ``ready namesrv=... pid=...``."""
+@click.option("--port", type=_PORT, help="0 for any free port; default listenPort, or 9876.")
+@_server_options
+def namesrv(**settings: Any) -> None:
+    """A name server alone.
+
+    Prints "ready namesrv=... pid=..." when it listens.
+    """
     from sprocketmq.cli import servers
 
-    servers.namesrv(
-        host=host,
-        port=port,
-        config=config,
-        assignments=set_ or [],
-        until_stdin_closes=until_stdin_closes,
-        log_level=log_level,
-    )
+    servers.namesrv(**settings)
 
 
 @app.command()
-def broker(
-    namesrv_addr: Annotated[
-        str | None,
-        typer.Option(
-            "--namesrv-addr",
-            "-n",
-            envvar="NAMESRV_ADDR",
-            metavar="HOST:PORT",
-            help="Name server to register with, several separated by ';'; default namesrvAddr of --config.",
-        ),
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(help="0 for any free port; default listenPort, or 10911.", min=0, max=65535)
-    ] = None,
-    store: Store = None,
-    host: Host = None,
-    config: Config = None,
-    set_: Set = None,
-    until_stdin_closes: UntilStdinCloses = False,
-    log_level: LogLevel = "warning",
-) -> None:
-    """A broker alone; prints ``ready broker=... pid=...`` when it listens and is registered."""
+@click.option(
+    "--namesrv-addr",
+    "-n",
+    metavar="HOST:PORT",
+    envvar="NAMESRV_ADDR",
+    help="Name server to register with, several separated by ';'; default namesrvAddr of --config.",
+)
+@click.option("--port", type=_PORT, help="0 for any free port; default listenPort, or 10911.")
+@_store
+@_server_options
+def broker(**settings: Any) -> None:
+    """A broker alone.
+
+    Prints "ready broker=... pid=..." when it listens and is registered.
+    """
     from sprocketmq.cli import servers
 
-    servers.broker(
-        namesrv_addr=namesrv_addr,
-        port=port,
-        store=store,
-        host=host,
-        config=config,
-        assignments=set_ or [],
-        until_stdin_closes=until_stdin_closes,
-        log_level=log_level,
-    )
+    servers.broker(**settings)
 
 
 @app.command()
-def demo(
-    rows: Annotated[int | None, typer.Option(help="Only the first N of the 336,776 flights.", min=1)] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where Parquet, picture and logs go.")] = Path("demo-out"),
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the broker's store, to look into it.")] = False,
-    spark: Annotated[bool, typer.Option(help="Run the Spark pipeline (needs Java 17).")] = True,
-) -> None:
-    """A year of real flights through broker, consumer groups and Spark, reconciled to the message. Exit code 1 if a number is off."""
+@click.option("--rows", metavar="N", type=click.IntRange(1), help="Only the first N of the 336,776 flights.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default=Path("demo-out"),
+    show_default=True,
+    help="Where Parquet, picture and logs go.",
+)
+@click.option("--keep", is_flag=True, help="Keep the broker's store, to look into it.")
+@click.option("--spark/--no-spark", default=True, help="Run the Spark pipeline (needs Java 17).")
+def demo(rows: int | None, out: Path, keep: bool, spark: bool) -> None:
+    """A year of real flights through all of it.
+
+    Broker, consumer groups and Spark, reconciled to the message. Exit code 1 if a number is off.
+    """
     from sprocketmq.cli.demo.run import run_demo
 
-    raise typer.Exit(run_demo(rows=rows, out=out, keep=keep, spark=spark))
+    sys.exit(run_demo(rows=rows, out=out, keep=keep, spark=spark))
 
 
 @app.command()
-def lag(group: str, namesrv_addr: NamesrvAddr = _DEFAULT_NAMESRV, as_json: AsJson = False) -> None:
+@click.argument("group")
+@_question_options
+def lag(group: str, namesrv_addr: str, as_json: bool) -> None:
     """How far a consumer group is behind, queue by queue, its retry topic included."""
     from sprocketmq.cli.progress import show_lag
 
@@ -159,19 +166,29 @@ def lag(group: str, namesrv_addr: NamesrvAddr = _DEFAULT_NAMESRV, as_json: AsJso
 
 
 @app.command()
-def topics(namesrv_addr: NamesrvAddr = _DEFAULT_NAMESRV, as_json: AsJson = False) -> None:
+@_question_options
+def topics(namesrv_addr: str, as_json: bool) -> None:
     """The topics of the cluster with their queues and the number of messages in them."""
     from sprocketmq.cli.progress import show_topics
 
     show_topics(namesrv_addr, as_json=as_json)
 
 
-@store_app.command("check")
-def store_check(directory: Annotated[Path, typer.Argument(metavar="DIR")]) -> None:
-    """Check that every consume queue entry and record of a store fits; exit code 1 if a law is broken. Changes nothing."""
+@app.group()
+def store() -> None:
+    """Look into a store directory."""
+
+
+@store.command("check")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+def store_check(directory: Path) -> None:
+    """Check that every consume queue entry and record of a store fits.
+
+    Changes nothing; exit code 1 if a law is broken.
+    """
     from sprocketmq.cli.store_check import check_store
 
-    raise typer.Exit(check_store(directory))
+    sys.exit(check_store(directory))
 
 
 @app.command()
@@ -185,11 +202,14 @@ def version() -> None:
 def main() -> None:
     """Entry point of the ``sprocketmq`` script."""
     try:
-        app()
+        app(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
     except RocketMQError as error:
         print(f"sprocketmq: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         print("sprocketmq: interrupted", file=sys.stderr)
         sys.exit(130)
 
