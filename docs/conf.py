@@ -4,7 +4,7 @@ from sprocketmq.version import __version__
 
 project = "SprocketMQ"
 author = "The SprocketMQ authors"
-copyright = "The SprocketMQ authors, Apache License 2.0"  # noqa: A001 - Sphinx's name
+copyright = "The SprocketMQ authors, Apache License 2.0"
 release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]

@@ -1,4 +1,5 @@
 """Breaks each mechanism on purpose and expects its test to fail: `make mutants`, or `make mutants MUTANTS="S5 S8"`.
+With REASONS=1 in the environment it adds how each test failed: a mutant should die of what it breaks, not of something else.
 
     list --> do all the tests pass on the sound code? --> for each mutant: change one copy of the tree, run its test, change it back
                                                              killed      a test failed: as it should be
@@ -35,9 +36,10 @@ T = TypeVar("T")
 Run = subprocess.CompletedProcess[str]
 Work = Callable[[Path], Run]
 _MOST_AT_ONCE = 4
+_REASON_CHARACTERS = 120
 _TEST_LIMIT_S = 120
 # The summary's own lines (-ra): an exit code of 1 alone may as well be a plug-in that could not be imported.
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::\S.*?)(?: - .*)?$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::\S.*?)(?: - (.*))?$", re.MULTILINE)
 
 
 def main(wanted: list[str]) -> int:
@@ -89,7 +91,7 @@ def failing_unchanged(chosen: Iterable[Mutant], run_all: Callable[[list[Work]], 
     for part, run in zip(folders.values(), runs, strict=True):
         if run.returncode:
             print(run.stdout[-4000:] + run.stderr[-2000:], flush=True)
-            failing += _FAILED.findall(run.stdout) or part
+            failing += [test for test, _ in _FAILED.findall(run.stdout)] or part
     return failing
 
 
@@ -112,7 +114,8 @@ def judge(mutant: Mutant, copy: Path, unsound: Iterable[str]) -> str:
     failed = _FAILED.search(run.stdout)
     if run.returncode != 1 or failed is None:
         return f"NOT RUN, pytest exit {run.returncode}\n{run.stdout[-1000:]}{run.stderr[-1000:]}\n"
-    return f"killed by {failed.group(1).partition('::')[2]}"
+    test, reason = failed.group(1).partition("::")[2], (failed.group(2) or "")[:_REASON_CHARACTERS]
+    return f"killed by {test}: {reason}" if os.environ.get("REASONS") else f"killed by {test}"
 
 
 def run_tests(tests: Iterable[str], copy: Path, *, stop_at_first: bool = True) -> Run:
