@@ -14,7 +14,8 @@ def test_the_file_map_names_every_module_and_only_those() -> None:
     present = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "src").rglob("*.py")
-        if path.name != "__init__.py" or path.read_text().count("\n") > 40  # an __init__ that only re-exports needs no row
+        if path.name != "__init__.py"
+        or path.read_text().count("\n") > 40  # an __init__ that only re-exports needs no row
     }
     assert sorted(set(mapped)) == sorted(mapped), "a module is mapped twice"
     assert sorted(present - set(mapped)) == [], "modules that the map does not name"

@@ -146,7 +146,9 @@ class MessageExt(Message):
         """Tests and re-sends build one by hand; the decoder (``wire.record``) fills the slots itself."""
         own = {name: fields.pop(name) for name in list(fields) if name in _EXT_DEFAULTS}
         born_host, store_host = fields.pop("born_host", "127.0.0.1:0"), fields.pop("store_host", "127.0.0.1:0")
-        self._raw_properties: bytes | None = None  # first: the base class fills properties through the attribute of that name
+        self._raw_properties: bytes | None = (
+            None  # first: the base class fills properties through the attribute of that name
+        )
         super().__init__(topic, body, **fields)
         self._born_host, self._store_host = _parse_host(born_host), _parse_host(store_host)
         for name, default in _EXT_DEFAULTS.items():
