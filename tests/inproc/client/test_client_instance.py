@@ -48,6 +48,7 @@ def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
+    rocketmq.create_topic("weather", queues=1)
     running, release = threading.Event(), threading.Event()
 
     def block(message: rmq.MessageExt) -> None:
@@ -62,9 +63,12 @@ def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_
     consumer.subscribe("weather")
     consumer.unsubscribe("flights")
     rocketmq.wait_until(lambda: QUEUE not in consumer.process_queues)
+    weather = rmq.MessageQueue("weather", "broker-a", 0)
+    send_all(producer, ["rain"], topic="weather")
+    rocketmq.wait_until(lambda: weather in consumer.process_queues and consumer.process_queues[weather].count == 1)
     release.set()
-    consumer.shutdown()
-    assert recorder.bodies == ["0"]
+    rocketmq.wait_until(lambda: "rain" in recorder.bodies)  # the only worker came to it after "1" and "2"
+    assert recorder.bodies == ["0", "rain"]
 
 
 def _running_info(consumer: rmq.PushConsumer) -> bodies.ConsumerRunningInfo:
