@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from as_spark import ask, read, send
+from as_spark import Readers, ask, read, send
 
-from conftest import Readers
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from sprocketmq.cli.demo.flights import ALL_ROWS, Flights, load_flights
 from sprocketmq.cli.demo.members import MemberDied
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_demo"]
 
+# Columns of the report where no terminal says how many there are: nothing is wrapped in a log file.
+_LOG_WIDTH: Final = 110
 # A file of ours in the output folder: only a folder that carries it, or an empty one, is ever cleared.
 _MARK: Final = ".sprocketmq-demo"
 
@@ -87,6 +90,8 @@ def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool) -> int:
         ConfigurationError: the demo's parts are not installed, no Java, or ``out`` holds files that are not the demo's.
     """
     console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, _LOG_WIDTH)
     out = out.expanduser().absolute()
     if spark:
         _require_java()
@@ -189,10 +194,11 @@ def _require_java() -> None:
 def _progress(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description:<22}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[detail]}", style="dim"),
+        BarColumn(bar_width=None, table_column=Column(ratio=1, max_width=24)),
+        # On a narrow terminal the bar gives way, then the detail; counts and time are never cut.
+        MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=13, justify="right")),
+        TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=7)),
+        TextColumn("{task.fields[detail]}", style="dim", table_column=Column(no_wrap=True, overflow="ellipsis")),
         console=console,
         refresh_per_second=8,
     )
