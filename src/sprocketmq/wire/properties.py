@@ -11,6 +11,7 @@ and must not pay for a dict of all of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -151,13 +152,20 @@ def decode_properties(raw: bytes) -> dict[str, str]:
     return properties
 
 
+@functools.lru_cache(maxsize=256)
+def _needles(name: str) -> tuple[bytes, bytes]:
+    """What ``name`` looks like at the beginning of a raw text form, and behind another pair."""
+    needle = name.encode() + b"\x01"
+    return needle, b"\x02" + needle
+
+
 def get_property(raw: bytes, name: str) -> str | None:
     """The value of ``name`` in a raw text form, None when absent: what ``decode_properties(raw).get(name)`` says, but much cheaper."""
-    needle = name.encode() + b"\x01"
+    needle, inner = _needles(name)
     end = len(raw)
     while True:
         # The last occurrence counts; one with an empty value does not.
-        found = raw.rfind(b"\x02" + needle, 0, end)
+        found = raw.rfind(inner, 0, end)
         if found < 0:
             if not raw.startswith(needle):
                 return None
