@@ -69,7 +69,7 @@ class AsyncAdmin:
     """
 
     def __init__(self, **options: Any) -> None:
-        self._options, _ = split_options(options, ClientOptions, None, "AsyncAdmin")
+        self._options, _ = split_options(options, ClientOptions, None, "an admin client")
         self._pool: ConnectionPool | None = None
         self._routes_: Routes | None = None
         self._api_: RemotingApi | None = None

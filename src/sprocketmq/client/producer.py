@@ -42,7 +42,7 @@ class AsyncProducer:
     """
 
     def __init__(self, group: str, **options: Any) -> None:
-        self._options, settings = split_options(options, ClientOptions, SendSettings, "AsyncProducer")
+        self._options, settings = split_options(options, ClientOptions, SendSettings, "a producer")
         self._settings = SendSettings(group=group, **settings)
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None

@@ -121,7 +121,7 @@ class AsyncPullConsumer:
     """
 
     def __init__(self, group: str, *, auto_commit: bool = True, **options: Any) -> None:
-        self._options, settings = split_options(options, ClientOptions, PushSettings, "AsyncPullConsumer")
+        self._options, settings = split_options(options, ClientOptions, PushSettings, "a pull consumer")
         self._settings = PushSettings(group=group, **settings)
         self._auto_commit = auto_commit
         self._subscriptions: dict[str, bodies.SubscriptionData] = {}

@@ -72,7 +72,7 @@ class AsyncPushConsumer:
     """
 
     def __init__(self, group: str, **options: Any) -> None:
-        self._options, settings = split_options(options, ClientOptions, PushSettings, "AsyncPushConsumer")
+        self._options, settings = split_options(options, ClientOptions, PushSettings, "a push consumer")
         self._settings = PushSettings(group=group, **settings)
         self._subscriptions: dict[str, bodies.SubscriptionData] = {}
         self._listener: Callable[..., Any] | None = None
