@@ -38,8 +38,8 @@ LOWER_MUTANTS = [
         "wire",
         "of a property that occurs twice the first value counts",
         f"{WIRE}/properties.py",
-        'found = raw.rfind(b"\\x02" + needle, 0, end)',
-        'found = raw.find(b"\\x02" + needle, 0, end)',
+        "found = raw.rfind(inner, 0, end)",
+        "found = raw.find(inner, 0, end)",
         f"{UNIT}/test_properties.py::test_of_a_name_that_occurs_twice_the_last_value_that_is_not_empty_counts",
     ),
     Mutant(
