@@ -31,7 +31,7 @@ from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.registration import Registration
 from sprocketmq.broker.schedule import Schedule
-from sprocketmq.broker.service import Interceptor, Periodic, Service
+from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.topics import TopicTable
 from sprocketmq.core.queue_lock import QueueLockTable
@@ -110,7 +110,6 @@ class Broker(Service):
             split_address(address, "namesrvAddr")
         self.clock: Clock = clock or SystemClock()
         self.start_ms = self.clock.now_ms()
-        self.intercept: Interceptor | None = None
         self._make_tables()
         self._handlers = handler_table()
         self._server: Server | None = None
@@ -251,11 +250,6 @@ class Broker(Service):
         )
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
-
-    def _handle(self, connection: Connection, command: Command) -> Command | None:
-        if self.intercept is not None:
-            return self.intercept(connection, command, self._dispatch)
-        return self._dispatch(connection, command)
 
     def _dispatch(self, connection: Connection, command: Command) -> Command | None:
         handler = self._handlers.get(command.code)

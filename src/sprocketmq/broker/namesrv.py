@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sprocketmq.broker.config import NameServerConfig
-from sprocketmq.broker.service import Interceptor, Periodic, Service
+from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, NamesrvTable
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.clock import Clock, SystemClock
@@ -79,7 +79,6 @@ class NameServer(Service):
         self.host = host or self.config.bind_address or "127.0.0.1"
         self.port = self.config.listen_port if port is None else port
         self.clock: Clock = clock or SystemClock()
-        self.intercept: Interceptor | None = None
         self.table = NamesrvTable()
         self._server: Server | None = None
         self._scan: Periodic | None = None
@@ -131,11 +130,6 @@ class NameServer(Service):
             log.warning("broker %s at %s closed its connection and is gone", live.broker_name, live.address)
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
-
-    def _handle(self, connection: Connection, command: Command) -> Command | None:
-        if self.intercept is not None:
-            return self.intercept(connection, command, self._dispatch)
-        return self._dispatch(connection, command)
 
     def _dispatch(self, connection: Connection, command: Command) -> Command | None:
         handler = self._handlers.get(command.code)

@@ -51,6 +51,7 @@ class Service(ABC):
     """Start and stop in both worlds. A service starts once; make a new one to start again."""
 
     def __init__(self, name: str, engine: Engine | None) -> None:
+        self.intercept: Interceptor | None = None
         self._name = name
         self._given_engine = engine
         self._engine: Engine | None = None
@@ -119,6 +120,15 @@ class Service(ABC):
     @abstractmethod
     async def _stop(self) -> None:
         """Undo what ``_start`` did, also when it did only a part."""
+
+    @abstractmethod
+    def _dispatch(self, connection: Connection, command: Command) -> Command | None:
+        """Answer one request by its code."""
+
+    def _handle(self, connection: Connection, command: Command) -> Command | None:
+        if self.intercept is not None:
+            return self.intercept(connection, command, self._dispatch)
+        return self._dispatch(connection, command)
 
     def __enter__(self: S) -> S:
         self.start()
