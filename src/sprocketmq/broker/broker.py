@@ -31,7 +31,7 @@ from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.registration import Registration
 from sprocketmq.broker.schedule import Schedule
-from sprocketmq.broker.service import Periodic, Service
+from sprocketmq.broker.service import Part, Periodic, Service
 from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.topics import TopicTable
 from sprocketmq.core.queue_lock import QueueLockTable
@@ -139,6 +139,8 @@ class Broker(Service):
         self.stamps = self._new_stamps()
         self.memory_span_bytes = _memory_bytes() * config.access_message_in_memory_max_ratio // 100
         self._config_store = ConfigStore(root, self.topics, self.groups, self.offsets, self.schedule)
+        # What runs beside the requests, in the order of starting; each is stopped in the opposite order.
+        self.parts: list[Part] = [self.schedule]
         self._durable: DurableAnswers | None = None
         if config.flush_disk_type == "SYNC_FLUSH":
             self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms)
@@ -184,7 +186,8 @@ class Broker(Service):
         self.topics.on_change = self._topics_changed
         self.groups.on_change = self._config_store.groups_changed
         self.consumers.on_change = self._notify_members
-        self.schedule.start()
+        for part in self.parts:
+            await part.start()
         config, save = self.config, self._config_store
         self._periodic = [
             Periodic(
@@ -218,7 +221,8 @@ class Broker(Service):
             await self._registration.stop()
         for periodic in self._periodic:
             periodic.cancel()
-        self.schedule.stop()
+        for part in reversed(self.parts):
+            await part.stop()
         self.parked.stop()
         if self._durable is not None:
             self._durable.stop()

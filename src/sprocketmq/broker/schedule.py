@@ -66,12 +66,12 @@ class Schedule:
         self.data_version.next_version(self._clock.now_ms())
         return DelayOffsetSerializeWrapper(offset_table=dict(self._progress), data_version=self.data_version)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         self._running = True
         for level in range(1, self.levels.max_level + 1):
             self._watch(level)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         self._running = False
         for timer in self._timers.values():
             timer.cancel()

@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from sprocketmq.errors import ClosedError
 from sprocketmq.net.clock import Clock, Timer
@@ -14,7 +14,7 @@ from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire.command import Command
 
-__all__ = ["Interceptor", "Periodic", "Service"]
+__all__ = ["Interceptor", "Part", "Periodic", "Service"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -22,6 +22,18 @@ S = TypeVar("S", bound="Service")
 
 # Stands in front of the handler of every request: answers itself, calls the handler, or does nothing (fault injection in tests).
 Interceptor = Callable[[Connection, Command, RequestHandler], "Command | None"]
+
+
+class Part(Protocol):
+    """What runs beside the requests of a broker: delay levels, transaction checks, replication.
+
+    ``start`` is called once the store is loaded and the port is known, ``stop`` before the store is closed, also after a start that
+    failed half way; both on the broker's loop.
+    """
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
 
 
 class Periodic:
