@@ -26,7 +26,8 @@ from sprocketmq.broker.counters import Counters
 from sprocketmq.broker.durability import DurableAnswers
 from sprocketmq.broker.groups import GroupTable
 from sprocketmq.broker.handlers import handler_table
-from sprocketmq.broker.handlers.pull import Match, answer_pull
+from sprocketmq.broker.handlers.pull import answer_pull
+from sprocketmq.broker.handlers.pull_checks import Wanted
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.registration import Registration
@@ -135,7 +136,7 @@ class Broker(Service):
         self.counters = Counters()
         self.schedule = Schedule(self.clock, self.store, DelayLevels.parse(config.message_delay_level), self.put)
         self.parked = ParkedPulls(self.clock, self._run_pull_again, self.store.max_offset)
-        self.expressions: dict[str, Match] = {}
+        self.expressions: dict[str, Wanted] = {}
         self.stamps = self._new_stamps()
         self.memory_span_bytes = _memory_bytes() * config.access_message_in_memory_max_ratio // 100
         self._config_store = ConfigStore(root, self.topics, self.groups, self.offsets, self.schedule)
@@ -158,6 +159,11 @@ class Broker(Service):
     def namesrv_addr(self) -> str:
         """The name servers this broker registers with, joined by ``;``."""
         return ";".join(self.name_servers)
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open now."""
+        return len(self._server.connections) if self._server is not None else 0
 
     def __repr__(self) -> str:
         return f"Broker({self.config.broker_name!r}, {self.address}, {self._state})"

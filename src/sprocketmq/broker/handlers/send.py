@@ -5,36 +5,32 @@ reconsumeTimes, maxReconsumeTimes, batch. Answer: msgId (offset message id), que
 MSG_REGION, TRACE_ON beside it.
 
 Checks in Java's order: order topic on a broker that may not be written; topic name; topic that nobody may send to; topic, or its
-creation; queue id; then the message itself (size, properties), and the rules of retry topics.
-
-Gaps: transactional messages and timer messages are refused with one sentence, never stored as if they were plain ones.
+creation; queue id; then the message itself (size, properties). Messages that are more than stored are ``special_messages``' business.
 """
 
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from sprocketmq.broker.handlers.special_messages import is_delayed, retry_topic_rules, special_message
 from sprocketmq.broker.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN, topic_name_problem
-from sprocketmq.core.retry_schedule import RETRY_PREFIX, dlq_topic, group_of_retry_topic
+from sprocketmq.core.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import AppendResult, StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.batch import split_batch
 from sprocketmq.wire.bodies import TopicConfig
-from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import FLAG_RESPONSE, Command, response
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import SendMessageRequestHeader
-from sprocketmq.wire.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
 __all__ = ["HANDLERS", "handle_send"]
-
-_TIMER_MARKS: Final = (b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"TIMER_DELIVER_MS\x01")
 
 
 def handle_send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -126,11 +122,11 @@ def _send_one(
         tags_code(tags),
     )
     if header.topic.startswith(RETRY_PREFIX):
-        refusal = _retry_rules(broker, command, header, message, now_ms)
+        refusal = retry_topic_rules(broker, command, header, message, now_ms)
         if refusal is not None:
             return refusal
     if b"POP_CK\x01" in raw or b"DELAY" in raw or b"TIMER_" in raw or b"TRAN_MSG\x01" in raw:
-        refusal = _special_properties(broker, command, message, now_ms)
+        refusal = special_message(broker, connection, command, message, now_ms)
         if refusal is not None:
             return refusal
     if len(message.properties) > props.MAX_PROPERTIES_BYTES:
@@ -147,65 +143,9 @@ def _send_one(
     return broker.answer_when_durable(connection, command, answer, result.physical_offset + result.size, waits)
 
 
-def _special_properties(broker: Broker, command: Command, message: StoredMessage, now_ms: int) -> Command | None:
-    """Properties that change what happens to a message; rare, so looked at only when their letters are there at all."""
-    message.properties = raw = props.remove_property(message.properties, props.POP_CK)
-    prepared = message.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED_TYPE
-    level = _delay_level(raw)
-    transactional = props.get_property(raw, props.TRAN_MSG)
-    # Clients before 4.6.1 resend a failed transactional message with TRAN_MSG still set: a retry is no half message.
-    if (transactional or "").lower() == "true" and not (message.reconsume_times > 0 and level > 0):
-        remark = "transactional messages are not supported by this broker; send it without a transaction"
-        return response(command, ResponseCode.NO_PERMISSION, remark)
-    if prepared:
-        return _illegal(command, "sysFlag marks a half message without the property TRAN_MSG; send it as a transaction")
-    if level > 0:
-        broker.schedule.park(message, level, now_ms)
-    elif any(mark in raw for mark in _TIMER_MARKS):
-        remark = "timer messages are not supported by this broker; use a delay level, 1 to " + str(
-            broker.schedule.levels.max_level
-        )
-        return response(command, ResponseCode.SYSTEM_ERROR, remark)
-    return None
-
-
 def _waits(raw: bytes) -> bool:
     """Whether the sender wants to know that the disk has it. Looked at twice: another property may end in the same letters."""
     return b"WAIT\x01false" not in raw or props.get_property(raw, props.WAIT) != "false"
-
-
-def _delay_level(raw: bytes) -> int:
-    text = props.get_property(raw, props.DELAY)
-    try:
-        return int(text) if text else 0
-    except ValueError:
-        return 0  # Java's getDelayTimeLevel fails there; a message that cannot be delayed is better delivered than lost
-
-
-def _retry_rules(
-    broker: Broker, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
-) -> Command | None:
-    """A send to ``%RETRY%group``: a consumer's fall-back when send-back failed, or an orderly consumer giving up on a message.
-
-    An orderly group holds queue locks, and its retry limit means dead letter at once. Java: handleRetryAndDLQ.
-    """
-    group_name = group_of_retry_topic(header.topic)
-    group = broker.groups.find(group_name, now_ms)
-    if group is None:
-        return response(
-            command,
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"consumer group {group_name} does not exist; create it first",
-        )
-    limit = group.retry_max_times
-    if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
-        limit = header.max_reconsume_times
-    if message.reconsume_times <= limit and not broker.locks.holds_any(group_name, now_ms):
-        return None
-    dead_letter = broker.topics.create_if_absent(dlq_topic(group_name), 1, now_ms)
-    message.topic, message.queue_id = dead_letter.topic_name, 0
-    message.properties = props.set_property(message.properties, props.DELAY, "-1")
-    return None
 
 
 def _send_batch(
@@ -231,7 +171,7 @@ def _send_batch(
     )
     born_host, store_host, messages = connection.state["born_host"], broker.stamps.host, []
     for flag, part, raw in split_batch(body):
-        if may_delay and (_delay_level(raw) > 0 or any(mark in raw for mark in _TIMER_MARKS)):
+        if may_delay and is_delayed(raw):
             return _illegal(command, "a message of the batch has a delay; send delayed messages one by one")
         if not part:
             return _illegal(command, "a message of the batch has no body; 1 byte or more is allowed")

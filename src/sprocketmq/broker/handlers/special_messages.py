@@ -1,0 +1,98 @@
+"""Messages that are more than stored: delayed, timed, transactional, dead letters. Java: HookUtils, SendMessageProcessor.
+
+``send`` comes here only when the letters of a property below are somewhere in the properties (or the topic is a retry topic), so what is
+done here costs an ordinary message nothing. A new property of that kind: its letters into ``send``'s one look, its meaning here.
+
+Gaps: transactional messages and timer messages are refused with one sentence, never stored as if they were plain ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.core.retry_schedule import dlq_topic, group_of_retry_topic
+from sprocketmq.net.connection import Connection
+from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import ResponseCode, Version
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import SendMessageRequestHeader
+from sprocketmq.wire.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["is_delayed", "retry_topic_rules", "special_message"]
+
+_TIMER_MARKS: Final = (b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"TIMER_DELIVER_MS\x01")
+
+
+def special_message(
+    broker: Broker, connection: Connection, command: Command, message: StoredMessage, now_ms: int
+) -> Command | None:
+    """Turn ``message`` in place (topic, queue, properties) into what is to be stored instead of it. The refusal, or None: store it."""
+    message.properties = raw = props.remove_property(message.properties, props.POP_CK)
+    prepared = message.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED_TYPE
+    level = _delay_level(raw)
+    transactional = props.get_property(raw, props.TRAN_MSG)
+    # Clients before 4.6.1 resend a failed transactional message with TRAN_MSG still set: a retry is no half message.
+    if (transactional or "").lower() == "true" and not (message.reconsume_times > 0 and level > 0):
+        remark = "transactional messages are not supported by this broker; send it without a transaction"
+        return response(command, ResponseCode.NO_PERMISSION, remark)
+    if prepared:
+        return response(
+            command,
+            ResponseCode.MESSAGE_ILLEGAL,
+            "sysFlag marks a half message without the property TRAN_MSG; send it as a transaction",
+        )
+    if level > 0:
+        broker.schedule.park(message, level, now_ms)
+    elif _has_timer(raw):
+        remark = "timer messages are not supported by this broker; use a delay level, 1 to " + str(
+            broker.schedule.levels.max_level
+        )
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    return None
+
+
+def is_delayed(raw: bytes) -> bool:
+    """Whether these properties ask for a later delivery; asked for the messages of a batch, which may not."""
+    return _delay_level(raw) > 0 or _has_timer(raw)
+
+
+def _has_timer(raw: bytes) -> bool:
+    return any(mark in raw for mark in _TIMER_MARKS)
+
+
+def _delay_level(raw: bytes) -> int:
+    text = props.get_property(raw, props.DELAY)
+    try:
+        return int(text) if text else 0
+    except ValueError:
+        return 0  # Java's getDelayTimeLevel fails there; a message that cannot be delayed is better delivered than lost
+
+
+def retry_topic_rules(
+    broker: Broker, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
+) -> Command | None:
+    """A send to ``%RETRY%group``: a consumer's fall-back when send-back failed, or an orderly consumer giving up on a message.
+
+    An orderly group holds queue locks, and its retry limit means dead letter at once. Java: handleRetryAndDLQ.
+    """
+    group_name = group_of_retry_topic(header.topic)
+    group = broker.groups.find(group_name, now_ms)
+    if group is None:
+        return response(
+            command,
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"consumer group {group_name} does not exist; create it first",
+        )
+    limit = group.retry_max_times
+    if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    if message.reconsume_times <= limit and not broker.locks.holds_any(group_name, now_ms):
+        return None
+    dead_letter = broker.topics.create_if_absent(dlq_topic(group_name), 1, now_ms)
+    message.topic, message.queue_id = dead_letter.topic_name, 0
+    message.properties = props.set_property(message.properties, props.DELAY, "-1")
+    return None
