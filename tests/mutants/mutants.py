@@ -1,11 +1,18 @@
-"""All mutants, in the order of docs/architecture.md."""
+"""All mutants: what the modules ``of_<part>.py`` beside this one hold in their lists ``..._MUTANTS``."""
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 from mutant import Mutant
-from of_the_client import CLIENT_MUTANTS
-from of_the_parts_below import LOWER_MUTANTS
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS: list[Mutant] = [*CLIENT_MUTANTS, *LOWER_MUTANTS]
+MUTANTS: list[Mutant] = [
+    mutant
+    for path in sorted(Path(__file__).parent.glob("of_*.py"))
+    for name, found in sorted(vars(importlib.import_module(path.stem)).items())
+    if name.endswith("_MUTANTS")
+    for mutant in found
+]

@@ -64,6 +64,13 @@ _server_options = _options(
         show_default=True,
         help="debug, info, warning or error; log lines go to stderr.",
     ),
+    click.option(
+        "--log-format",
+        metavar="FORMAT",
+        default="text",
+        show_default=True,
+        help="text, or json: one JSON object a line, for log collectors.",
+    ),
 )
 _question_options = _options(
     click.option(

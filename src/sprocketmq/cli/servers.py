@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
-from sprocketmq.cli.serving import Part, serve_until_stopped, set_up_logging
+from sprocketmq.cli.log_lines import set_up_logging
+from sprocketmq.cli.serving import Part, Shown, serve_until_stopped
 from sprocketmq.cli.settings import settings_of
+from sprocketmq.cli.status_line import StatusLine
 from sprocketmq.errors import ConfigurationError
 
 __all__ = ["broker", "namesrv", "serve"]
-
-_LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def serve(
@@ -26,9 +25,10 @@ def serve(
     assignments: Sequence[str],
     until_stdin_closes: bool,
     log_level: str,
+    log_format: str,
 ) -> None:
     """Both in one process. ``listenPort`` of the settings is the broker's, as in the broker.conf it comes from."""
-    _log(log_level)
+    set_up_logging(log_level, log_format)
     settings = settings_of(config, assignments)
     # One file for two servers: the keys that only a name server knows are its, all others the broker's, which warns of unknown ones.
     of_namesrv = NameServerConfig().to_properties().keys() - BrokerConfig().to_properties().keys()
@@ -47,6 +47,7 @@ def serve(
         [lambda: name_server, make_broker],
         lambda parts: f"namesrv={_address(parts[0])} broker={_address(parts[1])}",
         until_stdin_closes=until_stdin_closes,
+        show=_status_line,
     )
 
 
@@ -58,9 +59,10 @@ def namesrv(
     assignments: Sequence[str],
     until_stdin_closes: bool,
     log_level: str,
+    log_format: str,
 ) -> None:
     """A name server alone."""
-    _log(log_level)
+    set_up_logging(log_level, log_format)
     settings = NameServerConfig.from_properties(settings_of(config, assignments))
     name_server = NameServer(
         host=host,
@@ -84,9 +86,10 @@ def broker(
     assignments: Sequence[str],
     until_stdin_closes: bool,
     log_level: str,
+    log_format: str,
 ) -> None:
     """A broker alone, registered with a name server elsewhere."""
-    _log(log_level)
+    set_up_logging(log_level, log_format)
     settings = BrokerConfig.from_properties(settings_of(config, assignments))
     address = namesrv_addr or settings.namesrv_addr
     if not address:
@@ -97,6 +100,7 @@ def broker(
         [lambda: _broker(address, port, store, host, settings)],
         lambda parts: f"broker={_address(parts[0])}",
         until_stdin_closes=until_stdin_closes,
+        show=_status_line,
     )
 
 
@@ -115,7 +119,6 @@ def _address(part: Part) -> str:
     return part.address
 
 
-def _log(level: str) -> None:
-    if level.lower() not in _LOG_LEVELS:
-        raise ConfigurationError(f"--log-level is {level!r}, one of {', '.join(_LOG_LEVELS)} is allowed")
-    set_up_logging(level)
+def _status_line(parts: list[Part]) -> Shown | None:
+    broker = parts[-1]
+    return StatusLine(broker) if isinstance(broker, Broker) and StatusLine.is_wanted() else None

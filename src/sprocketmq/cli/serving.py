@@ -19,7 +19,7 @@ from typing import Protocol
 
 from sprocketmq.net.engine import new_event_loop
 
-__all__ = ["Part", "serve_until_stopped", "set_up_logging"]
+__all__ = ["Part", "Shown", "serve_until_stopped"]
 
 log = logging.getLogger("sprocketmq.cli")
 
@@ -32,26 +32,31 @@ class Part(Protocol):
     async def astop(self) -> None: ...
 
 
-def set_up_logging(level: str) -> None:
-    """Log lines to stderr, as ``time level logger message``."""
-    logging.basicConfig(
-        stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
-    )
+class Shown(Protocol):
+    """What a person sees while the servers run (the status line); started after the ready line, stopped before the servers."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 def serve_until_stopped(
-    parts: Sequence[Callable[[], Part]], ready: Callable[[list[Part]], str], *, until_stdin_closes: bool = False
+    parts: Sequence[Callable[[], Part]],
+    ready: Callable[[list[Part]], str],
+    *,
+    until_stdin_closes: bool = False,
+    show: Callable[[list[Part]], Shown | None] = lambda parts: None,
 ) -> None:
     """Start each part in order, print ``ready(parts)`` with the process id, wait for SIGTERM or SIGINT, stop in reverse order.
 
     Parts are made one after the other, so that a broker may be told the port its name server got. What a part raises at its start is
     raised here, after the parts before it were stopped. ``until_stdin_closes`` also stops at the end of stdin, so that a server never
-    outlives the program that started it, however that one died.
+    outlives the program that started it, however that one died. ``show(parts)`` makes what a person watches meanwhile, or None.
     """
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(_serve(parts, ready, until_stdin_closes))
+        loop.run_until_complete(_serve(parts, ready, until_stdin_closes, show))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
@@ -60,10 +65,14 @@ def serve_until_stopped(
 
 
 async def _serve(
-    parts: Sequence[Callable[[], Part]], ready: Callable[[list[Part]], str], until_stdin_closes: bool
+    parts: Sequence[Callable[[], Part]],
+    ready: Callable[[list[Part]], str],
+    until_stdin_closes: bool,
+    show: Callable[[list[Part]], Shown | None],
 ) -> None:
     stopping = asyncio.Event()
     started: list[Part] = []
+    shown: Shown | None = None
     with _signals(stopping):
         if until_stdin_closes:
             loop = asyncio.get_running_loop()
@@ -78,8 +87,13 @@ async def _serve(
                     return
             print(f"ready {ready(started)} pid={os.getpid()}", flush=True)
             _calm_garbage_collector()
+            shown = show(started)
+            if shown is not None:
+                shown.start()
             await stopping.wait()
         finally:
+            if shown is not None:
+                shown.stop()
             await _stop([part.astop for part in reversed(started)])
 
 

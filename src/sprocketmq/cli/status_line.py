@@ -1,0 +1,117 @@
+"""The line that a person at the terminal sees below the ready line: what goes in and out, how much is kept, for how long it runs.
+
+    in 12,345/s   out 11,900/s   waiting pulls 8   connections 3   topics 14   log 1.2 GB   up 0:12:33
+
+One line, rewritten once a second, gone when the server stops. Only where stderr is a terminal: a pipe or a file gets log lines alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.text import Text
+
+    from sprocketmq.broker import Broker
+
+__all__ = ["Glance", "StatusLine", "status_text"]
+
+_INTERVAL_S: Final = 1.0
+
+
+class Glance(NamedTuple):
+    """What one look at a broker shows. ``stored`` and ``delivered`` count messages since the start."""
+
+    at_s: float
+    stored: int
+    delivered: int
+    waiting_pulls: int
+    connections: int
+    topics: int
+    log_bytes: int
+
+
+def status_text(before: Glance, now: Glance, started_s: float) -> str:
+    """The line for what changed between two looks."""
+    span_s = max(now.at_s - before.at_s, 0.001)
+    up_s = int(now.at_s - started_s)
+    return "   ".join(
+        (
+            f"in {(now.stored - before.stored) / span_s:,.0f}/s",
+            f"out {(now.delivered - before.delivered) / span_s:,.0f}/s",
+            f"waiting pulls {now.waiting_pulls:,}",
+            f"connections {now.connections:,}",
+            f"topics {now.topics:,}",
+            f"log {_size_text(now.log_bytes)}",
+            f"up {up_s // 3600}:{up_s // 60 % 60:02}:{up_s % 60:02}",
+        )
+    )
+
+
+def _size_text(size_bytes: int) -> str:
+    size, unit = float(size_bytes), "B"
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+class StatusLine:
+    """Shows a broker's status on a terminal between ``start`` and ``stop``, on the running loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._live: Live | None = None
+        self._text: Callable[[str], Text]
+        self._timer: asyncio.TimerHandle | None = None
+        self._before = self._look()
+        self._started_s = self._before.at_s
+
+    @staticmethod
+    def is_wanted() -> bool:
+        return sys.stderr.isatty()
+
+    def start(self) -> None:
+        # Here and not at the top: a server without a terminal should not pay for it at its start.
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        self._text = lambda line: Text(line, style="dim", no_wrap=True, overflow="ellipsis")
+        # Log lines go through sys.stderr, which Live replaces while it shows: they appear above the line.
+        self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True, redirect_stdout=False)
+        self._live.start()
+        self._tick()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._live is not None:
+            self._live.stop()
+
+    def _tick(self) -> None:
+        assert self._live is not None
+        now = self._look()
+        # A Text, so that nothing is highlighted: a line that changes each second should not blink in colours.
+        line = self._text(status_text(self._before, now, self._started_s))
+        self._live.update(line, refresh=True)
+        self._before = now
+        self._timer = asyncio.get_running_loop().call_later(_INTERVAL_S, self._tick)
+
+    def _look(self) -> Glance:
+        broker = self._broker
+        return Glance(
+            time.monotonic(),
+            broker.counters.put,
+            broker.counters.pulled,
+            len(broker.parked),
+            broker.connection_count,
+            len(broker.topics.table),
+            broker.store.max_physical_offset - broker.store.min_physical_offset,
+        )

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from sprocketmq.cli.log_lines import JsonLines, set_up_logging
+from sprocketmq.errors import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def root_logger_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_a_json_line_holds_time_level_logger_message_and_what_was_added(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("info", "json")
+    logging.getLogger("sprocketmq.broker").warning("slow %s", "send", extra={"request_code": 10})
+    line = json.loads(capsys.readouterr().err)
+    assert line.pop("time").endswith("+00:00")
+    assert line == {"level": "WARNING", "logger": "sprocketmq.broker", "message": "slow send", "request_code": 10}
+
+
+def test_an_exception_stays_on_one_line() -> None:
+    try:
+        raise OSError("disk gone")
+    except OSError:
+        record = logging.LogRecord("x", logging.ERROR, "f.py", 1, "failed", None, sys.exc_info())
+    text = JsonLines().format(record)
+    assert "\n" not in text
+    assert "disk gone" in json.loads(text)["exception"]
+
+
+def test_text_lines_below_the_level_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("warning")
+    logging.getLogger("sprocketmq").info("not shown")
+    logging.getLogger("sprocketmq").error("shown")
+    assert capsys.readouterr().err.rstrip().endswith("ERROR sprocketmq shown")
+
+
+@pytest.mark.parametrize(("level", "log_format"), [("loud", "text"), ("info", "xml")])
+def test_an_unknown_level_or_format_is_named_with_what_is_allowed(level: str, log_format: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"is '(loud|xml)', one of .* is allowed"):
+        set_up_logging(level, log_format)
