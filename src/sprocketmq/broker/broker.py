@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sprocketmq.broker.access import acl_file, guarded
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.broker.config_store import ConfigStore
 from sprocketmq.broker.consumers import ConsumerGroup, ConsumerTable, ProducerTable
@@ -30,21 +31,26 @@ from sprocketmq.broker.handlers.pull import answer_pull
 from sprocketmq.broker.handlers.pull_checks import Wanted
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
+from sprocketmq.broker.plain_access import PlainAccess
 from sprocketmq.broker.registration import Registration
+from sprocketmq.broker.replication import Replication
 from sprocketmq.broker.schedule import Schedule
 from sprocketmq.broker.service import Part, Periodic, Service
 from sprocketmq.broker.stamps import Stamps
+from sprocketmq.broker.statistics import Statistics
 from sprocketmq.broker.topics import TopicTable
+from sprocketmq.broker.transactions import Transactions
 from sprocketmq.core.queue_lock import QueueLockTable
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
-from sprocketmq.errors import RocketMQError, StoreError
-from sprocketmq.net.address import announced_host, packed_address
+from sprocketmq.errors import ConfigurationError, RocketMQError, StoreError
+from sprocketmq.net.address import announced_host, joined_address, packed_address
 from sprocketmq.net.clock import Clock, SystemClock
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool, split_address
 from sprocketmq.net.server import Server
 from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
+from sprocketmq.wire.bodies import TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, request, response
 from sprocketmq.wire.headers import NotifyConsumerIdsChangedRequestHeader
@@ -53,6 +59,8 @@ __all__ = ["Broker"]
 
 log = logging.getLogger("sprocketmq.broker")
 
+SYNC_MASTER: Final = "SYNC_MASTER"
+_READ_AND_WRITE: Final = 6
 _SCAN_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResourceInterval
 
 
@@ -113,7 +121,10 @@ class Broker(Service):
         self.start_ms = self.clock.now_ms()
         self._make_tables()
         self._handlers = handler_table()
+        if self.plain_access is not None:
+            self._handlers = guarded(self._handlers, self.plain_access)
         self._server: Server | None = None
+        self._fast_server: Server | None = None
         self._pool: ConnectionPool | None = None
         self._registration: Registration | None = None
         self._periodic: list[Periodic] = []
@@ -134,26 +145,35 @@ class Broker(Service):
         self.producers = ProducerTable()
         self.locks = QueueLockTable()
         self.counters = Counters()
+        self.statistics = Statistics(self.counters, config.broker_cluster_name, self.topics.is_system, now_ms)
         self.schedule = Schedule(self.clock, self.store, DelayLevels.parse(config.message_delay_level), self.put)
         self.parked = ParkedPulls(self.clock, self._run_pull_again, self.store.max_offset)
         self.expressions: dict[str, Wanted] = {}
         self.stamps = self._new_stamps()
         self.memory_span_bytes = _memory_bytes() * config.access_message_in_memory_max_ratio // 100
+        self.transactions = Transactions(self)
         self._config_store = ConfigStore(root, self.topics, self.groups, self.offsets, self.schedule)
         # What runs beside the requests, in the order of starting; each is stopped in the opposite order.
-        self.parts: list[Part] = [self.schedule]
+        self.replication = Replication(self.clock, self.store, lambda: self.config, lambda: self.port)
+        self.initial_max_offset = 0
+        self.parts: list[Part] = [self.schedule, self.transactions, self.replication]
+        self.plain_access = PlainAccess(self.clock, acl_file(config)) if config.acl_enable else None
+        if self.plain_access is not None:
+            self.parts.append(self.plain_access)
         self._durable: DurableAnswers | None = None
         if config.flush_disk_type == "SYNC_FLUSH":
-            self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms)
+            self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms, self._answer_when_replicated)
 
     @property
     def address(self) -> str:
         """``host:port`` that clients are told."""
-        return (
-            f"[{self.announced_host}]:{self.port}"
-            if ":" in self.announced_host
-            else f"{self.announced_host}:{self.port}"
-        )
+        return joined_address(self.announced_host, self.port)
+
+    @property
+    def ha_address(self) -> str:
+        """``host:port`` that slaves are told; empty without a replication port."""
+        host = self.config.broker_ip2 or self.announced_host
+        return joined_address(host, self.replication.port) if self.replication.port else ""
 
     @property
     def namesrv_addr(self) -> str:
@@ -174,9 +194,11 @@ class Broker(Service):
         now_ms = self.start_ms = self.clock.now_ms()
         self.store.load()
         self._config_store.load()
+        if self.plain_access is not None:
+            self.plain_access.load()
         self._adopt_queues(now_ms)
-        self._server = Server(self._handle, on_open=self._connection_opened, on_close=self._connection_closed)
-        self.port = await self._server.start(self.host, self.port)
+        self.initial_max_offset = self.store.max_physical_offset
+        await self._listen()
         self.stamps = self._new_stamps()  # again: the port is known now
         self._pool = ConnectionPool()
         self._registration = Registration(
@@ -187,7 +209,9 @@ class Broker(Service):
             broker_name=self.config.broker_name,
             address=self.address,
             period_ms=self.config.register_namesrv_period_ms,
-            topics=self.topics.content,
+            topics=self._announced_topics,
+            ha_address=lambda: self.ha_address,
+            on_order_topics=lambda topics: self.topics.mark_ordered(topics, self.clock.now_ms()),
         )
         self.topics.on_change = self._topics_changed
         self.groups.on_change = self._config_store.groups_changed
@@ -212,6 +236,28 @@ class Broker(Service):
         await self._registration.start()
         log.info("broker %s listens on %s", self.config.broker_name, self.address)
 
+    def _new_server(self) -> Server:
+        return Server(self._handle, on_open=self._connection_opened, on_close=self._connection_closed)
+
+    async def _listen(self) -> None:
+        """The port that clients are told, and the one two below it, where slaves and VIP clients ask (Java: fastRemotingServer)."""
+        while True:
+            self._server = self._new_server()
+            self.port = await self._server.start(self.host, self.config.listen_port)
+            if not self.replication.is_wanted or self.port < 3:
+                return
+            fast_server = self._new_server()
+            try:
+                await fast_server.start(self.host, self.port - 2)
+            except ConfigurationError as error:
+                if self.config.listen_port == 0:  # any port will do, so take one whose neighbour is free
+                    await self._server.stop()
+                    continue
+                log.warning("slaves cannot copy the topics, and VIP clients cannot connect: %s", error)
+                return
+            self._fast_server = fast_server
+            return
+
     async def _stop(self) -> None:
         for code in (*_SENDS, *_PULLS):
             self._handlers[code] = _refuse_while_stopping
@@ -234,8 +280,9 @@ class Broker(Service):
             self._durable.stop()
         for task in self._tasks:
             task.cancel()
-        if self._server is not None:
-            await self._server.stop()
+        for server in (self._fast_server, self._server):
+            if server is not None:
+                await server.stop()
         if self._pool is not None:
             await self._pool.aclose()
 
@@ -300,7 +347,7 @@ class Broker(Service):
             StoreNotWritable: nothing was written.
         """
         result = self.store.append(message, now_ms)
-        self.counters.put += 1
+        self.counters.stored(message.topic, 1, result.size)
         if message.topic == SCHEDULE_TOPIC:
             self.schedule.stored(message.queue_id)
         self.parked.arrived(message.topic, message.queue_id, message.tags_code)
@@ -309,8 +356,8 @@ class Broker(Service):
     def put_batch(self, messages: list[StoredMessage], now_ms: int) -> list[AppendResult]:
         """Store messages of one topic and queue, all or none. Raises as :meth:`put`."""
         results = self.store.append_batch(messages, now_ms)
-        self.counters.put += len(results)
         first = messages[0]
+        self.counters.stored(first.topic, len(results), sum([result.size for result in results]))
         if self.parked.waiting(first.topic, first.queue_id):
             for message in messages:
                 self.parked.arrived(message.topic, message.queue_id, message.tags_code)
@@ -320,10 +367,22 @@ class Broker(Service):
         self, connection: Connection, command: Command, answer: Command, end: int, waits: bool
     ) -> Command | None:
         """``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
-        if self._durable is None or not waits:
+        if not waits:
             return answer
-        self._durable.wait(connection, command, answer, end)
+        if self._durable is not None:
+            self._durable.wait(connection, command, answer, end)
+        elif self.config.broker_role == SYNC_MASTER:
+            self.replication.wait(connection, command, answer, end)
+        else:
+            return answer
         return None
+
+    def _answer_when_replicated(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
+        """What the disk holds may still have to reach a slave."""
+        if self.config.broker_role == SYNC_MASTER:
+            self.replication.wait(connection, command, answer, end)
+        elif not command.is_oneway:
+            connection.send(answer)
 
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 when it is empty."""
@@ -341,6 +400,17 @@ class Broker(Service):
         task.add_done_callback(self._tasks.discard)
 
     # -- timers and changes ----------------------------------------------------------------------------------------------------------
+
+    def _announced_topics(self) -> TopicConfigSerializeWrapper:
+        """The topics as name servers are told: nothing may be written where the whole broker may not (Java: registerBrokerAll)."""
+        content, permission = self.topics.content(), self.config.broker_permission
+        if permission == _READ_AND_WRITE:
+            return content
+        table = {
+            name: msgspec.structs.replace(topic, perm=topic.perm & permission)
+            for name, topic in content.topic_config_table.items()
+        }
+        return TopicConfigSerializeWrapper(topic_config_table=table, data_version=content.data_version)
 
     def _topics_changed(self) -> None:
         self._config_store.topics_changed()
@@ -364,6 +434,7 @@ class Broker(Service):
             self._connection_closed(connection)
         self.locks.sweep(now_ms)
         self.counters.sample(now_ms)
+        self.statistics.sample(now_ms)
         self.store.clean(now_ms)
 
 

@@ -38,17 +38,34 @@ _WIRE_NAMES: Final = {
     "flush_interval_commit_log_ms": "flushIntervalCommitLog",
     "flush_interval_consume_queue_ms": "flushIntervalConsumeQueue",
     "sync_flush_timeout_ms": "syncFlushTimeout",
+    "transaction_check_interval_ms": "transactionCheckInterval",
+    "transaction_timeout_ms": "transactionTimeOut",
     "scan_not_active_broker_interval_ms": "scanNotActiveBrokerInterval",
     "max_transfer_bytes_in_memory": "maxTransferBytesOnMessageInMemory",
     "max_transfer_count_in_memory": "maxTransferCountOnMessageInMemory",
+    "tls_server_mode": "tls.server.mode",
+    "tls_config_file": "tls.config.file",
+    "tls_test_mode_enable": "tls.test.mode.enable",
+    "tls_server_need_client_auth": "tls.server.need.client.auth",
+    "tls_server_key_path": "tls.server.keyPath",
+    "tls_server_key_password": "tls.server.keyPassword",
+    "tls_server_cert_path": "tls.server.certPath",
+    "tls_server_auth_client": "tls.server.authClient",
+    "tls_server_trust_cert_path": "tls.server.trustCertPath",
+    "frame_max_length": "com.rocketmq.remoting.frameMaxLength",
+    "slow_reader_timeout_ms": "slowReaderTimeoutMillis",
+    "broker_ip2": "brokerIP2",
+    "ha_send_heartbeat_interval_ms": "haSendHeartbeatInterval",
+    "ha_housekeeping_interval_ms": "haHousekeepingInterval",
+    "slave_timeout_ms": "slaveTimeout",
 }
 
 # Keys of a working broker.conf / namesrv.conf that steer what a single embedded process does not have (threads, replication, page cache
 # tricks): accepted in silence, because warning about them would teach people to ignore warnings.
 _WITHOUT_EFFECT: Final = re.compile(
-    r"rocketmqHome|.*ThreadPoolNums|.*ThreadPoolQueueCapacity|.*ThreadPoolQueueNums|warmMapedFileEnable|transientStorePool.*"
-    r"|useReentrantLockWhenPutMessage|haListenPort|brokerRole|brokerId|server[A-Z].*|client[A-Z].*|useEpollNativeSelector"
-    r"|storePathConsumeQueue|storePathIndex|storeCheckpoint|abortFile|kvConfigPath|configStorePath|productEnvName"
+    r"(authentication|authorization)(MetadataProvider|Provider|Strategy)|(user|acl|stateful)[A-Za-z]*Cache[A-Z].*|.*ThreadPoolNums|.*ThreadPoolQueueCapacity|.*ThreadPoolQueueNums|warmMapedFileEnable|transientStorePool.*"
+    r"|useReentrantLockWhenPutMessage|server[A-Z].*|client[A-Z].*|useEpollNativeSelector"
+    r"|transactionOp[A-Z].*|storePathConsumeQueue|storePathIndex|storeCheckpoint|abortFile|kvConfigPath|configStorePath|productEnvName"
 )
 
 C = TypeVar("C", bound="_Config")
@@ -111,7 +128,42 @@ def _allowed(kind: Any) -> str:
     return {bool: "true or false", int: "a whole number", float: "a number"}.get(kind, "text")
 
 
-class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
+class NetworkConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
+    """What broker and name server share: TLS under the names of Apache's system properties, and limits of connections.
+
+    Attributes:
+        tls_server_mode: disabled, permissive (TLS and plain on one port) or enforcing; default: permissive when a certificate is given
+            (here or in ``tls_config_file``), else disabled.
+        tls_config_file: properties file with further ``tls.*`` keys; those given directly win.
+        tls_test_mode_enable: make a self-signed certificate at the start; needs the package ``cryptography``.
+        frame_max_length: largest frame in bytes; a longer one costs its connection.
+        server_channel_max_idle_time_seconds: a connection that is silent for so long is closed.
+        max_connections: one more is closed at once.
+        slow_reader_timeout_ms: a peer that reads nothing of what waits for it for so long is cut off.
+    """
+
+    tls_server_mode: Literal["", "disabled", "permissive", "enforcing"] = ""
+    tls_config_file: str = ""
+    tls_test_mode_enable: bool | None = None
+    tls_server_need_client_auth: Literal["", "none", "optional", "require"] = ""
+    tls_server_key_path: str = ""
+    tls_server_key_password: str = ""
+    tls_server_cert_path: str = ""
+    tls_server_auth_client: bool | None = None
+    tls_server_trust_cert_path: str = ""
+    frame_max_length: int = 16 * _MIB
+    server_channel_max_idle_time_seconds: int = 120
+    max_connections: int = 65_536
+    slow_reader_timeout_ms: int = 60_000
+
+    def __post_init__(self) -> None:
+        self._check("frame_max_length", lambda size: 1024 <= size <= _GIB, "a size from 1024 to 1073741824 bytes")
+        self._check("max_connections", lambda number: number > 0, "1 or more")
+        self._check("slow_reader_timeout_ms", lambda ms: ms > 0, "1 or more milliseconds")
+        self._check("server_channel_max_idle_time_seconds", lambda seconds: seconds > 0, "1 or more seconds")
+
+
+class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     """Settings of a :class:`~sprocketmq.broker.Broker`; defaults are Apache's where a default exists there.
 
     Attributes (the ones people set; the rest are in the source with their Apache names):
@@ -123,6 +175,12 @@ class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
         broker_ip: address announced to clients; the bound address by default.
         long_polling_enable: hold a pull that finds nothing until a message comes or its time is over.
         enable_property_filter: allow SQL92 subscriptions.
+        acl_enable: want accounts in 4.9's form, from ``acl_file``; see the guide on security.
+        authentication_enabled, authorization_enabled: want users, and policies, in 5.x's form.
+        broker_role: ASYNC_MASTER answers a send without its slaves; SYNC_MASTER waits until one slave has the message.
+        ha_listen_port: where slaves connect. 0 (default): listenPort + 1, or any free port when that is taken; -1: nowhere. A broker
+            without a store directory listens only when a port is given.
+        broker_ip2: address slaves are told; ``broker_ip`` by default.
 
     Raises:
         ConfigurationError: a value is out of its range.
@@ -162,7 +220,24 @@ class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     flush_consumer_offset_interval_ms: int = 5_000
     flush_delay_offset_interval_ms: int = 10_000
+    # transactions and replies
     reject_transaction_message: bool = False
+    transaction_check_interval_ms: int = 30_000
+    transaction_timeout_ms: int = 6_000
+    transaction_check_max: int = 15
+    store_reply_message_enable: bool = True
+    max_parked_pulls: int = 100_000
+    max_parked_pulls_per_connection: int = 20_000
+    # access control
+    acl_enable: bool = False
+    acl_file: str = ""
+    rocketmq_home: str = ""
+    authentication_enabled: bool = False
+    authentication_whitelist: str = ""
+    authorization_enabled: bool = False
+    authorization_whitelist: str = ""
+    init_authentication_user: str = ""
+    inner_client_authentication_credentials: str = ""
     # store (names as in StoreConfig)
     store_path_root_dir: str = ""
     store_path_commit_log: str | None = None
@@ -181,9 +256,24 @@ class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
     disk_space_clean_forcibly_ratio: int = 85
     disk_space_warning_level_ratio: int = 90
     delete_file_batch_max: int = 10
+    # replication
+    broker_id: int = 0
+    broker_role: Literal["ASYNC_MASTER", "SYNC_MASTER"] = "ASYNC_MASTER"
+    broker_ip2: str = ""
+    ha_listen_port: int = 0
+    ha_send_heartbeat_interval_ms: int = 5_000
+    ha_housekeeping_interval_ms: int = 20_000
+    ha_transfer_batch_size: int = 32 * 1024
+    ha_max_gap_not_in_sync: int = 256 * _MIB
+    slave_timeout_ms: int = 3_000
+    slave_read_enable: bool = False
 
     def __post_init__(self) -> None:
         self._check("listen_port", lambda port: 0 <= port < 65536, "a port from 0 (any free one) to 65535")
+        super().__post_init__()
+        self._check_access()
+        self._check("max_parked_pulls", lambda number: number > 0, "1 or more")
+        self._check("max_parked_pulls_per_connection", lambda number: number > 0, "1 or more")
         self._check("broker_permission", lambda perm: perm in (2, 4, 6), "2 (write), 4 (read) or 6 (both)")
         self._check("default_topic_queue_nums", lambda number: 0 < number <= 1024, "a number from 1 to 1024")
         self._check("max_message_size", lambda size: 0 < size <= 15 * _MIB, "a size from 1 to 15728640 bytes (15 MiB)")
@@ -193,12 +283,32 @@ class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
         self._check("register_namesrv_period_ms", lambda ms: 10_000 <= ms <= 60_000, "10000 to 60000 milliseconds")
         for field in ("flush_consumer_offset_interval_ms", "flush_delay_offset_interval_ms", "short_polling_time_ms",
                       "channel_expired_timeout_ms", "flush_interval_commit_log_ms", "flush_interval_consume_queue_ms",
-                      "sync_flush_timeout_ms"):  # fmt: skip
+                      "sync_flush_timeout_ms", "transaction_check_interval_ms"):  # fmt: skip
             self._check(field, lambda ms: ms > 0, "1 or more milliseconds")
+        self._check("broker_id", lambda number: number == 0, "0 (this broker is a master; a slave of it is Apache's)")
+        self._check("broker_role", lambda role: role in ("ASYNC_MASTER", "SYNC_MASTER"), "ASYNC_MASTER or SYNC_MASTER")
+        self._check("ha_listen_port", lambda port: -1 <= port < 65536,
+                    "-1 (no replication), 0 (listenPort + 1, or any free port if that is taken) or a port up to 65535")  # fmt: skip
+        for field in ("ha_send_heartbeat_interval_ms", "ha_housekeeping_interval_ms", "slave_timeout_ms"):
+            self._check(field, lambda ms: ms > 0, "1 or more milliseconds")
+        self._check("ha_transfer_batch_size", lambda size: 0 < size <= 4 * _MIB - 12, "1 to 4194292 bytes")
+        self._check("ha_max_gap_not_in_sync", lambda size: size > 0, "1 or more bytes")
+        self._check("transaction_timeout_ms", lambda ms: ms >= 0, "0 or more milliseconds")
+        self._check("transaction_check_max", lambda times: times > 0, "1 or more")
         DelayLevels.parse(self.message_delay_level)
         self.store_config()
         self._check("broker_name", _is_name, "1 to 127 characters of % | a-z A-Z 0-9 _ -")
         self._check("broker_cluster_name", _is_name, "1 to 127 characters of % | a-z A-Z 0-9 _ -")
+
+    def _check_access(self) -> None:
+        if self.acl_enable and (self.authentication_enabled or self.authorization_enabled):
+            raise ConfigurationError(
+                "aclEnable and authenticationEnabled are both on; choose the accounts of 4.9 or the users of 5.x"
+            )
+        if self.authorization_enabled and not self.authentication_enabled:
+            raise ConfigurationError(
+                "authorizationEnabled is true without authenticationEnabled, so anybody could pass for anybody; set both"
+            )
 
     def store_config(self) -> StoreConfig:
         """The store's share of these settings."""
@@ -208,7 +318,7 @@ class BrokerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
         return StoreConfig(**{**{field: getattr(self, field) for field in shared}, **own})
 
 
-class NameServerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
+class NameServerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     """Settings of a :class:`~sprocketmq.broker.NameServer`.
 
     Attributes:
@@ -216,6 +326,8 @@ class NameServerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
         bind_address: address to listen on.
         scan_not_active_broker_interval_ms: how often brokers without a sign of life are looked for, 5,000.
         enable_all_topic_list: answer GET_ALL_TOPIC_LIST_FROM_NAMESERVER.
+
+    TLS and limits: see :class:`NetworkConfig`.
     """
 
     listen_port: int = 9876
@@ -225,6 +337,7 @@ class NameServerConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
 
     def __post_init__(self) -> None:
         self._check("listen_port", lambda port: 0 <= port < 65536, "a port from 0 (any free one) to 65535")
+        super().__post_init__()
         self._check("scan_not_active_broker_interval_ms", lambda ms: ms > 0, "1 or more milliseconds")
 
 

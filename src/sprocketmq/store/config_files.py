@@ -52,8 +52,10 @@ def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T 
     return None
 
 
-def save_config(path: str | os.PathLike[str], raw: bytes) -> None:
+def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = False) -> None:
     """Replace ``path`` by ``raw`` atomically, keeping the present text as ``.bak``; makes the folder.
+
+    ``private`` is for files with secrets: only their owner may read a new one.
 
     Raises:
         StoreNotWritable: the disk said no; the old file is still complete.
@@ -63,7 +65,7 @@ def save_config(path: str | os.PathLike[str], raw: bytes) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
         temporary = target + ".tmp"
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=_open_private if private else None) as file:
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
@@ -75,11 +77,16 @@ def save_config(path: str | os.PathLike[str], raw: bytes) -> None:
         raise not_writable(target, error) from error
 
 
-class ConfigFile:
-    """A configuration text with a place, or without (``path=None``: a broker in memory keeps nothing)."""
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
-    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+
+class ConfigFile:
+    """A configuration text with a place, or without (``path=None``: a broker in memory keeps nothing). ``private``: see save_config."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, *, private: bool = False) -> None:
         self.path = None if path is None else os.fspath(path)
+        self._private = private
         self._saved: bytes | None = None
 
     def load(self, parse: Callable[[bytes], T]) -> T | None:
@@ -90,6 +97,6 @@ class ConfigFile:
         """See ``save_config``; False when ``raw`` is what this object saved last."""
         if self.path is None or raw == self._saved:
             return False
-        save_config(self.path, raw)
+        save_config(self.path, raw, private=self._private)
         self._saved = raw
         return True

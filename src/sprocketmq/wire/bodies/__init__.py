@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from sprocketmq.wire.bodies.auth import (
+    AclInfo,
+    PolicyEntryInfo,
+    PolicyInfo,
+    UserInfo,
+)
 from sprocketmq.wire.bodies.body import (
     Body,
     NamedEnum,
@@ -17,6 +23,7 @@ from sprocketmq.wire.bodies.group_config import (
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
 )
+from sprocketmq.wire.bodies.ha import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
 from sprocketmq.wire.bodies.heartbeat import (
     CheckClientConfigRequestBody,
     ConsumeFromWhere,
@@ -84,6 +91,7 @@ __all__ = [
     "PROP_CONSUME_TYPE",
     "PROP_NAMESERVER_ADDR",
     "PROP_THREADPOOL_CORE_SIZE",
+    "AclInfo",
     "Body",
     "BrokerData",
     "BrokerStatsData",
@@ -108,6 +116,9 @@ __all__ = [
     "GetConsumerListByGroupResponseBody",
     "GetConsumerStatusBody",
     "GroupList",
+    "HAClientRuntimeInfo",
+    "HAConnectionRuntimeInfo",
+    "HARuntimeInfo",
     "HeartbeatData",
     "KVTable",
     "LockBatchRequestBody",
@@ -116,6 +127,8 @@ __all__ = [
     "NamedEnum",
     "OffsetSerializeWrapper",
     "OffsetWrapper",
+    "PolicyEntryInfo",
+    "PolicyInfo",
     "ProcessQueueInfo",
     "ProducerConnection",
     "ProducerData",
@@ -132,4 +145,5 @@ __all__ = [
     "TopicRouteData",
     "TopicStatsTable",
     "UnlockBatchRequestBody",
+    "UserInfo",
 ]

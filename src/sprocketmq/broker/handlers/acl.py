@@ -1,0 +1,106 @@
+"""Accounts by an administrator, as 4.9 has them: UPDATE_AND_CREATE_ACL_CONFIG 50, DELETE_ACL_CONFIG 51, GET_BROKER_CLUSTER_ACL_INFO 52,
+UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53. Java: AdminBrokerProcessor.
+
+The failure codes 209 to 211 are 4.9's; 5.x gave these numbers to other things.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from sprocketmq.core.access.plain_file import AccountChange
+from sprocketmq.errors import ConfigurationError, StoreError
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import (
+    CreateAccessConfigRequestHeader,
+    DeleteAccessConfigRequestHeader,
+    GetBrokerAclConfigResponseHeader,
+    UpdateGlobalWhiteAddrsConfigRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+UPDATE_AND_CREATE_ACL_CONFIG_FAILED: Final = 209
+DELETE_ACL_CONFIG_FAILED: Final = 210
+UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED: Final = 211
+
+_OFF: Final = "this broker has no accounts because aclEnable is false; start it with aclEnable=true"
+
+
+def change_account(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(CreateAccessConfigRequestHeader)
+    if broker.plain_access is None:
+        return response(command, UPDATE_AND_CREATE_ACL_CONFIG_FAILED, _OFF)
+    change = AccountChange(
+        header.access_key.strip(),
+        header.secret_key,
+        header.white_remote_address,
+        header.admin,
+        header.default_topic_perm,
+        header.default_group_perm,
+        _split(header.topic_perms),
+        _split(header.group_perms),
+    )
+    try:
+        broker.plain_access.change_account(change, now_ms)
+    except (ConfigurationError, StoreError) as error:
+        return response(command, UPDATE_AND_CREATE_ACL_CONFIG_FAILED, str(error))
+    return response(command)
+
+
+def delete_account(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(DeleteAccessConfigRequestHeader)
+    if broker.plain_access is None:
+        return response(command, DELETE_ACL_CONFIG_FAILED, _OFF)
+    try:
+        found = broker.plain_access.delete_account(header.access_key, now_ms)
+    except StoreError as error:
+        return response(command, DELETE_ACL_CONFIG_FAILED, str(error))
+    if not found:
+        return response(command, DELETE_ACL_CONFIG_FAILED, f"no account has the access key {header.access_key}")
+    return response(command)
+
+
+def change_white_addresses(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(UpdateGlobalWhiteAddrsConfigRequestHeader)
+    if broker.plain_access is None:
+        return response(command, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, _OFF)
+    try:
+        broker.plain_access.change_white_addresses(
+            _split(header.global_white_addrs) or [], header.acl_file_full_path, now_ms
+        )
+    except (ConfigurationError, StoreError) as error:
+        return response(command, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, str(error))
+    return response(command)
+
+
+def acl_version(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    if broker.plain_access is None:
+        return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
+    header = GetBrokerAclConfigResponseHeader(
+        version=msgspec.json.encode(broker.plain_access.version()).decode(),
+        all_acl_file_version=msgspec.json.encode(broker.plain_access.versions()).decode(),
+        broker_name=broker.config.broker_name,
+        broker_addr=broker.address,
+        cluster_name=broker.config.broker_cluster_name,
+    )
+    return response(command, header=header)
+
+
+def _split(text: str | None) -> list[str] | None:
+    return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
+
+
+HANDLERS = {
+    RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: change_account,
+    RequestCode.DELETE_ACL_CONFIG: delete_account,
+    RequestCode.GET_BROKER_CLUSTER_ACL_INFO: acl_version,
+    RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: change_white_addresses,
+}

@@ -1,0 +1,42 @@
+"""Users and policies of 5.x as they travel (Java: UserInfo, AclInfo)."""
+
+from __future__ import annotations
+
+from sprocketmq.wire.bodies.body import Body
+
+__all__ = ["AclInfo", "PolicyEntryInfo", "PolicyInfo", "UserInfo"]
+
+
+class UserInfo(Body):
+    """A user. ``user_type`` is Super or Normal, ``user_status`` enable or disable."""
+
+    username: str | None = None
+    password: str | None = None
+    user_type: str | None = None
+    user_status: str | None = None
+
+    def __repr__(self) -> str:  # a password must not get into a log
+        return f"UserInfo({self.username!r}, {self.user_type}, {self.user_status})"
+
+
+class PolicyEntryInfo(Body):
+    """What a subject may do to one resource, such as ``Topic:orders*``; ``decision`` is Allow or Deny."""
+
+    resource: str | None = None
+    actions: list[str] | None = None
+    source_ips: list[str] | None = None
+    decision: str | None = None
+
+
+class PolicyInfo(Body):
+    """Entries of one kind: Custom ones are looked at before Default ones."""
+
+    policy_type: str | None = None
+    entries: list[PolicyEntryInfo] | None = None
+
+
+class AclInfo(Body):
+    """All policies of one subject, ``User:name``."""
+
+    subject: str | None = None
+    policies: list[PolicyInfo] | None = None
