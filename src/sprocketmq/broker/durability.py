@@ -16,6 +16,7 @@ import asyncio
 import concurrent.futures
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,11 +40,22 @@ class _Waiting:
     since_s: float
 
 
-class DurableAnswers:
-    """The answers of sends that wait for the disk."""
+def _send_answer(connection: Connection, command: Command, answer: Command, end: int) -> None:
+    if not command.is_oneway:
+        connection.send(answer)
 
-    def __init__(self, store: MessageStore, timeout_ms: int) -> None:
+
+class DurableAnswers:
+    """The answers of sends that wait for the disk. ``release`` gets the durable ones; by default it sends them."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        timeout_ms: int,
+        release: Callable[[Connection, Command, Command, int], None] = _send_answer,
+    ) -> None:
         self._store: Final = store
+        self._release: Final = release
         self._timeout_s: Final = timeout_ms / 1000
         self._waiting: deque[_Waiting] = deque()
         self._flushing = False
@@ -109,7 +121,8 @@ class DurableAnswers:
     def _answer_until(self, end: int) -> None:
         waiting = self._waiting
         while waiting and waiting[0].end <= end:
-            self._send(waiting.popleft())
+            done = waiting.popleft()
+            self._release(done.connection, done.command, done.answer, done.end)
 
     def _refuse_until(self, end: int, remark: str) -> None:
         while self._waiting and self._waiting[0].end <= end:
@@ -130,5 +143,4 @@ class DurableAnswers:
 
     @staticmethod
     def _send(waiting: _Waiting) -> None:
-        if not waiting.command.is_oneway:
-            waiting.connection.send(waiting.answer)
+        _send_answer(waiting.connection, waiting.command, waiting.answer, waiting.end)

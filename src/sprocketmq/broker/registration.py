@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from sprocketmq.broker.service import Periodic
 from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, remote_error
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.wire.bodies import RegisterBrokerBody, TopicConfigSerializeWrapper
+from sprocketmq.wire.bodies import KVTable, RegisterBrokerBody, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.headers import RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader
@@ -44,7 +44,10 @@ class Registration:
         address: str,
         period_ms: int,
         topics: Callable[[], TopicConfigSerializeWrapper],
+        ha_address: Callable[[], str] = lambda: "",
+        on_order_topics: Callable[[Collection[str]], None] = lambda topics: None,
     ) -> None:
+        self._ha_address, self._on_order_topics = ha_address, on_order_topics
         self._clock, self._pool, self._topics = clock, pool, topics
         self.name_servers = name_servers
         self._cluster_name, self._broker_name, self._address = cluster_name, broker_name, address
@@ -99,7 +102,7 @@ class Registration:
                 broker_name=self._broker_name,
                 broker_addr=self._address,
                 cluster_name=self._cluster_name,
-                ha_server_addr="",
+                ha_server_addr=self._ha_address(),
                 broker_id=_MASTER_ID,
             )
             body = RegisterBrokerBody(topic_config_serialize_wrapper=self._topics(), filter_server_list=[]).encode()
@@ -112,6 +115,8 @@ class Registration:
             answer = await self._pool.invoke(address, request(RequestCode.REGISTER_BROKER, header, body), _TIMEOUT_MS)
             if answer.code:
                 raise remote_error(answer.code, answer.remark, address)
+            if answer.body:
+                self._on_order_topics(KVTable.decode(answer.body).table)
         except RocketMQError as error:
             log.warning("name server %s does not know broker %s now: %s", address, self._broker_name, error)
 

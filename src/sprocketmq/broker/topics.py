@@ -8,8 +8,10 @@ with the inherit permission (TBW102), and by the broker itself for retry and dea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
+
+import msgspec
 
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
@@ -119,6 +121,14 @@ class TopicTable:
         """Create or replace, on an administrator's word."""
         self.table[topic.topic_name] = topic
         self._changed(now_ms)
+
+    def mark_ordered(self, topics: Collection[str], now_ms: int) -> None:
+        """Name servers have an order configuration for these; who is not named stays as it is. Java: updateOrderTopicConfig."""
+        known = [topic for topic in map(self.table.get, topics) if topic is not None and not topic.order]
+        for topic in known:
+            self.table[topic.topic_name] = msgspec.structs.replace(topic, order=True)
+        if known:
+            self._changed(now_ms)
 
     def delete(self, topic: str, now_ms: int) -> bool:
         """Forget ``topic``; whether it was there."""

@@ -7,7 +7,7 @@ import socket
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["announced_host", "local_ip", "packed_address"]
+__all__ = ["announced_host", "joined_address", "local_ip", "packed_address"]
 
 
 def announced_host(bind_host: str, broker_ip: str) -> str:
@@ -29,6 +29,11 @@ def announced_host(bind_host: str, broker_ip: str) -> str:
         raise ConfigurationError(
             f"brokerIP1 or bindAddress is {host!r}, which is not an address and cannot be resolved; give an IP address"
         ) from error
+
+
+def joined_address(host: str, port: int) -> str:
+    """``host:port``, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def local_ip() -> str:

@@ -129,6 +129,15 @@ class CommitLog:
         at = physical_offset - file.start
         return file.readable[at : at + size_bytes]
 
+    def data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
+        """The log's bytes from ``physical_offset`` on, not beyond the file's end: what a slave copies. None where there are none."""
+        file = self.files.file_at(physical_offset)
+        if file is None or file.start > self.start:  # a next file may be there before its first record
+            return None
+        at = physical_offset - file.start
+        end = min(self.at if file.start == self.start else file.size_bytes, at + max_bytes)
+        return file.readable[at:end] if at < end else None
+
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that begins there; None where none does. The offset may come from the network."""
         record = self.view_at(physical_offset, check_crc=False)

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, StoreNotWritable
 
 __all__ = [
     "AppendResult",
@@ -212,6 +212,14 @@ class MessageStore(Protocol):
 
     def units(self, topic: str, queue_id: int, offset: int, max_units: int = 32) -> list[Unit]:
         """Queue entries from ``offset`` on (none beyond the end): how the schedule service looks at delivery times."""
+        ...
+
+    def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
+        """The log's bytes as they are, from any place on, for a slave: as many as lie in one file, at most ``max_bytes``; None: none."""
+        ...
+
+    def freeze(self, reason: StoreNotWritable | None) -> None:
+        """From now on every append raises ``reason``, whatever else happens to the disk; None lifts it. Reading goes on."""
         ...
 
     def record_at(self, physical_offset: int) -> memoryview | None:

@@ -54,6 +54,7 @@ class QueueLogStore:
         self.consume_queues = ConsumeQueueTable(consume_queue_directory, config, read_only=read_only)
         self.retention = Retention(self)
         self._queues = self.consume_queues.queues
+        self._frozen: StoreNotWritable | None = None
         self._refusal: StoreNotWritable | None = StoreNotWritable("the store is not open; call load() first")
 
     # -- writing ---------------------------------------------------------------------------------------------------------------
@@ -70,7 +71,12 @@ class QueueLogStore:
 
     def refuse_appends(self, reason: StoreNotWritable | None) -> None:
         """From now on every append raises ``reason``; None lifts it."""
-        self._refusal = reason
+        self._refusal = reason or self._frozen
+
+    def freeze(self, reason: StoreNotWritable | None) -> None:
+        if self._refusal is self._frozen:
+            self._refusal = reason
+        self._frozen = reason
 
     def append(self, message: StoredMessage, now_ms: int) -> AppendResult:
         if self._refusal is not None:
@@ -242,6 +248,9 @@ class QueueLogStore:
             for index, (physical_offset, size, tags_code) in enumerate(_iter_units(queue.unit_bytes(offset, max_units)))
             if size != FILLER_SIZE
         ]
+
+    def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
+        return self.commit_log.data(physical_offset, max_bytes)
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         return self.commit_log.record_at(physical_offset)

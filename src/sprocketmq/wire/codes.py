@@ -127,6 +127,7 @@ class RequestCode(IntEnum):
     AUTH_DELETE_ACL = 3008
     AUTH_GET_ACL = 3009
     AUTH_LIST_ACL = 3010
+    HANDOVER = 30_001  # ours, unknown to Apache: a broker gives its messages to its slave
 
 
 class ResponseCode(IntEnum):

@@ -9,7 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sprocketmq.broker.handlers import consumers, groups, locks, lookup, offsets, pull, send, send_back, stats, topics
+from sprocketmq.broker.handlers import (
+    acl,
+    consumers,
+    groups,
+    locks,
+    lookup,
+    offsets,
+    pull,
+    replication,
+    reply,
+    send,
+    send_back,
+    stats,
+    topics,
+    transactions,
+)
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.command import Command
 
@@ -20,7 +35,22 @@ __all__ = ["Handler", "handler_table"]
 
 Handler = Callable[["Broker", Connection, Command, int], "Command | None"]
 
-_FAMILIES = (send, pull, send_back, offsets, consumers, locks, topics, groups, stats, lookup)
+_FAMILIES = (
+    send,
+    pull,
+    send_back,
+    offsets,
+    consumers,
+    locks,
+    topics,
+    groups,
+    stats,
+    lookup,
+    acl,
+    replication,
+    transactions,
+    reply,
+)
 
 
 def handler_table() -> dict[int, Handler]:

@@ -1,18 +1,31 @@
-"""Headers of the name server: codes 103, 104, 105, 216, 322 and 904."""
+"""Headers of the name server: codes 100 to 105, 205, 216, 217, 219, 224, 322, 327, 901, 904 and 905."""
 
 from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
 __all__ = [
+    "AddWritePermOfBrokerRequestHeader",
+    "AddWritePermOfBrokerResponseHeader",
     "BrokerHeartbeatRequestHeader",
+    "DeleteKVConfigRequestHeader",
     "DeleteTopicFromNamesrvRequestHeader",
+    "GetBrokerMemberGroupRequestHeader",
+    "GetKVConfigRequestHeader",
+    "GetKVConfigResponseHeader",
+    "GetKVListByNamespaceRequestHeader",
     "GetRouteInfoRequestHeader",
+    "GetTopicsByClusterRequestHeader",
+    "NotifyMinBrokerIdChangeRequestHeader",
+    "PutKVConfigRequestHeader",
     "QueryDataVersionRequestHeader",
     "QueryDataVersionResponseHeader",
     "RegisterBrokerRequestHeader",
     "RegisterBrokerResponseHeader",
+    "RegisterTopicRequestHeader",
     "UnRegisterBrokerRequestHeader",
+    "WipeWritePermOfBrokerRequestHeader",
+    "WipeWritePermOfBrokerResponseHeader",
 ]
 
 
@@ -87,3 +100,90 @@ class BrokerHeartbeatRequestHeader(ExtHeader):
     confirm_offset: Int64 | None = None
     heartbeat_timeout_mills: Int64 | None = None
     election_priority: Int32 | None = None
+
+
+class PutKVConfigRequestHeader(ExtHeader):
+    """Code 100."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+class GetKVConfigRequestHeader(ExtHeader):
+    """Code 101."""
+
+    namespace: str
+    key: str
+
+
+class GetKVConfigResponseHeader(ExtHeader):
+    """Answer to code 101."""
+
+    value: str | None = None
+
+
+class DeleteKVConfigRequestHeader(ExtHeader):
+    """Code 102."""
+
+    namespace: str
+    key: str
+
+
+class GetKVListByNamespaceRequestHeader(ExtHeader):
+    """Code 219."""
+
+    namespace: str
+
+
+class WipeWritePermOfBrokerRequestHeader(ExtHeader):
+    """Code 205."""
+
+    broker_name: str
+
+
+class WipeWritePermOfBrokerResponseHeader(ExtHeader):
+    """Answer to code 205: how many topics changed."""
+
+    wipe_topic_count: Int32
+
+
+class AddWritePermOfBrokerRequestHeader(ExtHeader):
+    """Code 327."""
+
+    broker_name: str
+
+
+class AddWritePermOfBrokerResponseHeader(ExtHeader):
+    """Answer to code 327: how many topics changed."""
+
+    add_topic_count: Int32
+
+
+class RegisterTopicRequestHeader(ExtHeader):
+    """Code 217; the body is a TopicRouteData whose queues are taken."""
+
+    topic: str
+
+
+class GetTopicsByClusterRequestHeader(ExtHeader):
+    """Code 224."""
+
+    cluster: str
+
+
+class GetBrokerMemberGroupRequestHeader(ExtHeader):
+    """Code 901."""
+
+    cluster_name: str
+    broker_name: str
+
+
+class NotifyMinBrokerIdChangeRequestHeader(ExtHeader):
+    """Code 905, from the name server to the brokers of one name: who has the lowest id now, who is gone."""
+
+    min_broker_id: Int64 | None = None
+    broker_name: str | None = None
+    min_broker_addr: str | None = None
+    offline_broker_addr: str | None = None
+    ha_broker_addr: str | None = None

@@ -1,0 +1,116 @@
+"""The replication port: a bare protocol beside the remoting one (Java: DefaultHAService.AcceptSocketService, DefaultHAConnection).
+
+    slave --> master   int64: the slave holds the log up to this physical offset
+    master --> slave   int64 physical offset, int32 size, then so many bytes of the log; size 0 is a heartbeat
+
+While a slave does not read, ``writable`` is False and nothing more should be sent: one slow slave costs a bounded amount of memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["HaConnection", "HaServer"]
+
+_REPORT: Final = struct.Struct(">q")
+_HEAD: Final = struct.Struct(">qi")
+_HIGH_WATER_BYTES: Final = 1024 * 1024
+
+
+class HaConnection(asyncio.Protocol):
+    """One slave. All callbacks get this connection; ``on_report`` also the newest offset that a read brought."""
+
+    def __init__(
+        self,
+        on_open: Callable[[HaConnection], None],
+        on_report: Callable[[HaConnection, int], None],
+        on_writable: Callable[[HaConnection], None],
+        on_close: Callable[[HaConnection], None],
+    ) -> None:
+        self._on_open, self._on_report = on_open, on_report
+        self._on_writable, self._on_close = on_writable, on_close
+        self._transport: asyncio.Transport | None = None
+        self._begun = b""
+        self.remote_address = ""
+        self.writable = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)
+        transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.remote_address = f"[{peer[0]}]:{peer[1]}" if ":" in str(peer[0]) else f"{peer[0]}:{peer[1]}"
+        self.writable = True
+        self._on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        data = self._begun + data
+        whole = len(data) - len(data) % _REPORT.size
+        self._begun = data[whole:]
+        if whole:
+            # Reports only grow: the last one says what all before it said.
+            self._on_report(self, _REPORT.unpack_from(data, whole - _REPORT.size)[0])
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = not self.is_closed
+        if self.writable:
+            self._on_writable(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport, self.writable = None, False
+        self._on_close(self)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def send(self, physical_offset: int, data: Any = b"") -> None:
+        """``data`` (a view of the log) begins at ``physical_offset``; without data a heartbeat. Nothing when closed."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        head = _HEAD.pack(physical_offset, len(data))
+        if len(data):
+            self._transport.writelines([head, data])
+        else:
+            self._transport.write(head)
+
+    def close(self) -> None:
+        """Close at once: a slave connects again by itself and asks for what it misses."""
+        self.writable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class HaServer:
+    """The listening side: makes a connection with ``new_connection`` for each slave. ``start`` then ``stop``; not restartable."""
+
+    def __init__(self, new_connection: Callable[[], HaConnection]) -> None:
+        self._new_connection = new_connection
+        self._server: asyncio.AbstractServer | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen on ``host:port`` (port 0: any free one) and return the port.
+
+        Raises:
+            ConfigurationError: the port is taken or not allowed.
+        """
+        try:
+            self._server = await asyncio.get_running_loop().create_server(self._new_connection, host, port)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot listen for slaves on {host}:{port}: {error.strerror or error}; choose another haListenPort, or -1 for none"
+            ) from error
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Stop listening; connections are closed by who made them."""
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
