@@ -173,6 +173,7 @@ class ProducerTable:
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[Connection, Member]] = {}
+        self._turn = 0
 
     def register(self, member: Member, group: str) -> None:
         self.groups.setdefault(group, {})[member.connection] = member
@@ -187,6 +188,14 @@ class ProducerTable:
     def connection_closed(self, connection: Connection) -> None:
         for group in list(self.groups):
             self.unregister(connection, group)
+
+    def available(self, group: str) -> Connection | None:
+        """An open connection of a member of the group, each in its turn. Java: getAvailableChannel."""
+        open_ones = [connection for connection in self.groups.get(group, ()) if not connection.is_closed]
+        if not open_ones:
+            return None
+        self._turn += 1
+        return open_ones[self._turn % len(open_ones)]
 
     def find(self, client_id: str) -> Connection | None:
         """An open connection of the client."""

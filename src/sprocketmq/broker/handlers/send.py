@@ -30,7 +30,7 @@ from sprocketmq.wire.headers import SendMessageRequestHeader
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["HANDLERS", "handle_send"]
+__all__ = ["HANDLERS", "check_topic", "handle_send"]
 
 
 def handle_send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -41,7 +41,7 @@ def handle_send(broker: Broker, connection: Connection, command: Command, now_ms
         header = SendMessageRequestHeader.from_v2(command)
     config = broker.topics.get(header.topic)
     if config is None or header.topic in SEND_FORBIDDEN or broker.config.broker_permission != PERM_READ | PERM_WRITE:
-        refusal = _check_topic(broker, command, header, now_ms)
+        refusal = check_topic(broker, command, header, now_ms)
         if refusal is not None:
             return refusal
         config = broker.topics.table[header.topic]
@@ -64,7 +64,7 @@ def handle_send(broker: Broker, connection: Connection, command: Command, now_ms
     return _send_one(broker, connection, command, header, config, queue_id, now_ms)
 
 
-def _check_topic(broker: Broker, command: Command, header: SendMessageRequestHeader, now_ms: int) -> Command | None:
+def check_topic(broker: Broker, command: Command, header: SendMessageRequestHeader, now_ms: int) -> Command | None:
     """The checks that a send to a known, ordinary topic of a writable broker passes anyway; None when they pass."""
     topic = header.topic
     config = broker.topics.get(topic)

@@ -3,7 +3,7 @@
 ``send`` comes here only when the letters of a property below are somewhere in the properties (or the topic is a retry topic), so what is
 done here costs an ordinary message nothing. A new property of that kind: its letters into ``send``'s one look, its meaning here.
 
-Gaps: transactional messages and timer messages are refused with one sentence, never stored as if they were plain ones.
+Gaps: timer messages are refused with one sentence, never stored as if they were plain ones.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ def special_message(
     transactional = props.get_property(raw, props.TRAN_MSG)
     # Clients before 4.6.1 resend a failed transactional message with TRAN_MSG still set: a retry is no half message.
     if (transactional or "").lower() == "true" and not (message.reconsume_times > 0 and level > 0):
-        remark = "transactional messages are not supported by this broker; send it without a transaction"
-        return response(command, ResponseCode.NO_PERMISSION, remark)
-    if prepared:
+        return _half_message(broker, command, message)
+    if prepared:  # Java stores it where nobody will ever see it
         return response(
             command,
             ResponseCode.MESSAGE_ILLEGAL,
@@ -52,6 +51,17 @@ def special_message(
             broker.schedule.levels.max_level
         )
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    return None
+
+
+def _half_message(broker: Broker, command: Command, message: StoredMessage) -> Command | None:
+    if broker.config.reject_transaction_message:
+        remark = f"broker {broker.config.broker_name} takes no transactional messages (rejectTransactionMessage)"
+        return response(command, ResponseCode.NO_PERMISSION, remark)
+    if _has_timer(message.properties):
+        remark = "a transactional message cannot have a delivery time; leave one of the two out"
+        return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
+    broker.transactions.prepare(message)
     return None
 
 

@@ -1,10 +1,14 @@
-"""Headers of transactions: codes 37 and 39. Both are one-way."""
+"""Headers of transactions: codes 37 and 39, both one-way, and 323."""
 
 from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
-__all__ = ["CheckTransactionStateRequestHeader", "EndTransactionRequestHeader"]
+__all__ = [
+    "CheckTransactionStateRequestHeader",
+    "EndTransactionRequestHeader",
+    "ResumeCheckHalfMessageRequestHeader",
+]
 
 
 class EndTransactionRequestHeader(ExtHeader):
@@ -31,3 +35,10 @@ class CheckTransactionStateRequestHeader(ExtHeader):
     offset_msg_id: str | None = None
     topic: str | None = None
     bname: str | None = None
+
+
+class ResumeCheckHalfMessageRequestHeader(ExtHeader):
+    """Code 323, administrator to broker. ``msg_id`` is the offset message id of a discarded half in TRANS_CHECK_MAX_TIME_TOPIC."""
+
+    msg_id: str
+    topic: str | None = None
