@@ -1,0 +1,42 @@
+"""SQL92 filters over message properties: from text to a predicate. Java: SqlFilter, SelectorParser, filter.expression.
+
+    "a > 5 AND b IS NOT NULL" --parser--> expression tree --compiler--> predicate over raw property bytes
+
+The grammar reader is imported with the first expression: a broker without SQL92 consumers never pays for it.
+
+Laws
+    1. What Apache RocketMQ 5.x accepts is accepted, what it refuses is refused, and both find the same messages; the frozen answers of
+       its own evaluator are in the tests.
+    2. Logic has three values: a property that is missing makes a comparison neither true nor false, and only true finds a message.
+    3. A value that cannot be converted to what it is compared with makes the whole expression not match, wherever it stands (Java throws).
+    4. Any text is answered, with a predicate or with one sentence: length and nesting have limits, no recursion follows the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "Predicate", "compile_sql92"]
+
+# Whether the raw text form of a message's properties is what was asked for; never raises.
+Predicate = Callable[[bytes], bool]
+
+# Apache has no limits but its stack and heap. The length bounds the time that one request may take of the loop, the depth the stack.
+MAX_LENGTH = 16_384
+MAX_DEPTH = 200
+
+
+def compile_sql92(text: str, *, text_operators: bool = True) -> Predicate:
+    """The predicate of an expression.
+
+    Args:
+        text: such as ``"distance > 1000 AND carrier IN ('UA', 'DL')"``.
+        text_operators: whether CONTAINS, STARTSWITH and ENDSWITH are operators (5.x) or names of properties (4.9).
+
+    Raises:
+        ConfigurationError: it is no expression, or a longer or deeper one than allowed.
+    """
+    from sprocketmq.core.sql92.compiler import compile_expression
+    from sprocketmq.core.sql92.parser import parse
+
+    return compile_expression(parse(text, text_operators=text_operators))
