@@ -112,6 +112,8 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
         texts: dict[str, str] = {}
         for field in msgspec.structs.fields(self):
             value = getattr(self, field.name)
+            if value is None:  # not set; Java leaves such a key out, too
+                continue
             texts[field.encode_name] = str(value).lower() if isinstance(value, bool) else str(value)
         return texts
 
@@ -207,6 +209,12 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     trace_topic_enable: bool = False
     msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
     notify_consumer_ids_changed_enable: bool = True
+    use_server_side_reset_offset: bool = True
+    server_load_balancer_enable: bool = True
+    enable_split_metadata: bool = True
+    split_metadata_size: int = 2_000
+    enable_mixed_message_type: bool = False
+    config_black_list: str = "configBlackList;brokerConfigPath"
     # pull
     long_polling_enable: bool = True
     short_polling_time_ms: int = 1_000

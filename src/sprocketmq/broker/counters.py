@@ -1,11 +1,14 @@
-"""How much a broker did: totals, and rates over the last 10 s, 1 min and 10 min (Java: StoreStatsService)."""
+"""How much a broker did: totals per topic and per group, and rates over the last 10 s, 1 min and 10 min (Java: StoreStatsService).
+
+The paths that store and pull only count here, one call per request; ``statistics`` reads these tallies every ten seconds.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Final
 
-__all__ = ["Counters", "Rate"]
+__all__ = ["Counters", "Rate", "Tally"]
 
 _SPANS_MS: Final = (10_000, 60_000, 600_000)
 
@@ -34,16 +37,66 @@ class Rate:
         return " ".join(f"{self.per_second(span_ms, now_ms):.2f}" for span_ms in _SPANS_MS)
 
 
-class Counters:
-    """``put`` and ``pulled`` count messages since the start."""
+class Tally:
+    """What one topic stored, or one group pulled out of one topic: messages, their record bytes, and in how many requests."""
 
-    __slots__ = ("pulled", "pulled_tps", "put", "put_tps")
+    __slots__ = ("bytes", "messages", "requests")
+
+    def __init__(self) -> None:
+        self.messages = self.bytes = self.requests = 0
+
+
+class Counters:
+    """``put`` and ``pulled`` count messages since the start; the tables hold a tally per topic, and per (topic, group)."""
+
+    __slots__ = ("gets", "pulled", "pulled_tps", "put", "put_tps", "puts", "send_backs")
 
     def __init__(self) -> None:
         self.put = 0
         self.pulled = 0
+        self.puts: dict[str, Tally] = {}
+        self.gets: dict[tuple[str, str], Tally] = {}
+        self.send_backs: dict[tuple[str, str], Tally] = {}
         self.put_tps = Rate()
         self.pulled_tps = Rate()
+
+    def stored(self, topic: str, messages: int, size_bytes: int) -> None:
+        """One request stored ``messages``, whose records take ``size_bytes``."""
+        self.put += messages
+        tally = self.puts.get(topic)
+        if tally is None:
+            tally = self.puts[topic] = Tally()
+        tally.messages += messages
+        tally.bytes += size_bytes
+        tally.requests += 1
+
+    def pulled_by(self, topic: str, group: str, messages: int, size_bytes: int) -> None:
+        """One pull of ``group`` was answered with ``messages``."""
+        self.pulled += messages
+        tally = self.gets.get((topic, group))
+        if tally is None:
+            tally = self.gets[topic, group] = Tally()
+        tally.messages += messages
+        tally.bytes += size_bytes
+        tally.requests += 1
+
+    def sent_back(self, topic: str, group: str) -> None:
+        """``group`` sent one message of ``topic`` back, to be retried or buried."""
+        tally = self.send_backs.setdefault((topic, group), Tally())
+        tally.messages += 1
+        tally.requests += 1
+
+    def forget_topic(self, topic: str) -> None:
+        """The tallies of a deleted topic; totals keep what it did."""
+        self.puts.pop(topic, None)
+        for table in (self.gets, self.send_backs):
+            for key in [key for key in table if key[0] == topic]:
+                del table[key]
+
+    def forget_group(self, group: str) -> None:
+        for table in (self.gets, self.send_backs):
+            for key in [key for key in table if key[1] == group]:
+                del table[key]
 
     def sample(self, now_ms: int) -> None:
         self.put_tps.sample(self.put, now_ms)

@@ -7,13 +7,14 @@ maxOffset; the remark is the store's status; the body is the records as they lie
 
 Whether a pull may be answered, and what it wants, is ``pull_checks``' business.
 
-Gaps: slaves, server-side reset.
+Gaps: slaves.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.offset_reset import answer_of_reset
 from sprocketmq.broker.handlers.pull_checks import check_pull
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadStatus
@@ -64,6 +65,8 @@ def answer_pull(
     if isinstance(wanted, Command):
         return wanted
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+    if broker.offsets.resets and (moved := answer_of_reset(broker, command, group, topic, queue_id)) is not None:
+        return moved
     config = broker.config
     limit = min(max(header.max_msg_nums, 1), config.max_transfer_count_in_memory)
     limit_bytes = config.max_transfer_bytes_in_memory
@@ -103,7 +106,7 @@ def answer_pull(
     )
     if code != ResponseCode.SUCCESS:
         return answer
-    broker.counters.pulled += result.count
+    broker.counters.pulled_by(topic, group, result.count, result.bytes)
     connection.send_with_body(answer, result.chunks, result.bytes)
     return None
 

@@ -64,9 +64,9 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
         message.queue_id = random.randrange(group.retry_queue_nums)
         message.properties = props.set_property(message.properties, props.DELAY, str(decision.delay_level))
         broker.schedule.park(message, decision.delay_level, now_ms)
-    result = broker.put(message, now_ms)
+    broker.put(message, now_ms)
+    broker.counters.sent_back(props.get_property(message.properties, props.RETRY_TOPIC) or "", header.group)
     # Java does not wait for the disk here either (WAIT=false on the copy): the original is there, and stays uncommitted until we answer.
-    del result
     return response(command)
 
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from sprocketmq.wire.bodies.assignment import (
+    MessageQueueAssignment,
+    MessageRequestModeSerializeWrapper,
+    QueryAssignmentRequestBody,
+    QueryAssignmentResponseBody,
+    SetMessageRequestModeRequestBody,
+)
 from sprocketmq.wire.bodies.auth import (
     AclInfo,
     PolicyEntryInfo,
@@ -16,14 +23,24 @@ from sprocketmq.wire.bodies.connections import (
     Connection,
     ConsumerConnection,
     GetConsumerListByGroupResponseBody,
+    GroupForbidden,
     GroupList,
     ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
+    QuerySubscriptionResponseBody,
 )
 from sprocketmq.wire.bodies.group_config import (
     SubscriptionGroupConfig,
+    SubscriptionGroupList,
     SubscriptionGroupWrapper,
 )
-from sprocketmq.wire.bodies.ha import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
+from sprocketmq.wire.bodies.ha import (
+    HAClientRuntimeInfo,
+    HAConnectionRuntimeInfo,
+    HandoverStatus,
+    HARuntimeInfo,
+)
 from sprocketmq.wire.bodies.heartbeat import (
     CheckClientConfigRequestBody,
     ConsumeFromWhere,
@@ -42,10 +59,14 @@ from sprocketmq.wire.bodies.locks import (
 )
 from sprocketmq.wire.bodies.offsets import (
     ConsumerOffsetSerializeWrapper,
+    ConsumerOffsetSnapshot,
     DelayOffsetSerializeWrapper,
     GetConsumerStatusBody,
+    MessageQueueForC,
     OffsetSerializeWrapper,
+    QueryCorrectionOffsetBody,
     ResetOffsetBody,
+    ResetOffsetBodyForC,
 )
 from sprocketmq.wire.bodies.register_broker import RegisterBrokerBody
 from sprocketmq.wire.bodies.route import (
@@ -72,15 +93,21 @@ from sprocketmq.wire.bodies.running_info import (
 from sprocketmq.wire.bodies.stats import (
     BrokerStatsData,
     BrokerStatsItem,
+    ConsumeQueueData,
     ConsumeStats,
     ConsumeStatsList,
     OffsetWrapper,
+    QueryConsumeQueueResponseBody,
+    QueryConsumeTimeSpanBody,
+    QueueTimeSpan,
     TopicOffset,
     TopicStatsTable,
 )
 from sprocketmq.wire.bodies.topic_config import (
+    CreateTopicListRequestBody,
     DataVersion,
     TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
     TopicConfigSerializeWrapper,
 )
 
@@ -102,6 +129,7 @@ __all__ = [
     "Connection",
     "ConsumeFromWhere",
     "ConsumeMessageDirectlyResult",
+    "ConsumeQueueData",
     "ConsumeStats",
     "ConsumeStatsList",
     "ConsumeStatus",
@@ -109,21 +137,28 @@ __all__ = [
     "ConsumerConnection",
     "ConsumerData",
     "ConsumerOffsetSerializeWrapper",
+    "ConsumerOffsetSnapshot",
     "ConsumerRunningInfo",
+    "CreateTopicListRequestBody",
     "DataVersion",
     "DelayOffsetSerializeWrapper",
     "ExpressionType",
     "GetConsumerListByGroupResponseBody",
     "GetConsumerStatusBody",
+    "GroupForbidden",
     "GroupList",
     "HAClientRuntimeInfo",
     "HAConnectionRuntimeInfo",
     "HARuntimeInfo",
+    "HandoverStatus",
     "HeartbeatData",
     "KVTable",
     "LockBatchRequestBody",
     "LockBatchResponseBody",
     "MessageModel",
+    "MessageQueueAssignment",
+    "MessageQueueForC",
+    "MessageRequestModeSerializeWrapper",
     "NamedEnum",
     "OffsetSerializeWrapper",
     "OffsetWrapper",
@@ -132,13 +167,26 @@ __all__ = [
     "ProcessQueueInfo",
     "ProducerConnection",
     "ProducerData",
+    "ProducerInfo",
+    "ProducerTableInfo",
+    "QueryAssignmentRequestBody",
+    "QueryAssignmentResponseBody",
+    "QueryConsumeQueueResponseBody",
+    "QueryConsumeTimeSpanBody",
+    "QueryCorrectionOffsetBody",
+    "QuerySubscriptionResponseBody",
     "QueueData",
+    "QueueTimeSpan",
     "RegisterBrokerBody",
     "ResetOffsetBody",
+    "ResetOffsetBodyForC",
+    "SetMessageRequestModeRequestBody",
     "SubscriptionData",
     "SubscriptionGroupConfig",
+    "SubscriptionGroupList",
     "SubscriptionGroupWrapper",
     "TopicConfig",
+    "TopicConfigAndMappingSerializeWrapper",
     "TopicConfigSerializeWrapper",
     "TopicList",
     "TopicOffset",

@@ -1,11 +1,23 @@
-"""Who is connected: codes 38, 203, 204 and 300 (Java: GetConsumerListByGroupResponseBody, ConsumerConnection, Connection)."""
+"""Who is connected: codes 38, 203, 204, 300, 328, 345 and 353 (Java: ConsumerConnection, Connection, GroupList)."""
 
 from __future__ import annotations
+
+import msgspec
 
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.heartbeat import SubscriptionData
 
-__all__ = ["Connection", "ConsumerConnection", "GetConsumerListByGroupResponseBody", "GroupList", "ProducerConnection"]
+__all__ = [
+    "Connection",
+    "ConsumerConnection",
+    "GetConsumerListByGroupResponseBody",
+    "GroupForbidden",
+    "GroupList",
+    "ProducerConnection",
+    "ProducerInfo",
+    "ProducerTableInfo",
+    "QuerySubscriptionResponseBody",
+]
 
 
 class GetConsumerListByGroupResponseBody(Body):
@@ -43,3 +55,35 @@ class GroupList(Body):
     """Answer to code 300: the groups that consume a topic."""
 
     group_list: list[str] = []
+
+
+class ProducerInfo(Body):
+    """One connected producer. ``remote_ip`` as Java writes a socket address: ``/host:port``; ``last_update_timestamp`` in ms."""
+
+    client_id: str
+    remote_ip: str = msgspec.field(name="remoteIP")
+    language: str | None = None
+    version: int = 0
+    last_update_timestamp: int = 0
+
+
+class ProducerTableInfo(Body):
+    """Answer to code 328: producers by group."""
+
+    data: dict[str, list[ProducerInfo]] = {}
+
+
+class QuerySubscriptionResponseBody(Body):
+    """Answer to code 345: what the group subscribes to in the topic, None when it does not."""
+
+    group: str
+    topic: str
+    subscription_data: SubscriptionData | None = None
+
+
+class GroupForbidden(Body):
+    """Answer to code 353: whether the group may read the topic."""
+
+    group: str
+    topic: str
+    readable: bool

@@ -1,4 +1,4 @@
-"""Consumer groups of a broker: config/subscriptionGroup.json and codes 200, 201 (Java: SubscriptionGroupConfig)."""
+"""Consumer groups of a broker: config/subscriptionGroup.json and codes 200, 201, 225 (Java: SubscriptionGroupConfig)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.topic_config import DataVersion
 
-__all__ = ["SubscriptionGroupConfig", "SubscriptionGroupWrapper"]
+__all__ = ["SubscriptionGroupConfig", "SubscriptionGroupList", "SubscriptionGroupWrapper"]
 
 
 class SubscriptionGroupConfig(Body):
@@ -37,3 +37,9 @@ class SubscriptionGroupWrapper(Body):
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
     forbidden_table: dict[str, dict[str, int]] = {}
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+
+
+class SubscriptionGroupList(Body):
+    """Code 225."""
+
+    group_config_list: list[SubscriptionGroupConfig]

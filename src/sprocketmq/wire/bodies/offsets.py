@@ -8,10 +8,14 @@ from sprocketmq.wire.message import MessageQueue
 
 __all__ = [
     "ConsumerOffsetSerializeWrapper",
+    "ConsumerOffsetSnapshot",
     "DelayOffsetSerializeWrapper",
     "GetConsumerStatusBody",
+    "MessageQueueForC",
     "OffsetSerializeWrapper",
+    "QueryCorrectionOffsetBody",
     "ResetOffsetBody",
+    "ResetOffsetBodyForC",
 ]
 
 
@@ -20,6 +24,12 @@ class ConsumerOffsetSerializeWrapper(Body):
 
     offset_table: dict[str, dict[int, int]] = {}
     data_version: DataVersion | None = None
+
+
+class ConsumerOffsetSnapshot(ConsumerOffsetSerializeWrapper):
+    """Answer to code 43: the same, and the topics by group, which Java's JSON writer makes out of a getter."""
+
+    group_topic_map: dict[str, list[str]] = {}
 
 
 class DelayOffsetSerializeWrapper(Body):
@@ -39,6 +49,27 @@ class ResetOffsetBody(Body):
     """Body of code 220 and answer to 222: where each queue is to go on."""
 
     offset_table: dict[MessageQueue, int] = {}
+
+
+class MessageQueueForC(Body):
+    """A queue and its offset side by side, for clients whose JSON reader takes no objects as keys."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    offset: int
+
+
+class ResetOffsetBodyForC(Body):
+    """Body of code 220 when the one who asked for the reset is a C++ client."""
+
+    offset_table: list[MessageQueueForC] = []
+
+
+class QueryCorrectionOffsetBody(Body):
+    """Answer to code 308: offsets by queue id."""
+
+    correction_offsets: dict[int, int] = {}
 
 
 class GetConsumerStatusBody(Body):

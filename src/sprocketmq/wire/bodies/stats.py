@@ -1,18 +1,23 @@
-"""What admin tools ask about topics and groups: codes 202, 208, 315, 317 (Java: TopicStatsTable, ConsumeStats, ...)."""
+"""What admin tools ask about topics and groups: codes 202, 208, 303, 315, 317, 321 (Java: TopicStatsTable, ConsumeStats, ...)."""
 
 from __future__ import annotations
 
 import msgspec
 
 from sprocketmq.wire.bodies.body import Body
+from sprocketmq.wire.bodies.heartbeat import SubscriptionData
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = [
     "BrokerStatsData",
     "BrokerStatsItem",
+    "ConsumeQueueData",
     "ConsumeStats",
     "ConsumeStatsList",
     "OffsetWrapper",
+    "QueryConsumeQueueResponseBody",
+    "QueryConsumeTimeSpanBody",
+    "QueueTimeSpan",
     "TopicOffset",
     "TopicStatsTable",
 ]
@@ -72,3 +77,48 @@ class BrokerStatsData(Body):
     stats_minute: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
     stats_hour: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
     stats_day: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+
+
+class QueueTimeSpan(Body):
+    """Store times of one queue in ms, -1 where there is no message: oldest, newest, and the one that the group consumed last.
+
+    ``delay_time``: for how long the next message has been waiting for the group, ms, 0 when it has consumed all. The ``_str`` twins
+    are the same times as text in the broker's zone.
+    """
+
+    message_queue: MessageQueue
+    min_time_stamp: int = 0
+    max_time_stamp: int = 0
+    consume_time_stamp: int = 0
+    delay_time: int = 0
+    min_time_stamp_str: str = ""
+    max_time_stamp_str: str = ""
+    consume_time_stamp_str: str = ""
+
+
+class QueryConsumeTimeSpanBody(Body):
+    """Answer to code 303."""
+
+    consume_time_span_set: list[QueueTimeSpan] = []
+
+
+class ConsumeQueueData(Body):
+    """One entry of a consume queue. ``eval``: whether a SQL92 filter passes its bit map (there is none here)."""
+
+    physic_offset: int
+    physic_size: int
+    tags_code: int
+    eval: bool = False
+    extend_data_json: str | None = None
+    bit_map: str | None = None
+    msg: str | None = None
+
+
+class QueryConsumeQueueResponseBody(Body):
+    """Answer to code 321."""
+
+    max_queue_index: int
+    min_queue_index: int
+    queue_data: list[ConsumeQueueData] = []
+    subscription_data: SubscriptionData | None = None
+    filter_data: str | None = None

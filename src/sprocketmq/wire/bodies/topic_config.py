@@ -1,4 +1,4 @@
-"""Topics of a broker: config/topics.json and GET_ALL_TOPIC_CONFIG (Java: TopicConfig, DataVersion)."""
+"""Topics of a broker: config/topics.json, codes 18 and 21 (Java: TopicConfig, DataVersion)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import msgspec
 
 from sprocketmq.wire.bodies.body import Body
 
-__all__ = ["DataVersion", "TopicConfig", "TopicConfigSerializeWrapper"]
+__all__ = [
+    "CreateTopicListRequestBody",
+    "DataVersion",
+    "TopicConfig",
+    "TopicConfigAndMappingSerializeWrapper",
+    "TopicConfigSerializeWrapper",
+]
 
 
 class DataVersion(Body):
@@ -41,3 +47,17 @@ class TopicConfigSerializeWrapper(Body):
 
     topic_config_table: dict[str, TopicConfig] = {}
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+
+
+class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper):
+    """Answer to code 21 of a 5.x broker: the same with the mappings of static topics, of which there are none."""
+
+    mapping_data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    topic_queue_mapping_detail_map: dict[str, str] = {}
+    topic_queue_mapping_info_map: dict[str, str] = {}
+
+
+class CreateTopicListRequestBody(Body):
+    """Code 18. Attributes are changes here: ``{"+message.type": "FIFO"}``."""
+
+    topic_config_list: list[TopicConfig]

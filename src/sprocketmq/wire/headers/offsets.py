@@ -1,10 +1,11 @@
-"""Headers about queue offsets: codes 14, 15, 29, 30, 31, 32, 220, 221 and the admin's 222, 223."""
+"""Headers about queue offsets: codes 14, 15, 29, 30, 31, 32, 220, 221 and the admin's 222, 223, 308, 314, 321."""
 
 from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
 __all__ = [
+    "CloneGroupOffsetRequestHeader",
     "GetConsumerStatusRequestHeader",
     "GetEarliestMsgStoretimeRequestHeader",
     "GetEarliestMsgStoretimeResponseHeader",
@@ -12,8 +13,10 @@ __all__ = [
     "GetMaxOffsetResponseHeader",
     "GetMinOffsetRequestHeader",
     "GetMinOffsetResponseHeader",
+    "QueryConsumeQueueRequestHeader",
     "QueryConsumerOffsetRequestHeader",
     "QueryConsumerOffsetResponseHeader",
+    "QueryCorrectionOffsetHeader",
     "ResetOffsetRequestHeader",
     "SearchOffsetRequestHeader",
     "SearchOffsetResponseHeader",
@@ -123,3 +126,30 @@ class GetConsumerStatusRequestHeader(ExtHeader):
     topic: str
     group: str
     client_addr: str | None = None
+
+
+class QueryCorrectionOffsetHeader(ExtHeader):
+    """Code 308: how far all groups but ``filter_groups`` (joined by ``,``) have come, compared with ``compare_group``."""
+
+    topic: str
+    compare_group: str
+    filter_groups: str | None = None
+
+
+class CloneGroupOffsetRequestHeader(ExtHeader):
+    """Code 314. Without ``topic``, all topics of ``src_group``."""
+
+    src_group: str
+    dest_group: str
+    topic: str | None = None
+    offline: bool = False
+
+
+class QueryConsumeQueueRequestHeader(ExtHeader):
+    """Code 321: ``count`` entries of a consume queue from ``index`` on, and whether they pass the group's filter."""
+
+    topic: str
+    queue_id: Int32
+    index: Int64 = 0
+    count: Int32 = 0
+    consumer_group: str | None = None

@@ -1,4 +1,4 @@
-"""Headers about topics and groups on a broker: codes 17, 21, 201, 202, 207, 215, 300, 351 and 352."""
+"""Headers about topics and groups on a broker: codes 17, 21, 201, 202, 207, 215, 300, 303, 343, 345, 351, 352 and 353."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ __all__ = [
     "GetSubscriptionGroupConfigRequestHeader",
     "GetTopicConfigRequestHeader",
     "GetTopicStatsInfoRequestHeader",
+    "QueryConsumeTimeSpanRequestHeader",
+    "QuerySubscriptionByConsumerRequestHeader",
     "QueryTopicConsumeByWhoRequestHeader",
+    "QueryTopicsByConsumerRequestHeader",
+    "UpdateGroupForbiddenRequestHeader",
 ]
 
 
@@ -98,3 +102,31 @@ class GetSubscriptionGroupConfigRequestHeader(ExtHeader):
     """Code 352 (5.x)."""
 
     group: str
+
+
+class QueryConsumeTimeSpanRequestHeader(ExtHeader):
+    """Code 303."""
+
+    topic: str
+    group: str
+
+
+class QueryTopicsByConsumerRequestHeader(ExtHeader):
+    """Code 343 (5.x)."""
+
+    group: str
+
+
+class QuerySubscriptionByConsumerRequestHeader(ExtHeader):
+    """Code 345 (5.x)."""
+
+    group: str
+    topic: str
+
+
+class UpdateGroupForbiddenRequestHeader(ExtHeader):
+    """Code 353 (5.x). ``readable`` None only asks."""
+
+    group: str
+    topic: str
+    readable: bool | None = None

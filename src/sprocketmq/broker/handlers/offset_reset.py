@@ -1,0 +1,122 @@
+"""Moving a group by an administrator: INVOKE_BROKER_TO_RESET_OFFSET 222, and what the moved group's next pull is answered.
+Java: AdminBrokerProcessor.resetOffset, Broker2Client.resetOffset, PullMessageProcessor.
+
+Fields: topic, group, timestamp (ms; negative: the end), isForce, queueId (-1: all), offset (an exact one, for one queue). Answer: body with
+the offset of each moved queue.
+
+    useServerSideResetOffset (default, as 5.x)     the broker moves the group by itself, members or none; isForce does not matter:
+                                                   pull --> 21 PULL_OFFSET_MOVED with the offset; commits before that pull are ignored
+    useServerSideResetOffset=false (as 4.9)        each write queue must have an offset already; they are pushed to each member (220,
+                                                   one-way), which move by themselves; none connected: 206, nothing is moved.
+                                                   isForce=false moves no queue forward. The body is a list when a C++ client asked
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC, TopicConfig
+from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.command import Command, request, response
+from sprocketmq.wire.headers import PullMessageResponseHeader, ResetOffsetRequestHeader
+from sprocketmq.wire.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS", "answer_of_reset"]
+
+
+def reset_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(ResetOffsetRequestHeader)
+    topic = broker.topics.get(header.topic)
+    if topic is None:
+        return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {header.topic} does not exist")
+    if broker.config.use_server_side_reset_offset:
+        return _move_here(broker, command, header, topic)
+    return _tell_members(broker, command, header, topic)
+
+
+def answer_of_reset(broker: Broker, command: Command, group: str, topic: str, queue_id: int) -> Command | None:
+    """The answer to a pull of a queue that the group was moved in, None when it was not. The pull's own commit does not count."""
+    offset = broker.offsets.take_reset(group, topic, queue_id)
+    if offset is None:
+        return None
+    header = PullMessageResponseHeader(
+        suggest_which_broker_id=0,
+        next_begin_offset=offset,
+        min_offset=broker.store.min_offset(topic, queue_id),
+        max_offset=broker.store.max_offset(topic, queue_id),
+    )
+    broker.offsets.note_pull(group, topic, queue_id, offset)
+    return response(command, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", header)
+
+
+def _move_here(broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig) -> Command:
+    name, group, store = header.topic, header.group, broker.store
+    if group not in broker.groups:
+        return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"consumer group {group} does not exist")
+    if header.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
+        limit = max(topic.read_queue_nums, topic.write_queue_nums) - 1
+        remark = f"queueId is {header.queue_id}, 0 to {limit} are allowed for topic {name}, or -1 for all"
+        return response(command, ResponseCode.INVALID_PARAMETER, remark)
+    queue_ids = range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,)
+    if header.queue_id >= 0 and header.offset is not None and header.offset != -1:
+        low, high = store.min_offset(name, header.queue_id), store.max_offset(name, header.queue_id)
+        if not low <= header.offset <= high + 1:
+            remark = f"offset is {header.offset}, {low} to {high + 1} are allowed for {name} queue {header.queue_id}"
+            return response(command, ResponseCode.SYSTEM_ERROR, remark)
+        offsets = {header.queue_id: header.offset}
+    else:
+        offsets = {queue_id: _offset_at(broker, name, queue_id, header.timestamp) for queue_id in queue_ids}
+    if not offsets:
+        return response(command, ResponseCode.SYSTEM_ERROR, f"topic {name} has no queue to read, nothing was moved")
+    for queue_id, offset in offsets.items():
+        broker.offsets.reset(group, name, queue_id, offset)
+    table = {_queue(broker, name, queue_id): offset for queue_id, offset in offsets.items()}
+    return response(command, body=ResetOffsetBody(offset_table=table).encode())
+
+
+def _tell_members(broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig) -> Command:
+    name, group = header.topic, header.group
+    table: dict[MessageQueue, int] = {}
+    for queue_id in range(topic.write_queue_nums):
+        consumed = broker.offsets.query(group, name, queue_id)
+        if consumed < 0:
+            remark = f"consumer group {group} has no offset for {name} queue {queue_id}, so it cannot be moved"
+            return response(command, ResponseCode.SYSTEM_ERROR, remark)
+        # Only -1 means the end here: a time before 1970 is before every message, and may not skip them all.
+        offset = _offset_at(broker, name, queue_id, -1 if header.timestamp == -1 else max(0, header.timestamp))
+        table[_queue(broker, name, queue_id)] = offset if header.is_force else min(offset, consumed)
+    members = broker.consumers.get(group)
+    if members is None:
+        remark = f"consumer group {group} is not online, so it cannot be told its new offsets; start a member first"
+        return response(command, ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    for member in members.members.values():
+        if member.version < Version.V3_0_7_SNAPSHOT:
+            remark = f"{member.client_id} is of version {member.version}, which cannot be told; upgrade it"
+            return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    body = ResetOffsetBody(offset_table=table).encode()
+    if command.language == "CPP":
+        rows = [MessageQueueForC(q.topic, q.broker_name, q.queue_id, offset) for q, offset in table.items()]
+        pushed = ResetOffsetBodyForC(offset_table=rows).encode()
+    else:
+        pushed = body
+    told = ResetOffsetRequestHeader(topic=name, group=group, timestamp=header.timestamp, is_force=header.is_force)
+    for connection in members.members:
+        connection.send(request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, told, pushed, oneway=True))
+    return response(command, body=body)
+
+
+def _offset_at(broker: Broker, topic: str, queue_id: int, timestamp_ms: int) -> int:
+    if timestamp_ms < 0:
+        return broker.store.max_offset(topic, queue_id)
+    return broker.store.offset_by_time(topic, queue_id, timestamp_ms)
+
+
+def _queue(broker: Broker, topic: str, queue_id: int) -> MessageQueue:
+    return MessageQueue(topic, broker.config.broker_name, queue_id)
+
+
+HANDLERS = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: reset_offset}
