@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from sprocketmq.broker.access import acl_file, guarded
+from sprocketmq.broker.access import Access, acl_file, guarded
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.broker.config_store import ConfigStore
 from sprocketmq.broker.consumers import ConsumerGroup, ConsumerTable, ProducerTable
@@ -27,6 +28,7 @@ from sprocketmq.broker.counters import Counters
 from sprocketmq.broker.durability import DurableAnswers
 from sprocketmq.broker.groups import GroupTable
 from sprocketmq.broker.handlers import handler_table
+from sprocketmq.broker.handover import LiveHandover
 from sprocketmq.broker.handlers.pull import answer_pull
 from sprocketmq.broker.handlers.pull_checks import Wanted
 from sprocketmq.broker.offsets import OffsetTable
@@ -40,6 +42,7 @@ from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.statistics import Statistics
 from sprocketmq.broker.topics import TopicTable
 from sprocketmq.broker.transactions import Transactions
+from sprocketmq.broker.users import UserAccess
 from sprocketmq.core.queue_lock import QueueLockTable
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.errors import ConfigurationError, RocketMQError, StoreError
@@ -121,8 +124,9 @@ class Broker(Service):
         self.start_ms = self.clock.now_ms()
         self._make_tables()
         self._handlers = handler_table()
-        if self.plain_access is not None:
-            self._handlers = guarded(self._handlers, self.plain_access)
+        access: Access | None = self.users if self.config.authentication_enabled else self.plain_access
+        if access is not None:
+            self._handlers = guarded(self._handlers, access)
         self._server: Server | None = None
         self._fast_server: Server | None = None
         self._pool: ConnectionPool | None = None
@@ -156,10 +160,12 @@ class Broker(Service):
         # What runs beside the requests, in the order of starting; each is stopped in the opposite order.
         self.replication = Replication(self.clock, self.store, lambda: self.config, lambda: self.port)
         self.initial_max_offset = 0
-        self.parts: list[Part] = [self.schedule, self.transactions, self.replication]
+        self.handover = LiveHandover(self, root)
+        self.parts: list[Part] = [self.schedule, self.transactions, self.replication, self.handover]
         self.plain_access = PlainAccess(self.clock, acl_file(config)) if config.acl_enable else None
         if self.plain_access is not None:
             self.parts.append(self.plain_access)
+        self.users = UserAccess(config, root)
         self._durable: DurableAnswers | None = None
         if config.flush_disk_type == "SYNC_FLUSH":
             self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms, self._answer_when_replicated)
@@ -192,10 +198,12 @@ class Broker(Service):
 
     async def _start(self) -> None:
         now_ms = self.start_ms = self.clock.now_ms()
+        self.handover.check_not_given()
         self.store.load()
         self._config_store.load()
         if self.plain_access is not None:
             self.plain_access.load()
+        self.users.load()
         self._adopt_queues(now_ms)
         self.initial_max_offset = self.store.max_physical_offset
         await self._listen()
@@ -383,6 +391,17 @@ class Broker(Service):
             self.replication.wait(connection, command, answer, end)
         elif not command.is_oneway:
             connection.send(answer)
+
+    def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
+        """From now on ``look`` sees each request with ``code`` before its handler does; an answer of its own takes the handler's place."""
+        handler = self._handlers.get(code)
+        if handler is not None:
+            inner = handler
+
+            def looked(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+                return look(connection, command) or inner(broker, connection, command, now_ms)
+
+            self._handlers[code] = looked
 
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 when it is empty."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.broker.handlers import (
     acl,
+    auth,
     consumers,
     groups,
     locks,
@@ -49,6 +50,7 @@ _FAMILIES = (
     stats,
     lookup,
     acl,
+    auth,
     replication,
     transactions,
     reply,

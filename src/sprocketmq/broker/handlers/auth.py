@@ -1,0 +1,140 @@
+"""Users and policies of 5.x by an administrator: AUTH_CREATE_USER 3001 to AUTH_LIST_ACL 3010. Java: AdminBrokerProcessor.
+
+What is not allowed is answered with NO_PERMISSION 16 and a reason, as Apache answers it; a blank name with INVALID_PARAMETER 29. A user who
+does not exist, or has no policies, is an answer without a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sprocketmq.core.access.users import subject_name
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import AclInfo, UserInfo
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import (
+    AclSubjectRequestHeader,
+    DeleteAclRequestHeader,
+    ListAclsRequestHeader,
+    ListUsersRequestHeader,
+    UserRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+
+def create_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    return _with_user(broker, command, lambda info: broker.users.table.create_user(info))
+
+
+def update_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    return _with_user(broker, command, lambda info: broker.users.table.update_user(info))
+
+
+def _with_user(broker: Broker, command: Command, change: Callable[[UserInfo], None]) -> Command:
+    name = command.header(UserRequestHeader).username
+    if not name or not name.strip():
+        return _blank(command, "username")
+    info = UserInfo.decode(command.body or b"{}")
+    info.username = name
+    old = broker.users.table.user(name)
+    touches_super = (info.user_type or "").lower() == "super" or (old is not None and old.is_super)
+    if touches_super and not broker.users.is_super(command):
+        return response(command, ResponseCode.SYSTEM_ERROR, "only a Super user may make or change a Super user")
+    return _changed(broker, command, lambda: change(info))
+
+
+def delete_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    name = command.header(UserRequestHeader).username
+    if not name or not name.strip():
+        return _blank(command, "username")
+    old = broker.users.table.user(name)
+    if old is not None and old.is_super and not broker.users.is_super(command):
+        return response(command, ResponseCode.NO_PERMISSION, "only a Super user may delete a Super user")
+    return _changed(broker, command, lambda: broker.users.table.delete_user(name))
+
+
+def get_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    name = command.header(UserRequestHeader).username
+    if not name or not name.strip():
+        return _blank(command, "username")
+    user = broker.users.table.user(name)
+    return response(command, body=b"" if user is None else user.info().encode())
+
+
+def list_users(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    users = broker.users.table.users(command.header(ListUsersRequestHeader).filter)
+    return response(command, body=_json_list([user.info() for user in users]))
+
+
+def update_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(AclSubjectRequestHeader)
+    info = AclInfo.decode(command.body or b"{}")
+    return _changed(
+        broker,
+        command,
+        lambda: broker.users.table.update_acl(subject_name(info.subject or header.subject), info.policies or []),
+    )
+
+
+def delete_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(DeleteAclRequestHeader)
+    return _changed(
+        broker,
+        command,
+        lambda: broker.users.table.delete_acl(subject_name(header.subject), header.policy_type, header.resource),
+    )
+
+
+def get_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    try:
+        info = broker.users.table.acl(subject_name(command.header(AclSubjectRequestHeader).subject))
+    except ConfigurationError as error:
+        return response(command, ResponseCode.NO_PERMISSION, str(error))
+    return response(command, body=b"" if info is None else info.encode())
+
+
+def list_acls(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(ListAclsRequestHeader)
+    return response(command, body=_json_list(broker.users.table.acls(header.subject_filter, header.resource_filter)))
+
+
+def _changed(broker: Broker, command: Command, change: Callable[[], None]) -> Command:
+    try:
+        change()
+    except ConfigurationError as error:
+        return response(command, ResponseCode.NO_PERMISSION, str(error))
+    broker.users.save()
+    return response(command)
+
+
+def _blank(command: Command, what: str) -> Command:
+    return response(command, ResponseCode.INVALID_PARAMETER, f"the {what} is blank, name the user that is meant")
+
+
+def _json_list(items: list[UserInfo] | list[AclInfo]) -> bytes:
+    # An empty list travels as no body at all, as in Apache; absent fields are left out.
+    plain = [msgspec.json.decode(item.encode()) for item in items]
+    return msgspec.json.encode(plain) if plain else b""
+
+
+HANDLERS = {
+    RequestCode.AUTH_CREATE_USER: create_user,
+    RequestCode.AUTH_UPDATE_USER: update_user,
+    RequestCode.AUTH_DELETE_USER: delete_user,
+    RequestCode.AUTH_GET_USER: get_user,
+    RequestCode.AUTH_LIST_USER: list_users,
+    RequestCode.AUTH_CREATE_ACL: update_acl,
+    RequestCode.AUTH_UPDATE_ACL: update_acl,
+    RequestCode.AUTH_DELETE_ACL: delete_acl,
+    RequestCode.AUTH_GET_ACL: get_acl,
+    RequestCode.AUTH_LIST_ACL: list_acls,
+}

@@ -1,0 +1,243 @@
+"""Users of 5.x and who may do what (Java: AuthenticationMetadataManagerImpl, AuthorizationMetadataManagerImpl, UserAuthorizationHandler).
+
+Laws
+1. A Super user may do everything; any other one what his policies allow; a disabled one nothing.
+2. A policy belongs to a user: it cannot come into being without one, and goes with it.
+3. A change is whole or refused; a refused one leaves everything as it was.
+4. Decisions are remembered until anything changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sprocketmq.core.access.policies import POLICY_TYPES, Acl, Need, PolicyEntry, Resource, named
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+
+__all__ = ["Needs", "User", "UserTable", "subject_name"]
+
+_USER_TYPES: Final = {"super": "Super", "normal": "Normal"}
+_USER_STATUSES: Final = {"enable": "enable", "disable": "disable"}
+_SUBJECT: Final = "User:"
+_MAX_REMEMBERED: Final = 10_000
+
+Needs = tuple[Need, ...]
+
+
+@dataclass(frozen=True)
+class User:
+    """One user; ``password`` is what he signs with."""
+
+    username: str
+    password: str = field(repr=False)
+    user_type: str = "Normal"
+    user_status: str = "enable"
+
+    @property
+    def is_super(self) -> bool:
+        return self.user_type == "Super"
+
+    def info(self) -> UserInfo:
+        return UserInfo(self.username, self.password, self.user_type, self.user_status)
+
+
+def subject_name(subject: str | None) -> str:
+    """The user of a subject ``User:name``.
+
+    Raises:
+        ConfigurationError: it is no such subject.
+    """
+    text = (subject or "").strip()
+    if text[: len(_SUBJECT)].lower() != _SUBJECT.lower() or not text[len(_SUBJECT) :].strip():
+        raise ConfigurationError(f"the subject is {subject!r}, User:name is allowed")
+    return text[len(_SUBJECT) :]
+
+
+class UserTable:
+    """All users with their policies."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, User] = {}
+        self._acls: dict[str, Acl] = {}
+        self._remembered: dict[tuple[str, str, Needs], str | None] = {}
+
+    # -- deciding --------------------------------------------------------------------------------------------------------------
+
+    def not_authentic(self, username: str | None, signed_with: Callable[[str], bool]) -> str | None:
+        """Why a request does not come from whom it says, None when it does. ``signed_with``: was it signed with a password?"""
+        if not username:
+            return "the request names no user, and this broker wants one; give the client access key and secret key"
+        user = self._users.get(username)
+        if user is None:
+            return f"user {username} does not exist"
+        if user.user_status == "disable":
+            return f"user {username} is disabled"
+        if not signed_with(user.password):
+            return f"the signature of user {username} does not fit; check the password"
+        return None
+
+    def not_authorized(self, username: str, host: str, needs: Needs) -> str | None:
+        """Why this user may not do all of ``needs`` from ``host``, None when he may."""
+        key = (username, host, needs)
+        try:
+            return self._remembered[key]
+        except KeyError:
+            pass
+        if len(self._remembered) >= _MAX_REMEMBERED:
+            self._remembered.clear()
+        reason = self._remembered[key] = self._lacking(username, host, needs)
+        return reason
+
+    def _lacking(self, username: str, host: str, needs: Needs) -> str | None:
+        user = self._users.get(username)
+        if user is None:
+            return f"user {username} does not exist"
+        if user.is_super:
+            return None
+        acl = self._acls.get(username) or Acl()
+        for need in needs:
+            reason = acl.refusal(need, host)
+            if reason is not None:
+                verbs = " or ".join(sorted(need.actions))
+                return f"user {username} has no permission to {verbs} {need.key} from {host}: {reason}"
+        return None
+
+    # -- users -----------------------------------------------------------------------------------------------------------------
+
+    def user(self, username: str) -> User | None:
+        return self._users.get(username)
+
+    def users(self, name_filter: str | None = None) -> list[User]:
+        """Users whose name contains the filter, by name."""
+        return [user for name, user in sorted(self._users.items()) if not name_filter or name_filter in name]
+
+    def create_user(self, info: UserInfo) -> None:
+        """Raises ConfigurationError: the user exists, or a value is not allowed."""
+        if not info.username or not info.username.strip() or not info.password or not info.password.strip():
+            raise ConfigurationError("a user needs a username and a password that are not blank")
+        if info.username in self._users:
+            raise ConfigurationError(f"user {info.username} exists already")
+        self._users[info.username] = User(
+            info.username,
+            info.password,
+            named(_USER_TYPES, info.user_type or "Normal", "the user type"),
+            named(_USER_STATUSES, info.user_status or "enable", "the user status"),
+        )
+        self._remembered.clear()
+
+    def update_user(self, info: UserInfo) -> None:
+        """Change what ``info`` names. Raises ConfigurationError: no such user, or a value is not allowed."""
+        user = self._users.get(info.username or "")
+        if user is None:
+            raise ConfigurationError(f"user {info.username} does not exist")
+        if info.password and info.password.strip():
+            user = replace(user, password=info.password)
+        if info.user_type:
+            user = replace(user, user_type=named(_USER_TYPES, info.user_type, "the user type"))
+        if info.user_status:
+            user = replace(user, user_status=named(_USER_STATUSES, info.user_status, "the user status"))
+        self._users[user.username] = user
+        self._remembered.clear()
+
+    def delete_user(self, username: str) -> None:
+        """The user and his policies; harmless when there is none."""
+        self._users.pop(username, None)
+        self._acls.pop(username, None)
+        self._remembered.clear()
+
+    # -- policies ----------------------------------------------------------------------------------------------------------------
+
+    def update_acl(self, username: str, policies: Sequence[PolicyInfo]) -> None:
+        """Add entries to a user's policies, replacing those of the same resource (creating and updating are the same, as in Apache).
+
+        Raises:
+            ConfigurationError: no such user, no policies, or a value is not allowed.
+        """
+        if username not in self._users:
+            raise ConfigurationError(f"user {username} does not exist; create it first")
+        if not policies or not all(policy.entries for policy in policies):
+            raise ConfigurationError("the policies are empty; name at least one resource with actions and a decision")
+        checked = [
+            (
+                named(POLICY_TYPES, policy.policy_type or "Custom", "the policy type"),
+                [PolicyEntry.of(e.resource, e.actions, e.source_ips, e.decision) for e in policy.entries or ()],
+            )
+            for policy in policies
+        ]
+        acl = self._acls.setdefault(username, Acl())
+        for policy_type, entries in checked:
+            acl.update(policy_type, entries)
+        self._remembered.clear()
+
+    def delete_acl(self, username: str, policy_type: str | None, resource: str | None) -> None:
+        """Remove one entry, or all policies when no resource is named.
+
+        Raises:
+            ConfigurationError: no such user or policies, or a value is not allowed.
+        """
+        acl = self._known_acl(username)
+        if resource:
+            acl.delete(named(POLICY_TYPES, policy_type or "Custom", "the policy type"), Resource.parse(resource))
+        if not resource or not acl.policies:
+            del self._acls[username]
+        self._remembered.clear()
+
+    def _known_acl(self, username: str) -> Acl:
+        if username not in self._users:
+            raise ConfigurationError(f"user {username} does not exist")
+        acl = self._acls.get(username)
+        if acl is None:
+            raise ConfigurationError(f"user {username} has no policies")
+        return acl
+
+    def acl(self, username: str) -> AclInfo | None:
+        """A user's policies, None without any. Raises ConfigurationError: no such user."""
+        if username not in self._users:
+            raise ConfigurationError(f"user {username} does not exist")
+        acl = self._acls.get(username)
+        return None if acl is None else _info(username, acl, None)
+
+    def acls(self, subject_filter: str | None = None, resource_filter: str | None = None) -> list[AclInfo]:
+        """Policies whose subject and resources contain the filters, by subject."""
+        found = [
+            _info(name, acl, resource_filter)
+            for name, acl in sorted(self._acls.items())
+            if not subject_filter or subject_filter in _SUBJECT + name
+        ]
+        return [info for info in found if info.policies]
+
+    # -- keeping -----------------------------------------------------------------------------------------------------------------
+
+    def load(self, users: Sequence[UserInfo], acls: Sequence[AclInfo]) -> None:
+        """Take over what was saved. Raises ConfigurationError: it breaks a law."""
+        self.__init__()  # type: ignore[misc]
+        for user in users:
+            self.create_user(user)
+        for acl in acls:
+            self.update_acl(subject_name(acl.subject), acl.policies or [])
+
+    def check_invariants(self) -> None:
+        """For tests."""
+        assert self._acls.keys() <= self._users.keys(), "policies without a user"
+        for acl in self._acls.values():
+            assert acl.policies, "an empty set of policies is kept"
+            for entries in acl.policies.values():
+                resources = [entry.resource for entry in entries]
+                assert entries, "an empty policy is kept"
+                assert len(resources) == len(set(resources)), "two entries of one resource"
+
+
+def _info(username: str, acl: Acl, resource_filter: str | None) -> AclInfo:
+    policies = []
+    for policy_type, entries in acl.policies.items():
+        infos = [
+            PolicyEntryInfo(entry.resource.key, list(entry.actions), list(entry.source_ips) or None, entry.decision)
+            for entry in entries
+            if not resource_filter or resource_filter in entry.resource.key
+        ]
+        if infos:
+            policies.append(PolicyInfo(policy_type, infos))
+    return AclInfo(_SUBJECT + username, policies)
