@@ -28,9 +28,9 @@ from sprocketmq.broker.counters import Counters
 from sprocketmq.broker.durability import DurableAnswers
 from sprocketmq.broker.groups import GroupTable
 from sprocketmq.broker.handlers import handler_table
-from sprocketmq.broker.handover import LiveHandover
 from sprocketmq.broker.handlers.pull import answer_pull
 from sprocketmq.broker.handlers.pull_checks import Wanted
+from sprocketmq.broker.handover import LiveHandover
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.plain_access import PlainAccess

@@ -9,7 +9,7 @@
 Whose progress counts is in core.replication. Slaves are Apache's: a broker with brokerRole=SLAVE finds the port through the name server
 and asks this broker for topics, groups and offsets by the ordinary requests 21, 43, 45 and 201.
 
-Of 5.x's keys inSyncReplicas is not followed: there its default of 1 makes a SYNC_MASTER wait for nobody. Here it always waits for one slave,
+Of 5.x's keys inSyncReplicas is not followed: there its default of 1 makes a SYNC_MASTER wait for nobody. Here it waits for one slave,
 as in 4.9.
 """
 
@@ -29,6 +29,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.ha_connection import HaConnection, HaServer
+from sprocketmq.net.pool import split_address
 from sprocketmq.store import MessageStore
 from sprocketmq.wire.bodies import HAConnectionRuntimeInfo, HARuntimeInfo
 from sprocketmq.wire.codes import ResponseCode
@@ -118,6 +119,12 @@ class Replication:
 
     def is_replicated(self, end: int) -> bool:
         return self.table.replicated >= end
+
+    def held_by(self, host: str) -> int:
+        """How much of the log the slave at ``host`` holds; -1 for none there. The only slave is meant wherever it connects from."""
+        slaves = self.table.slaves
+        mine = slaves if len(slaves) == 1 else [slave for slave in slaves if split_address(slave.address)[0] == host]
+        return max((slave.acked for slave in mine), default=-1)
 
     def wait(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
         """Send ``answer`` when a slave holds the log up to ``end``, or with code 11 or 12."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -68,6 +69,9 @@ class Service(ABC):
         self._given_engine = engine
         self._engine: Engine | None = None
         self._state = "new"
+        self._stopping: asyncio.Task[None] | None = None
+        self.ended = asyncio.Event()
+        """Set when it has stopped, whoever asked for that."""
 
     @property
     def is_running(self) -> bool:
@@ -118,6 +122,8 @@ class Service(ABC):
 
     async def astop(self) -> None:
         """Stop; the twin of :meth:`astart`. Harmless when stopped already."""
+        if self._stopping is not None and self._stopping is not asyncio.current_task():
+            await asyncio.shield(self._stopping)
         if self._state != "running":
             return
         self._state = "stopping"
@@ -125,6 +131,12 @@ class Service(ABC):
             await self._stop()
         finally:
             self._state = "stopped"
+            self.ended.set()
+
+    def stop_soon(self) -> None:
+        """Stop by itself, after the present request was answered; on the service's own loop."""
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self.astop())
 
     @abstractmethod
     async def _start(self) -> None: ...

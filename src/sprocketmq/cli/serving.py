@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from sprocketmq.net.engine import new_event_loop
 
@@ -30,6 +30,11 @@ class Part(Protocol):
     async def astart(self) -> object: ...
 
     async def astop(self) -> None: ...
+
+    @property
+    def ended(self) -> asyncio.Event:
+        """Set when it has stopped, also by itself."""
+        ...
 
 
 class Shown(Protocol):
@@ -90,11 +95,26 @@ async def _serve(
             shown = show(started)
             if shown is not None:
                 shown.start()
-            await stopping.wait()
+            await _stopped(stopping, started)
         finally:
             if shown is not None:
                 shown.stop()
             await _stop([part.astop for part in reversed(started)])
+
+
+async def _stopped(stopping: asyncio.Event, parts: list[Part]) -> None:
+    """Returns when somebody asked to stop, or when every part has ended by itself (a broker that handed over)."""
+
+    async def all_ended() -> None:
+        for part in parts:
+            await part.ended.wait()
+
+    waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(all_ended())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 def _calm_garbage_collector() -> None:

@@ -1,21 +1,23 @@
-"""Replication: EXCHANGE_BROKER_HA_INFO 906, GET_BROKER_HA_STATUS 907 (both 5.x). Java: AdminBrokerProcessor.
+"""Replication: EXCHANGE_BROKER_HA_INFO 906, GET_BROKER_HA_STATUS 907 (both 5.x), and our own HANDOVER 30001. Java: AdminBrokerProcessor.
 
 What a slave copies besides the log, it asks for by the ordinary requests 21, 43, 45, 201.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.headers import ExchangeHAInfoHeader
+from sprocketmq.wire.headers import ExchangeHAInfoHeader, HandoverRequestHeader
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
 __all__ = ["HANDLERS"]
+
+_MAX_TIMEOUT_MS: Final = 3_600_000
 
 
 def exchange_ha_info(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -38,7 +40,31 @@ def ha_status(broker: Broker, connection: Connection, command: Command, now_ms: 
     return response(command, body=broker.replication.runtime_info().encode())
 
 
+def handover(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(HandoverRequestHeader)
+    timeout_ms = 0 if header.timeout_ms is None else header.timeout_ms
+    if not broker.replication.port:
+        remark = (
+            "this broker has no replication port, so it has no slave; set haListenPort, or give it a store directory"
+        )
+        return response(command, ResponseCode.ILLEGAL_OPERATION, remark)
+    if header.step == "start":
+        if not 0 < timeout_ms <= _MAX_TIMEOUT_MS:
+            remark = f"timeoutMs is {header.timeout_ms}, 1 to {_MAX_TIMEOUT_MS} is allowed"
+            return response(command, ResponseCode.INVALID_PARAMETER, remark)
+        broker.handover.begin(now_ms, timeout_ms)
+    elif header.step == "cancel":
+        broker.handover.cancel()
+    elif header.step == "finish":
+        broker.handover.finish(now_ms)
+    elif header.step != "status":
+        remark = f"step is {header.step!r}, start, status, finish or cancel is allowed"
+        return response(command, ResponseCode.INVALID_PARAMETER, remark)
+    return response(command, body=broker.handover.status().encode())
+
+
 HANDLERS = {
     RequestCode.EXCHANGE_BROKER_HA_INFO: exchange_ha_info,
     RequestCode.GET_BROKER_HA_STATUS: ha_status,
+    RequestCode.HANDOVER: handover,
 }

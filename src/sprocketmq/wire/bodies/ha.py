@@ -1,4 +1,4 @@
-"""How far a master's slaves are (Java: HARuntimeInfo)."""
+"""How far a master's slaves are (Java: HARuntimeInfo), and our own answer to how far a handover is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from sprocketmq.wire.bodies.body import Body
 
-__all__ = ["HAClientRuntimeInfo", "HAConnectionRuntimeInfo", "HARuntimeInfo"]
+__all__ = ["HAClientRuntimeInfo", "HAConnectionRuntimeInfo", "HARuntimeInfo", "HandoverStatus"]
 
 
 class HAConnectionRuntimeInfo(Body):
@@ -40,3 +40,13 @@ class HARuntimeInfo(Body):
     in_sync_slave_nums: int = 0
     ha_connection_info: list[HAConnectionRuntimeInfo] = []
     ha_client_runtime_info: HAClientRuntimeInfo = msgspec.field(default_factory=HAClientRuntimeInfo)
+
+
+class HandoverStatus(Body):
+    """Answer to our code 30001. ``state`` is serving, waiting, frozen, drained or given; offsets are physical."""
+
+    state: str = ""
+    waits_for: str = ""
+    slaves: list[str] = []
+    log_end: int = 0
+    acknowledged: int = -1

@@ -1,0 +1,130 @@
+"""Giving everything a broker has to its slave, so that the slave can become the master. There is no such step in Apache: a 4.9 or 5.x
+slave without a controller becomes master by a restart, and whatever its master took in or noted down after the last copy is lost to it.
+
+    SERVING --begin--> WAITING --slave asks for offsets (43)--> FROZEN --its round ends (201), log acknowledged--> DRAINED --finish--> GIVEN
+       ^                  ^                                       |                                                  |
+       |                  +--------- round not ended in 5 s ------+                                                  |
+       +---------------------------- cancel, or the time is over, in any state before GIVEN -------------------------+
+
+A slave copies the log all the time but topics, offsets, delay progress and groups only now and then, in one round of requests: 21, 43,
+45, 201 (each 60 s in 5.x, each 10 s in 4.9). So the moment of the change is the slave's own round: from its request 43 on nothing is
+written any more, and what it copies in the following milliseconds is what stays. Producers are refused for those milliseconds and for the
+slave's restart, not for the wait.
+
+Laws
+1. Writing is refused exactly in FROZEN, DRAINED and GIVEN.
+2. DRAINED is reached only when one slave has copied, of the frozen state, the offsets, the delay progress and the groups, before it the
+   topics in their present version, and acknowledged the whole log.
+3. Before GIVEN the broker serves on whatever goes wrong: nothing is lost by trying.
+4. GIVEN is final.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+__all__ = ["ROUND_LIMIT_MS", "Handover", "HandoverState", "MetadataKind"]
+
+ROUND_LIMIT_MS = 5_000
+"""A slave's round takes milliseconds; who takes longer is no slave, or one in trouble."""
+
+
+class HandoverState(enum.Enum):
+    """How far a handover is."""
+
+    SERVING = "serving"
+    WAITING = "waiting"
+    FROZEN = "frozen"
+    DRAINED = "drained"
+    GIVEN = "given"
+
+
+class MetadataKind(enum.Enum):
+    """What a slave asks for besides the log, in this order."""
+
+    TOPICS = "topics"
+    OFFSETS = "offsets"
+    DELAY_OFFSETS = "delay offsets"
+    GROUPS = "groups"
+
+
+_OF_THE_ROUND = frozenset((MetadataKind.OFFSETS, MetadataKind.DELAY_OFFSETS, MetadataKind.GROUPS))
+
+
+@dataclass(slots=True)
+class Handover:
+    """The state machine. ``host`` names a slave: it asks over several connections, all from one address. Times in ms."""
+
+    state: HandoverState = HandoverState.SERVING
+    deadline_ms: int = 0
+    host: str = ""
+    log_end: int = 0
+    """Where the frozen log ends."""
+    _frozen_at_ms: int = 0
+    _copied: set[MetadataKind] = field(default_factory=set)
+    _topics: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def refuses_writes(self) -> bool:
+        return self.state in (HandoverState.FROZEN, HandoverState.DRAINED, HandoverState.GIVEN)
+
+    def begin(self, now_ms: int, timeout_ms: int) -> None:
+        """Wait for a slave's round, at most ``timeout_ms``. Asked again it only moves the deadline."""
+        if self.state is HandoverState.GIVEN:
+            return
+        self.deadline_ms = now_ms + timeout_ms
+        if self.state is HandoverState.SERVING:
+            self.state = HandoverState.WAITING
+
+    def asked(
+        self, kind: MetadataKind, host: str, topics_version: object, is_slave: bool, log_end: int, now_ms: int
+    ) -> None:
+        """Somebody at ``host`` is about to be answered a request for metadata; ``is_slave``: a slave copies the log from there."""
+        if kind is MetadataKind.TOPICS:
+            self._topics[host] = topics_version
+        elif kind is MetadataKind.OFFSETS and self.state is HandoverState.WAITING:
+            if is_slave and self._topics.get(host) == topics_version:
+                self.state, self.host, self.log_end = HandoverState.FROZEN, host, log_end
+                self._frozen_at_ms, self._copied = now_ms, {kind}
+        elif self.state is HandoverState.FROZEN and host == self.host:
+            self._copied.add(kind)
+
+    def look(self, acknowledged: int, now_ms: int) -> None:
+        """``acknowledged``: how much of the log the slaves at ``host`` hold, -1 without any. Call often while :attr:`state` can change."""
+        if self.state in (HandoverState.SERVING, HandoverState.GIVEN):
+            return
+        if now_ms >= self.deadline_ms:
+            self.state = HandoverState.SERVING
+        elif self.state is HandoverState.FROZEN:
+            if self._copied >= _OF_THE_ROUND and acknowledged >= self.log_end:
+                self.state = HandoverState.DRAINED
+            elif now_ms - self._frozen_at_ms > ROUND_LIMIT_MS:
+                self.state = HandoverState.WAITING
+        elif self.state is HandoverState.DRAINED and acknowledged < 0:
+            self.state = HandoverState.WAITING  # the slave is gone: who knows what became of it
+
+    def finish(self) -> bool:
+        """The last step, allowed in DRAINED only; whether the broker's messages are the slave's now."""
+        if self.state is HandoverState.DRAINED:
+            self.state = HandoverState.GIVEN
+        return self.state is HandoverState.GIVEN
+
+    def cancel(self) -> None:
+        """Serve on."""
+        if self.state is not HandoverState.GIVEN:
+            self.state = HandoverState.SERVING
+
+    def missing(self, slaves: int, acknowledged: int, log_end: int) -> str:
+        """What is waited for, as half a sentence."""
+        if self.state is HandoverState.WAITING:
+            if not slaves:
+                return "a slave to connect"
+            return f"the slave to ask for topics, offsets and groups; it holds {acknowledged} of {log_end} bytes of the log"
+        if self.state is HandoverState.FROZEN:
+            left = sorted(kind.value for kind in _OF_THE_ROUND - self._copied)
+            parts = [f"the slave to copy the {' and the '.join(left)}"] if left else []
+            if acknowledged < self.log_end:
+                parts.append(f"{self.log_end - acknowledged} bytes of the log to reach it")
+            return ", ".join(parts) or "nothing"
+        return "nothing"
