@@ -93,7 +93,7 @@ class Transactions:
         self._table = table = TransactionTable(
             self._stored_progress(HALF_TOPIC, half_end), self._stored_progress(OP_TOPIC, op_end)
         )
-        offset = table.op_progress
+        offset = max(store.min_offset(OP_TOPIC, 0), min(table.op_progress, op_end - table.remembered))
         while offset < op_end:
             units = store.units(OP_TOPIC, 0, offset, min(_SCAN_UNITS, op_end - offset))
             for unit in units:

@@ -157,16 +157,23 @@ class TransactionTable:
         self._superseded: set[int] = set()  # halves at or after progress of which a newer copy exists
         self._ended: dict[TransactionId, Outcome] = {}  # newest last
         self._given_up: dict[TransactionId, int] = {}  # discarded -> their last half, newest last
-        self._remembered = remembered
+        self._marked_before: dict[int, None] = {}  # halves that ended in an earlier run, newest last
+        self.remembered = remembered
 
     # -- what is found in the store at the start -------------------------------------------------------------------------------
 
     def found_op(self, op_offset: int, half_offsets: list[int], half_end: int) -> None:
-        """An op message of the op queue, in its order. Marks beyond ``half_end`` belong to halves that a crash took; they mean nothing."""
+        """An op message of the op queue, in its order; those before ``op_progress`` serve to know an END that comes again.
+
+        Marks beyond ``half_end`` belong to halves that a crash took; they mean nothing.
+        """
         for offset in half_offsets:
             if self.half_progress <= offset < half_end:
                 self._settled.setdefault(offset, op_offset)
-        self._op_end = op_offset + 1
+            elif offset < self.half_progress:
+                self._marked_before[offset] = None
+        _forget_oldest(self._marked_before, self.remembered)
+        self._op_end = max(self._op_end, op_offset + 1)
 
     def found_half(self, offset: int, transaction: TransactionId, *, is_copy: bool, older: list[int]) -> None:
         """A half at or after progress, in queue order; ``older``: offsets of the same transaction found before."""
@@ -183,7 +190,7 @@ class TransactionTable:
     def settlement(self, offset: int, transaction: TransactionId) -> Settlement:
         """What an END that names the half at ``offset`` means; nothing is changed."""
         before = self._ended.get(transaction)
-        if before is None and offset in self._settled:
+        if before is None and (offset in self._settled or offset in self._marked_before):
             before = Outcome.UNKNOWN
         live = self._copies.get(transaction, self._given_up.get(transaction, offset))
         if before is not None and (live < self.half_progress or live in self._settled or live in self._superseded):
@@ -201,7 +208,7 @@ class TransactionTable:
     def ended(self, transaction: TransactionId, outcome: Outcome) -> None:
         """The transaction ended for the first time. Its mark may follow later, see :meth:`marked`."""
         self._ended.setdefault(transaction, outcome)
-        _forget_oldest(self._ended, self._remembered)
+        _forget_oldest(self._ended, self.remembered)
 
     def marked(self, offset: int, transaction: TransactionId, op_offset: int) -> None:
         """An op message that settles the half at ``offset`` was stored at ``op_offset``."""
@@ -221,7 +228,7 @@ class TransactionTable:
         """The half was given up: no round comes to it any more. Its producer may still end it, late."""
         self._superseded.add(offset)
         self._given_up[transaction] = offset
-        _forget_oldest(self._given_up, self._remembered)
+        _forget_oldest(self._given_up, self.remembered)
         if self._copies.get(transaction) == offset:
             del self._copies[transaction]
 
@@ -262,8 +269,15 @@ class TransactionTable:
 
     @property
     def held(self) -> int:
-        """How many facts are held: of the open transactions, of what was settled behind the oldest of them, and twice ``remembered``."""
-        return len(self._settled) + len(self._copies) + len(self._superseded) + len(self._ended) + len(self._given_up)
+        """How many facts are held: of the open transactions, of what was settled behind the oldest of them, and three times ``remembered``."""
+        return (
+            len(self._settled)
+            + len(self._copies)
+            + len(self._superseded)
+            + len(self._ended)
+            + len(self._given_up)
+            + len(self._marked_before)
+        )
 
     def check_invariants(self) -> None:
         ops = list(self._settled.values())
@@ -275,10 +289,10 @@ class TransactionTable:
             assert offset not in self._settled, f"{transaction} is settled and yet open"
             assert offset not in self._superseded, f"the newest copy of {transaction} is superseded"
         assert all(op < self._op_end for op in ops)
-        assert len(self._ended) <= self._remembered
+        assert len(self._ended) <= self.remembered
 
 
-def _forget_oldest(table: dict[TransactionId, Any], most: int) -> None:
+def _forget_oldest(table: dict[Any, Any], most: int) -> None:
     while len(table) > most:
         del table[next(iter(table))]
 

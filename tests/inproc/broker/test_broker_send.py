@@ -138,8 +138,7 @@ def test_a_missing_header_field_is_named(client):
     assert "`c`" in answer.remark
 
 
-def test_transactional_and_timer_messages_are_refused_rather_than_delivered(client):
-    assert client.send("flights", properties={"TRAN_MSG": "true"}).code == ResponseCode.NO_PERMISSION
+def test_timer_messages_are_refused_rather_than_delivered(client):
     assert client.send("flights", properties={"TIMER_DELIVER_MS": "99999999999999"}).code == ResponseCode.SYSTEM_ERROR
     client.send("flights", b"plain")
     assert [message.body for message in client.messages("flights")] == [b"plain"]

@@ -162,6 +162,8 @@ def test_what_is_remembered_of_ended_transactions_is_bounded() -> None:
 class Transactions(RuleBasedStateMachine):
     """Producers, rounds and kills in any order, against two lists: the half queue and the op queue."""
 
+    REMEMBERED = 3
+
     def __init__(self) -> None:
         super().__init__()
         self.halves: list[tuple[str, bool]] = []  # (transaction, is a copy) by half offset
@@ -173,7 +175,7 @@ class Transactions(RuleBasedStateMachine):
         self.forgotten: set[str] = (
             set()
         )  # ended before a kill, passed after it, and ended again: Apache's second commit
-        self.table = TransactionTable(0, 0)
+        self.table = TransactionTable(0, 0, remembered=100)
         self.saved = (0, 0)
 
     def name_of(self, offset: int) -> str:
@@ -235,8 +237,8 @@ class Transactions(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         """Memory is lost, the queues are not; progress is as it was last saved."""
-        table = TransactionTable(*self.saved)
-        for offset in range(self.saved[1], len(self.ops)):
+        table = TransactionTable(*self.saved, remembered=self.REMEMBERED)
+        for offset in range(min(self.saved[1], max(0, len(self.ops) - table.remembered)), len(self.ops)):
             table.found_op(offset, self.ops[offset], len(self.halves))
         seen: dict[str, list[int]] = {}
         for offset in range(self.saved[0], len(self.halves)):

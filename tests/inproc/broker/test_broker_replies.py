@@ -1,0 +1,131 @@
+"""Request-reply: SEND_REPLY_MESSAGE in both spellings, pushed to the requester's producer connection, stored, answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import response
+from sprocketmq.wire.headers import ReplyMessageRequestHeader, SendMessageRequestHeader, SendMessageRequestHeaderV2
+
+REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
+CODES = {324: SendMessageRequestHeader, 325: SendMessageRequestHeaderV2}
+
+
+def reply(client, *, to="asker", body=b"here you are", code=325, topic=REPLY_TOPIC, queue_id=0, begin=False):
+    named = {props.CORRELATION_ID: "c-1", props.MSG_TYPE: "reply"}
+    if to is not None:
+        named[props.REPLY_TO_CLIENT] = to
+    header = CODES[code](
+        producer_group="repliers",
+        topic=topic,
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=1,
+        flag=9,
+        properties=props.encode_properties(named).decode(),
+    )
+    return (client.begin if begin else client.ask)(code, header, body)
+
+
+class Asker:
+    """A producer that takes pushed replies, answering ``code``."""
+
+    def __init__(self, cluster, code=0):
+        self.taken = []
+        self.client = cluster.client()
+
+        def take(connection, command):
+            self.taken.append(command)
+            return None if code is None else response(command, code, "so be it")
+
+        async def pool():
+            return ConnectionPool(take)
+
+        cluster.engine.run(self.client.pool.aclose())
+        self.client.pool = cluster.engine.run(pool())
+        self.client.heartbeat("asker", producer="CLIENT_INNER_PRODUCER")
+
+
+@pytest.mark.parametrize("code", list(CODES))
+def test_a_reply_is_pushed_to_who_asked_and_stored(cluster, client, code):
+    asker = Asker(cluster)
+    answer = reply(client, code=code)
+    (stored,) = client.messages(REPLY_TOPIC)
+    assert (answer.code, answer.remark) == (0, None)
+    ext = answer.ext_fields
+    assert (ext["msgId"], ext["queueId"], ext["queueOffset"]) == (stored.offset_message_id, "0", "0")
+    assert ext["MSG_REGION"] == "DefaultRegion"
+    assert (stored.body, stored.flag) == (b"here you are", 9)
+    assert props.PUSH_REPLY_TIME not in stored.properties
+    (push,) = asker.taken
+    header = push.header(ReplyMessageRequestHeader)
+    assert (push.code, bytes(push.body)) == (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, b"here you are")
+    assert (header.producer_group, header.topic, header.flag, header.queue_id) == ("repliers", REPLY_TOPIC, 9, 0)
+    assert header.store_host == cluster.broker.address
+    assert header.born_host.startswith("127.0.0.1:")
+    properties = props.decode_properties(header.properties.encode())
+    assert properties[props.CORRELATION_ID] == "c-1"
+    assert properties[props.PUSH_REPLY_TIME] == str(cluster.clock.now_ms())
+
+
+def test_a_reply_without_a_reachable_requester_is_stored_and_answered_with_a_remark(cluster, client):
+    for to, words in (("nobody", "nobody has no connection"), (None, "no property REPLY_TO_CLIENT")):
+        answer = reply(client, to=to)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert words in answer.remark
+        assert "msgId" in answer.ext_fields
+    assert len(client.messages(REPLY_TOPIC)) == 2
+
+
+def test_a_reply_that_the_requester_refuses_is_answered_with_a_remark(cluster, client):
+    Asker(cluster, code=1)
+    answer = reply(client)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "refused the reply" in answer.remark
+    assert len(client.messages(REPLY_TOPIC)) == 1
+
+
+def test_a_requester_that_goes_away_costs_its_reply_nothing_but_the_push(cluster, client):
+    asker = Asker(cluster, code=None)
+    waiting = reply(client, begin=True)
+    cluster.eventually(lambda: asker.taken)
+    asker.client.close()
+    answer = waiting.result(10)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "did not take the reply" in answer.remark
+    assert len(client.messages(REPLY_TOPIC)) == 1
+
+
+@pytest.mark.parametrize("cluster", [{"store_reply_message_enable": False}], indirect=True)
+def test_replies_need_not_be_stored(cluster, client):
+    Asker(cluster)
+    answer = reply(client)
+    assert (answer.code, answer.ext_fields["msgId"]) == (0, "0")
+    assert client.messages(REPLY_TOPIC) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"topic": "bad topic"}, ResponseCode.INVALID_PARAMETER),
+        ({"topic": "RMQ_SYS_TRANS_HALF_TOPIC"}, ResponseCode.NO_PERMISSION),
+        ({"queue_id": 99}, ResponseCode.INVALID_PARAMETER),
+        ({"body": b""}, ResponseCode.MESSAGE_ILLEGAL),
+    ],
+)
+def test_a_reply_that_cannot_be_sent_is_refused_like_any_send(cluster, client, change, code):
+    asker = Asker(cluster)
+    answer = reply(client, **change)
+    assert answer.code == code
+    assert answer.remark
+    assert asker.taken == []
+
+
+def test_a_reply_whose_header_cannot_be_read_is_refused(cluster, client):
+    for code in CODES:
+        assert client.ask(code, None, b"x").code == ResponseCode.SYSTEM_ERROR
