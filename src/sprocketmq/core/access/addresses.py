@@ -87,6 +87,9 @@ def _spelled_out(text: str) -> list[str]:
 
 
 def _ranges(address: str, text: str) -> Ranges:
+    exact = address_parts(address)
+    if exact is not None:
+        return tuple((part, part) for part in exact)
     is_v6 = ":" in address
     parts = _v6_parts(address, text) if is_v6 else address.split(".")
     if len(parts) != (8 if is_v6 else 4):

@@ -1,0 +1,386 @@
+"""A broker that wants to know who asks: 4.9's accounts and 5.x's users, refused and served, changed while it runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sprocketmq.broker import Broker, BrokerConfig
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.acl_signature import signed_fields
+from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.headers import (
+    AclSubjectRequestHeader,
+    CreateAccessConfigRequestHeader,
+    CreateTopicRequestHeader,
+    DeleteAccessConfigRequestHeader,
+    DeleteAclRequestHeader,
+    ListAclsRequestHeader,
+    ListUsersRequestHeader,
+    UpdateGlobalWhiteAddrsConfigRequestHeader,
+    UserRequestHeader,
+)
+
+FILE = {
+    "accounts": [
+        {
+            "accessKey": "Worker77",
+            "secretKey": "worker-secret",
+            "topicPerms": ["orders=PUB|SUB", "flights=SUB"],
+            "groupPerms": ["billing=SUB"],
+        },
+        {"accessKey": "Boss7777", "secretKey": "boss-secret", "admin": True},
+    ]
+}
+WORKER, BOSS = ("Worker77", "worker-secret"), ("Boss7777", "boss-secret")
+ROOT, NORMAL = ("root", "root-password"), ("worker", "worker-password")
+
+with_accounts = pytest.mark.parametrize("disk_cluster", [{"acl_enable": True}], indirect=True)
+with_users = pytest.mark.parametrize(
+    "disk_cluster",
+    [
+        {
+            "authentication_enabled": True,
+            "authorization_enabled": True,
+            "init_authentication_user": '{"username":"root","password":"root-password"}',
+        }
+    ],
+    indirect=True,
+)
+
+
+def signing(client: Any, keys: tuple[str, str], *, also: dict[str, str] | None = None) -> Any:
+    """The client, signing all that it asks."""
+    begin = client.begin
+
+    def signed(code: int, header: Any = None, body: bytes = b"", **fields: Any) -> Any:
+        ext = signed_fields({**(header.to_ext() if header is not None else {}), **(also or {})}, body, *keys)
+        return begin(code, None, body, ext_fields=ext, **fields)
+
+    client.begin = signed
+    return client
+
+
+@pytest.fixture
+def accounts(tmp_path: Path) -> Path:
+    path = tmp_path / "store/config/plain_acl.yml"
+    path.parent.mkdir(parents=True)
+    path.write_text(yaml.safe_dump(FILE))
+    return path
+
+
+# -- 4.9's accounts --------------------------------------------------------------------------------------------------------------
+
+
+@with_accounts
+def test_a_signed_request_is_served_and_any_other_is_refused_with_its_reason(accounts, disk_cluster):
+    worker = signing(disk_cluster.client(), WORKER)
+    assert worker.send("orders").code == 0
+    assert worker.pull("billing", "orders").code == 0
+    refused = {
+        "no access key": disk_cluster.client().send("orders"),
+        "Stranger": signing(disk_cluster.client(), ("Stranger", "worker-secret")).send("orders"),
+        "does not fit": signing(disk_cluster.client(), ("Worker77", "wrong-secret")).send("orders"),
+        "publish to topic flights": worker.send("flights"),
+        "subscribe to group other": worker.pull("other", "orders"),
+    }
+    for part, answer in refused.items():
+        assert answer.code == ResponseCode.NO_PERMISSION
+        assert part in (answer.remark or "")
+        assert "secret" not in (answer.remark or "").replace("secretKey", "")
+    assert disk_cluster.broker.store.max_offset("orders", 0) == 1, "a refused send stores nothing"
+
+
+@with_accounts
+def test_any_change_of_a_signed_request_is_noticed(accounts, disk_cluster):
+    client = disk_cluster.client()
+    fields = signed_fields({"topic": "orders"}, b"body", *WORKER)
+    assert (
+        client.ask(RequestCode.GET_TOPIC_CONFIG, body=b"body", ext_fields=fields).code == ResponseCode.TOPIC_NOT_EXIST
+    )
+    for changed, body in (({"topic": "order5"}, b"body"), ({}, b"b0dy"), ({"more": "1"}, b"body"), ({"Signature": "x"}, b"body"),
+                          ({"Signature": "é"}, b"body")):  # fmt: skip
+        answer = client.ask(RequestCode.GET_TOPIC_CONFIG, body=body, ext_fields={**fields, **changed})
+        assert answer.code == ResponseCode.NO_PERMISSION
+    late = {**fields, "_UNIQUE_KEY_QUERY": "true"}  # the one field that Java adds behind the signature
+    assert client.ask(RequestCode.GET_TOPIC_CONFIG, body=b"body", ext_fields=late).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+@with_accounts
+def test_a_oneway_send_without_permission_stores_nothing(accounts, disk_cluster):
+    client = disk_cluster.client()
+    client.send("orders", oneway=True)
+    assert signing(disk_cluster.client(), WORKER).send("orders").code == 0
+    assert disk_cluster.broker.store.max_offset("orders", 0) == 1
+
+
+@with_accounts
+def test_administrators_codes_are_for_administrators(accounts, disk_cluster):
+    header = CreateTopicRequestHeader("orders", "TBW102", 1, 1, 6)
+    worker, boss = signing(disk_cluster.client(), WORKER), signing(disk_cluster.client(), BOSS)
+    assert worker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == ResponseCode.NO_PERMISSION
+    assert boss.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
+    make_me_king = CreateAccessConfigRequestHeader("Worker77", admin=True)
+    assert worker.ask(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, make_me_king).code == ResponseCode.NO_PERMISSION
+
+
+@with_accounts
+def test_a_heartbeat_needs_every_subscription(accounts, disk_cluster):
+    worker = signing(disk_cluster.client(), WORKER)
+    assert worker.heartbeat("c", group="billing", topics={"orders": "*", "flights": "*"}).code == 0
+    assert (
+        worker.heartbeat("c", group="billing", topics={"orders": "*", "closed": "*"}).code == ResponseCode.NO_PERMISSION
+    )
+    assert worker.ask(RequestCode.HEART_BEAT, body=b"nonsense").code == ResponseCode.NO_PERMISSION
+
+
+@with_accounts
+def test_a_changed_file_counts_within_half_a_second_and_a_broken_one_never(accounts, disk_cluster, caplog):
+    worker = signing(disk_cluster.client(), WORKER)
+    assert worker.send("flights").code == ResponseCode.NO_PERMISSION
+    accounts.write_text(accounts.read_text().replace("flights=SUB", "flights=PUB"))
+    disk_cluster.clock.advance(500)
+    disk_cluster.eventually(lambda: "flights" in disk_cluster.broker.plain_access._acl.accounts["Worker77"].permissions)
+    assert worker.send("flights").code == 0
+    with caplog.at_level(logging.ERROR):
+        for broken in ("accounts: [worker-secret", "- 1", "accounts: [{accessKey: x, secretKey: worker-secret}]"):
+            accounts.write_text(broken)
+            disk_cluster.clock.advance(500)
+            assert worker.send("flights").code == 0, "the last good reading stays in force"
+    assert "stay as they were" in caplog.text
+    assert "worker-secret" not in caplog.text
+
+
+@with_accounts
+def test_further_files_come_and_go(accounts, disk_cluster):
+    more = accounts.parent / "acl/team/more.yml"
+    more.parent.mkdir(parents=True)
+    more.write_text(
+        yaml.safe_dump({"accounts": [{"accessKey": "Extra777", "secretKey": "extra-secret", "admin": True}]})
+    )
+    extra = signing(disk_cluster.client(), ("Extra777", "extra-secret"))
+    disk_cluster.clock.advance(500)
+    assert extra.send("anything").code == 0
+    more.unlink()
+    disk_cluster.clock.advance(500)
+    assert extra.send("anything").code == ResponseCode.NO_PERMISSION
+
+
+@with_accounts
+def test_an_administrator_changes_accounts_and_white_addresses(accounts, disk_cluster):
+    boss = signing(disk_cluster.client(), BOSS)
+    newcomer = signing(disk_cluster.client(), ("Newcomer", "new-secret"))
+    header = CreateAccessConfigRequestHeader("Newcomer", "new-secret", topic_perms="orders=PUB,flights=SUB")
+    assert boss.ask(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header).code == 0
+    assert newcomer.send("orders").code == 0, "a change is in force when it is answered"
+    written = yaml.safe_load(accounts.read_text())
+    assert [account["accessKey"] for account in written["accounts"]] == ["Worker77", "Boss7777", "Newcomer"]
+    assert oct(os.stat(accounts).st_mode)[-3:] == "600"
+
+    version = boss.ask(RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
+    assert json.loads(version.ext_fields["version"])["counter"] == 1
+    assert json.loads(version.ext_fields["allAclFileVersion"])[str(accounts)]["counter"] == 1
+
+    assert boss.ask(RequestCode.DELETE_ACL_CONFIG, DeleteAccessConfigRequestHeader("Newcomer")).code == 0
+    assert newcomer.send("orders").code == ResponseCode.NO_PERMISSION
+
+    white = UpdateGlobalWhiteAddrsConfigRequestHeader("10.0.0.1,127.0.0.*")
+    assert boss.ask(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, white).code == 0
+    assert disk_cluster.client().send("anything").code == 0
+
+
+@with_accounts
+@pytest.mark.parametrize(
+    ("code", "header", "failure"),
+    [
+        (50, CreateAccessConfigRequestHeader("Newcomer"), 209),
+        (50, CreateAccessConfigRequestHeader("x", "long enough"), 209),
+        (50, CreateAccessConfigRequestHeader("Worker77", topic_perms="orders"), 209),
+        (50, CreateAccessConfigRequestHeader("Worker77", white_remote_address="nowhere"), 209),
+        (50, None, 1),
+        (51, DeleteAccessConfigRequestHeader("Stranger"), 210),
+        (51, None, 1),
+        (53, UpdateGlobalWhiteAddrsConfigRequestHeader("nowhere"), 211),
+        (53, UpdateGlobalWhiteAddrsConfigRequestHeader("10.0.0.1", "/etc/passwd"), 211),
+        (53, None, 1),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_and_changes_nothing(accounts, disk_cluster, code, header, failure):
+    before = accounts.read_bytes()
+    answer = signing(disk_cluster.client(), BOSS).ask(code, header)
+    assert answer.code == failure
+    assert answer.remark
+    assert "long enough" not in answer.remark
+    assert "Traceback" not in answer.remark
+    assert accounts.read_bytes() == before
+    assert signing(disk_cluster.client(), WORKER).send("orders").code == 0
+
+
+def test_without_access_control_accounts_cannot_be_changed(client):
+    for code, header, failure in (
+        (50, CreateAccessConfigRequestHeader("Newcomer", "new-secret"), 209),
+        (51, DeleteAccessConfigRequestHeader("Newcomer"), 210),
+        (52, None, 1),
+        (53, UpdateGlobalWhiteAddrsConfigRequestHeader("*"), 211),
+    ):
+        answer = client.ask(code, header)
+        assert (answer.code, "aclEnable" in (answer.remark or "")) == (failure, True)
+
+
+def test_a_broken_file_stops_the_start_and_a_missing_one_is_made_empty(tmp_path):
+    path = tmp_path / "conf/plain_acl.yml"
+    config = BrokerConfig(acl_enable=True, rocketmq_home=str(tmp_path))
+    with Broker(port=0, config=config):
+        assert path.read_text() == ""
+    path.write_text("accounts: [{accessKey: short}]")
+    with pytest.raises(ConfigurationError, match="plain_acl.yml: .*short"):
+        Broker(port=0, config=config).start()
+    with pytest.raises(ConfigurationError, match="aclFile"):
+        Broker(port=0, config=BrokerConfig(acl_enable=True))
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"acl_enable": True, "authentication_enabled": True}, "aclEnable"),
+        ({"authorization_enabled": True}, "authorizationEnabled"),
+        ({"authentication_enabled": True, "init_authentication_user": "sesame7"}, "initAuthenticationUser"),
+        (
+            {"inner_client_authentication_credentials": '{"accessKey":"sesame7"}'},
+            "innerClientAuthenticationCredentials",
+        ),
+        ({"authentication_whitelist": "all"}, "authenticationWhitelist"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_by_name(settings, named):
+    with pytest.raises(ConfigurationError, match=named) as caught:
+        Broker(port=0, config=BrokerConfig(**settings)).start()
+    assert "sesame7" not in str(caught.value)
+
+
+# -- 5.x's users -----------------------------------------------------------------------------------------------------------------
+
+
+def new_user(client: Any, name: str, **values: Any) -> Command:
+    return client.ask(RequestCode.AUTH_CREATE_USER, UserRequestHeader(name), UserInfo(**values).encode())
+
+
+def grant(client: Any, name: str, *entries: PolicyEntryInfo, code: int = RequestCode.AUTH_CREATE_ACL) -> Command:
+    body = AclInfo(f"User:{name}", [PolicyInfo("Custom", list(entries))]).encode()
+    return client.ask(code, AclSubjectRequestHeader(f"User:{name}"), body)
+
+
+@with_users
+def test_users_and_policies_are_made_used_and_taken_away(disk_cluster):
+    root, worker = signing(disk_cluster.client(), ROOT), signing(disk_cluster.client(), NORMAL)
+    assert worker.send("orders").code == ResponseCode.NO_PERMISSION
+    assert new_user(root, "worker", password="worker-password").code == 0
+    refused = worker.send("orders")
+    assert (refused.code, "worker" in (refused.remark or "")) == (ResponseCode.NO_PERMISSION, True)
+    assert grant(root, "worker", PolicyEntryInfo("Topic:ord*", ["Pub", "Sub"], ["127.0.0.0/8"], "Allow"),
+                 PolicyEntryInfo("Group:*", ["Sub"], None, "Allow")).code == 0  # fmt: skip
+    assert worker.send("orders").code == 0
+    assert worker.pull("billing", "orders").code == 0
+    assert worker.heartbeat("c", group="billing", topics={"orders": "*"}).code == 0
+    assert worker.send("flights").code == ResponseCode.NO_PERMISSION
+    assert grant(root, "worker", PolicyEntryInfo("Topic:orders", ["All"], None, "Deny"), code=3007).code == 0
+    assert worker.send("orders").code == ResponseCode.NO_PERMISSION
+    assert root.ask(RequestCode.AUTH_DELETE_ACL, DeleteAclRequestHeader("User:worker", None, "Topic:orders")).code == 0
+    assert worker.send("orders").code == 0
+    assert (
+        root.ask(
+            RequestCode.AUTH_UPDATE_USER, UserRequestHeader("worker"), UserInfo(user_status="disable").encode()
+        ).code
+        == 0
+    )
+    assert worker.send("orders").code == ResponseCode.NO_PERMISSION
+    assert root.ask(RequestCode.AUTH_DELETE_USER, UserRequestHeader("worker")).code == 0
+    assert worker.send("orders").code == ResponseCode.NO_PERMISSION
+    assert root.ask(RequestCode.AUTH_LIST_ACL, ListAclsRequestHeader()).body == b""
+
+
+@with_users
+def test_users_and_policies_survive_a_restart(disk_cluster, tmp_path):
+    root = signing(disk_cluster.client(), ROOT)
+    new_user(root, "worker", password="worker-password")
+    grant(root, "worker", PolicyEntryInfo("Topic:orders", ["Pub"], None, "Allow"))
+    disk_cluster.restart_broker()
+    assert signing(disk_cluster.client(), NORMAL).send("orders").code == 0
+    assert oct(os.stat(tmp_path / "store/config/sprocketUsers.json").st_mode)[-3:] == "600"
+    users = json.loads(bytes(signing(disk_cluster.client(), ROOT).ask(3005, ListUsersRequestHeader()).body))
+    assert [user["username"] for user in users] == ["root", "worker"]
+
+
+@with_users
+def test_a_normal_user_neither_administers_users_nor_touches_a_super_user(disk_cluster):
+    root, worker = signing(disk_cluster.client(), ROOT), signing(disk_cluster.client(), NORMAL)
+    new_user(root, "worker", password="worker-password")
+    assert new_user(worker, "friend", password="x").code == ResponseCode.NO_PERMISSION
+    grant(root, "worker", PolicyEntryInfo("Cluster:*", ["Update", "Get"], None, "Allow"))
+    assert new_user(worker, "friend", password="x").code == 0
+    assert new_user(worker, "king", password="x", user_type="Super").code == ResponseCode.SYSTEM_ERROR
+    change = UserInfo(password="taken over").encode()
+    assert worker.ask(RequestCode.AUTH_UPDATE_USER, UserRequestHeader("root"), change).code == ResponseCode.SYSTEM_ERROR
+    assert (
+        worker.ask(RequestCode.AUTH_UPDATE_USER, UserRequestHeader("worker"), UserInfo(user_type="super").encode()).code
+        == 1
+    )
+    assert worker.ask(RequestCode.AUTH_DELETE_USER, UserRequestHeader("root")).code == ResponseCode.NO_PERMISSION
+    assert root.send("anything").code == 0
+
+
+@with_users
+@pytest.mark.parametrize(
+    ("code", "header", "body", "answer"),
+    [
+        (3001, None, b"", 29),
+        (3001, UserRequestHeader(" "), b"{}", 29),
+        (3001, UserRequestHeader("new"), b"", 16),
+        (3001, UserRequestHeader("new"), b"nonsense", 1),
+        (3001, UserRequestHeader("new"), b'{"password":7}', 1),
+        (3001, UserRequestHeader("new"), b'{"password":"x","userType":"King"}', 16),
+        (3001, UserRequestHeader("root"), b'{"password":"x"}', 16),
+        (3002, UserRequestHeader("new"), b'{"password":"x"}', 16),
+        (3002, None, b"{}", 29),
+        (3003, None, b"", 29),
+        (3004, None, b"", 29),
+        (3004, UserRequestHeader("new"), b"", 0),
+        (3006, None, b"", 16),
+        (3006, AclSubjectRequestHeader("User:new"), b'{"policies":[]}', 16),
+        (3006, AclSubjectRequestHeader("User:root"), b'{"policies":[{"entries":[{"resource":"x"}]}]}', 16),
+        (3007, AclSubjectRequestHeader("Planet:x"), b"{}", 16),
+        (3008, DeleteAclRequestHeader("User:root", "Other", "Topic:a"), b"", 16),
+        (3008, None, b"", 16),
+        (3009, None, b"", 16),
+        (3009, AclSubjectRequestHeader("User:new"), b"", 16),
+        (3009, AclSubjectRequestHeader("User:root"), b"", 0),
+    ],
+)
+def test_odd_requests_get_an_answer_and_change_nothing(disk_cluster, tmp_path, code, header, body, answer):
+    file = tmp_path / "store/config/sprocketUsers.json"
+    before = file.read_bytes()
+    got = signing(disk_cluster.client(), ROOT).ask(code, header, body)
+    assert got.code == answer
+    assert not answer or got.remark
+    assert "Error:" not in (got.remark or "")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [{"authentication_enabled": True, "authentication_whitelist": "34, 310",
+      "init_authentication_user": '{"username":"root","password":"root-password"}'}],
+    indirect=True,
+)  # fmt: skip
+def test_codes_on_the_white_list_need_no_user(cluster, client):
+    assert client.send("orders").code == 0
+    assert client.pull("billing", "orders").code == ResponseCode.NO_PERMISSION
+    assert signing(client, ROOT).pull("billing", "orders").code == 0

@@ -1,0 +1,258 @@
+"""4.9's accounts: the order of looking, each permission, administrators, what changes do to a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sprocketmq.core.access.plain_acl import DENY, PUB, SUB, PlainAcl, parse_permission
+from sprocketmq.core.access.plain_file import (
+    AccountChange,
+    data_version,
+    with_account,
+    with_white_addresses,
+    without_account,
+)
+from sprocketmq.core.access.plain_needs import plain_needs
+from sprocketmq.errors import ConfigurationError, ProtocolError
+from sprocketmq.wire.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command
+
+FILE: dict[str, Any] = {
+    "globalWhiteRemoteAddresses": ["10.10.*.*"],
+    "accounts": [
+        {
+            "accessKey": "Worker77",
+            "secretKey": "worker-secret",
+            "whiteRemoteAddress": "192.168.0.5",
+            "admin": False,
+            "defaultTopicPerm": "DENY",
+            "defaultGroupPerm": "SUB",
+            "topicPerms": ["orders=PUB|SUB", "flights=SUB", "closed=DENY"],
+            "groupPerms": ["billing=SUB", "shut=DENY"],
+        },
+        {"accessKey": "Boss7777", "secretKey": "boss-secret", "admin": True},
+        {"accessKey": "Boss8888", "secretKey": "boss-secret", "admin": True, "topicPerms": ["orders=SUB"]},
+    ],
+}
+SECRETS = {"Worker77": "worker-secret", "Boss7777": "boss-secret", "Boss8888": "boss-secret"}
+
+
+def ask(
+    access_key: str | None,
+    *needs: tuple[str, int],
+    host: str = "1.2.3.4",
+    code: int = RequestCode.SEND_MESSAGE_V2,
+    secret: str | None = None,
+) -> str | None:
+    given = SECRETS.get(access_key or "") if secret is None else secret
+    return PlainAcl({"plain_acl.yml": FILE}).refusal(
+        host, access_key, lambda right: right == given, code, lambda: needs
+    )
+
+
+def test_a_global_white_address_needs_no_key() -> None:
+    assert ask(None, ("closed", PUB), host="10.10.3.4") is None
+    assert "no access key" in (ask(None, ("closed", PUB)) or "")
+
+
+def test_an_unknown_key_is_refused_by_its_name() -> None:
+    assert ask("Stranger", ("orders", PUB)) == "no account has the access key Stranger"
+
+
+def test_an_account_s_white_address_needs_no_signature_and_no_permission() -> None:
+    assert ask("Worker77", ("closed", PUB), host="192.168.0.5", secret="wrong") is None
+    assert ask("Boss7777", ("closed", PUB), host="192.168.0.5", secret="wrong") is not None
+
+
+def test_a_wrong_signature_is_refused_without_the_secret() -> None:
+    reason = ask("Worker77", ("orders", PUB), secret="wrong")
+    assert "signature of access key Worker77" in (reason or "")
+    assert "worker-secret" not in (reason or "")
+
+
+@pytest.mark.parametrize(
+    ("need", "refused"),
+    [
+        (("orders", PUB), None),
+        (("orders", SUB), None),
+        (("flights", SUB), None),
+        (("flights", PUB), "publish to topic flights"),
+        (("closed", SUB), "subscribe to topic closed"),
+        (("unknown", PUB), "publish to topic unknown"),
+        (("%RETRY%billing", SUB), None),
+        (("%RETRY%other", SUB), None),
+        (("%RETRY%shut", SUB), "subscribe to group shut"),
+    ],
+)
+def test_each_topic_and_group_has_its_permission_or_the_default(need: tuple[str, int], refused: str | None) -> None:
+    reason = ask("Worker77", need)
+    assert reason is None if refused is None else refused in (reason or "")
+
+
+def test_every_resource_of_a_request_must_allow_it() -> None:
+    assert ask("Worker77", ("orders", SUB), ("%RETRY%billing", SUB)) is None
+    assert "flights" in (ask("Worker77", ("orders", PUB), ("flights", PUB)) or "")
+
+
+def test_the_trace_topic_may_be_published_to_by_anybody_who_signs() -> None:
+    assert ask("Worker77", ("RMQ_SYS_TRACE_TOPIC", PUB)) is None
+    assert ask("Worker77", ("RMQ_SYS_TRACE_TOPIC", PUB), secret="wrong") is not None
+    assert ask("Worker77", ("RMQ_SYS_TRACE_TOPIC", SUB)) is not None
+
+
+@pytest.mark.parametrize("code", [17, 25, 50, 51, 53, 200, 207, 215, 3001, 3010])
+def test_an_administrator_s_code_needs_an_administrator(code: int) -> None:
+    assert "needs an administrator" in (ask("Worker77", code=code) or "")
+    assert ask("Boss7777", code=code) is None
+
+
+def test_an_administrator_without_permissions_may_touch_all_and_one_with_them_only_those() -> None:
+    assert ask("Boss7777", ("anything", PUB)) is None
+    assert ask("Boss8888", ("orders", SUB)) is None
+    assert ask("Boss8888", ("orders", PUB)) is not None
+    assert ask("Boss8888", ("anything", PUB)) is not None
+
+
+def test_a_remembered_decision_is_the_same_decision() -> None:
+    acl = PlainAcl({"plain_acl.yml": FILE})
+    for _ in range(3):
+        for need, allowed in (("orders", True), ("closed", False)):
+            reason = acl.refusal("1.2.3.4", "Worker77", lambda _: True, 310, lambda need=need: ((need, PUB),))
+            assert (reason is None) == allowed
+
+
+def test_an_access_key_in_two_files_counts_in_the_first() -> None:
+    other = {"accounts": [{"accessKey": "Worker77", "secretKey": "other-secret"}]}
+    acl = PlainAcl({"acl/other.yml": other, "plain_acl.yml": FILE})
+    assert acl.accounts["Worker77"].secret_key == "other-secret"
+    assert acl.file_of["Worker77"] == "acl/other.yml"
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ({"accounts": [{"accessKey": "short", "secretKey": "long enough"}]}, "short"),
+        ({"accounts": [{"accessKey": "Worker77", "secretKey": "s7cret"}]}, "Worker77"),
+        ({"accounts": [{"secretKey": "long enough"}]}, "7 characters"),
+        ({"accounts": {"accessKey": "Worker77"}}, "accounts"),
+        ({"accounts": ["Worker77"]}, "accounts"),
+        ({"globalWhiteRemoteAddresses": "10.0.0.1"}, "globalWhiteRemoteAddresses"),
+        ({"globalWhiteRemoteAddresses": ["10.0.0"]}, "10.0.0"),
+        ({"accounts": [{"accessKey": "Worker77", "secretKey": "long enough", "topicPerms": ["orders"]}]}, "orders"),
+        (
+            {"accounts": [{"accessKey": "Worker77", "secretKey": "long enough", "topicPerms": "orders=PUB"}]},
+            "topicPerms",
+        ),
+    ],
+)
+def test_a_mistake_in_a_file_is_told_with_the_file_and_never_with_a_secret(content: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"(?s)conf.yml: .*{named}") as caught:
+        PlainAcl({"conf.yml": content})
+    assert "long enough" not in str(caught.value)
+    assert "s7cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "permission"),
+    [
+        ("PUB", PUB),
+        (" SUB ", SUB),
+        ("PUB|SUB", PUB | SUB),
+        ("SUB|PUB", PUB | SUB),
+        ("DENY", DENY),
+        ("ALL", DENY),
+        (None, DENY),
+    ],
+)
+def test_permissions_are_spelled_as_in_apache(text: str | None, permission: int) -> None:
+    assert parse_permission(text) == permission
+
+
+def test_the_text_of_an_account_shows_no_secret() -> None:
+    assert "worker-secret" not in repr(PlainAcl({"f": FILE}).accounts["Worker77"])
+    assert "sesame7" not in repr(AccountChange("Worker77", "sesame7"))
+
+
+# -- what a request touches ------------------------------------------------------------------------------------------------------
+
+
+def request(code: int, body: bytes = b"", **ext: str) -> Command:
+    return Command(code, ext_fields=ext, body=body)
+
+
+@pytest.mark.parametrize(
+    ("command", "needs"),
+    [
+        (request(10, topic="orders", group="g"), (("orders", PUB),)),
+        (request(310, b="orders", a="g"), (("orders", PUB),)),
+        (request(320, b="orders", a="g"), (("orders", PUB),)),
+        (request(310, b="%RETRY%g", a="g"), (("%RETRY%g", SUB),)),
+        (request(10, topic="%RETRY%x", group="g"), (("%RETRY%g", SUB),)),
+        (request(36, group="g"), (("%RETRY%g", SUB),)),
+        (request(11, topic="orders", consumerGroup="g"), (("orders", SUB), ("%RETRY%g", SUB))),
+        (request(361, topic="orders", consumerGroup="g"), (("orders", SUB), ("%RETRY%g", SUB))),
+        (request(12, topic="orders"), (("orders", SUB),)),
+        (request(15, topic="orders", consumerGroup="g"), (("orders", SUB), ("%RETRY%g", SUB))),
+        (request(35, consumerGroup="g", producerGroup="p"), (("%RETRY%g", SUB),)),
+        (request(35, producerGroup="p"), ()),
+        (request(38, consumerGroup="g"), (("%RETRY%g", SUB),)),
+        (request(14, topic="orders", consumerGroup="g"), ()),
+        (request(310), ()),
+    ],
+)
+def test_a_request_touches_what_its_header_names(command: Command, needs: tuple[tuple[str, int], ...]) -> None:
+    assert plain_needs(command) == needs
+
+
+def test_a_heartbeat_touches_all_its_groups_and_subscriptions() -> None:
+    consumer = ConsumerData("g", subscription_data_set=[SubscriptionData("a"), SubscriptionData("b")])
+    body = HeartbeatData("client", consumer_data_set=[consumer]).encode()
+    assert plain_needs(request(34, body)) == (("%RETRY%g", SUB), ("a", SUB), ("b", SUB))
+    with pytest.raises(ProtocolError):
+        plain_needs(request(34, b"nonsense"))
+
+
+# -- an administrator's changes ------------------------------------------------------------------------------------------------
+
+
+def test_a_new_account_is_added_and_the_version_moves_on() -> None:
+    changed = with_account(FILE, AccountChange("Newcomer", "new-secret", topic_perms=["orders=PUB"]), 1_000)
+    assert PlainAcl({"f": changed}).accounts["Newcomer"].permissions == {"orders": PUB}
+    assert (data_version(changed).counter, data_version(changed).timestamp) == (1, 1_000)
+    assert data_version(with_account(changed, AccountChange("Newcomer"), 2_000)).counter == 2
+    assert "Newcomer" not in str(FILE), "the given content stays as it was"
+
+
+def test_a_change_keeps_what_it_does_not_name() -> None:
+    changed = with_account(FILE, AccountChange("Worker77", default_topic_perm="PUB"), 1)
+    account = PlainAcl({"f": changed}).accounts["Worker77"]
+    assert (account.secret_key, account.default_topic) == ("worker-secret", PUB)
+    assert account.permissions["orders"] == PUB | SUB
+    assert len(changed["accounts"]) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        AccountChange("Newcomer"),
+        AccountChange("short", "long enough"),
+        AccountChange("Worker77", "short"),
+        AccountChange("Worker77", topic_perms=["orders"]),
+        AccountChange("Worker77", group_perms=["g=EVERYTHING"]),
+        AccountChange("Worker77", white_remote_address="10.0.0"),
+    ],
+)
+def test_an_account_that_would_not_be_valid_is_refused(change: AccountChange) -> None:
+    with pytest.raises(ConfigurationError):
+        with_account(FILE, change, 1)
+
+
+def test_an_account_and_the_white_addresses_can_be_taken_away() -> None:
+    changed = with_white_addresses(without_account(FILE, "Worker77", 1), ["10.0.0.1"], 2)
+    acl = PlainAcl({"f": changed})
+    assert set(acl.accounts) == {"Boss7777", "Boss8888"}
+    assert [pattern.text for pattern in acl.white_addresses] == ["10.0.0.1"]
+    assert data_version(changed).counter == 2
