@@ -144,7 +144,6 @@ def test_a_delayed_message_arrives_after_its_level(start: StartProgram, topic: s
     assert delivery["properties"]["DELAY"] == "2"
 
 
-@pytest.mark.gap("transactions are not served yet")
 def test_a_transaction_shows_what_was_committed_and_checks_back_what_is_unknown(
     start: StartProgram, topic: str
 ) -> None:
@@ -155,7 +154,6 @@ def test_a_transaction_shows_what_was_committed_and_checks_back_what_is_unknown(
     assert sorted(d["properties"]["number"] for d in deliveries) == ["0", "2", "3", "5"]
 
 
-@pytest.mark.gap("request-reply is not served yet")
 def test_a_request_is_answered(start: StartProgram, topic: str) -> None:
     start("PushConsumer", topic=topic, group=f"of-{topic}", reply="here you are").ready()
     asking = start("Producer", topic=topic, mode="request", count=2, group=f"by-{topic}")
