@@ -26,11 +26,12 @@ from sprocketmq.broker.config_store import ConfigStore
 from sprocketmq.broker.consumers import ConsumerGroup, ConsumerTable, ProducerTable
 from sprocketmq.broker.counters import Counters
 from sprocketmq.broker.durability import DurableAnswers
+from sprocketmq.broker.filters import FilterTable, Wanted
 from sprocketmq.broker.groups import GroupTable
 from sprocketmq.broker.handlers import handler_table
 from sprocketmq.broker.handlers.pull import answer_pull
-from sprocketmq.broker.handlers.pull_checks import Wanted
 from sprocketmq.broker.handover import LiveHandover
+from sprocketmq.broker.metrics import BrokerMetrics
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.plain_access import PlainAccess
@@ -40,11 +41,13 @@ from sprocketmq.broker.schedule import Schedule
 from sprocketmq.broker.service import Part, Periodic, Service
 from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.statistics import Statistics
+from sprocketmq.broker.timer_messages import TimerMessages
 from sprocketmq.broker.topics import TopicTable
 from sprocketmq.broker.transactions import Transactions
 from sprocketmq.broker.users import UserAccess
 from sprocketmq.core.queue_lock import QueueLockTable
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
+from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ConfigurationError, RocketMQError, StoreError
 from sprocketmq.net.address import announced_host, joined_address, packed_address
 from sprocketmq.net.clock import Clock, SystemClock
@@ -146,11 +149,14 @@ class Broker(Service):
         self.groups = GroupTable(config, now_ms)
         self.offsets = OffsetTable()
         self.consumers = ConsumerTable()
+        self.filters = FilterTable(self.clock, root)
+        self.consumers.on_gone = lambda group: self.filters.unregister(group, self.clock.now_ms())
         self.producers = ProducerTable()
         self.locks = QueueLockTable()
         self.counters = Counters()
         self.statistics = Statistics(self.counters, config.broker_cluster_name, self.topics.is_system, now_ms)
         self.schedule = Schedule(self.clock, self.store, DelayLevels.parse(config.message_delay_level), self.put)
+        self.timers = TimerMessages(self.clock, self.store, lambda: self.config, root, self.put)
         self.parked = ParkedPulls(self.clock, self._run_pull_again, self.store.max_offset)
         self.expressions: dict[str, Wanted] = {}
         self.stamps = self._new_stamps()
@@ -161,7 +167,16 @@ class Broker(Service):
         self.replication = Replication(self.clock, self.store, lambda: self.config, lambda: self.port)
         self.initial_max_offset = 0
         self.handover = LiveHandover(self, root)
-        self.parts: list[Part] = [self.schedule, self.transactions, self.replication, self.handover]
+        self.parts: list[Part] = [
+            self.filters,
+            self.schedule,
+            self.timers,
+            self.transactions,
+            self.replication,
+            self.handover,
+        ]
+        self.metrics = BrokerMetrics(self)
+        self.parts.append(self.metrics)
         self.plain_access = PlainAccess(self.clock, acl_file(config)) if config.acl_enable else None
         if self.plain_access is not None:
             self.parts.append(self.plain_access)
@@ -358,6 +373,8 @@ class Broker(Service):
         self.counters.stored(message.topic, 1, result.size)
         if message.topic == SCHEDULE_TOPIC:
             self.schedule.stored(message.queue_id)
+        elif message.topic == TIMER_TOPIC:
+            self.timers.stored()
         self.parked.arrived(message.topic, message.queue_id, message.tags_code)
         return result
 
@@ -451,6 +468,8 @@ class Broker(Service):
             )
             connection.close()
             self._connection_closed(connection)
+        self.consumers.forget_idle(now_ms, self.config.subscription_expired_timeout_ms)
+        self.filters.clean(now_ms, self.config.filter_data_clean_time_span_ms)
         self.locks.sweep(now_ms)
         self.counters.sample(now_ms)
         self.statistics.sample(now_ms)

@@ -35,6 +35,8 @@ _WIRE_NAMES: Final = {
     "flush_consumer_offset_interval_ms": "flushConsumerOffsetInterval",
     "flush_delay_offset_interval_ms": "flushDelayOffsetInterval",
     "channel_expired_timeout_ms": "channelExpiredTimeout",
+    "subscription_expired_timeout_ms": "subscriptionExpiredTimeout",
+    "filter_data_clean_time_span_ms": "filterDataCleanTimeSpan",
     "flush_interval_commit_log_ms": "flushIntervalCommitLog",
     "flush_interval_consume_queue_ms": "flushIntervalConsumeQueue",
     "sync_flush_timeout_ms": "syncFlushTimeout",
@@ -200,6 +202,11 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     trace_on: bool = True
     register_namesrv_period_ms: int = 30_000
     channel_expired_timeout_ms: int = 120_000
+    # watching
+    metrics_exporter_type: Literal["DISABLE", "PROM"] = "DISABLE"
+    metrics_prom_exporter_host: str = ""
+    metrics_prom_exporter_port: int = 5557
+    metrics_label: str = ""
     # topics and groups
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
@@ -221,10 +228,23 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     lite_pull_message_enable: bool = True
     enable_property_filter: bool = False
     filter_support_retry: bool = False
+    filter_data_clean_time_span_ms: int = 24 * 3600 * 1000
+    reject_pull_consumer_enable: bool = False
+    subscription_expired_timeout_ms: int = 600_000
     access_message_in_memory_max_ratio: int = 40
     max_transfer_bytes_in_memory: int = 256 * 1024
     max_transfer_count_in_memory: int = 32
     # retry and delay
+    timer_wheel_enable: bool = True
+    timer_max_delay_sec: int = 3 * 24 * 3600
+    timer_precision_ms: int = 1_000
+    timer_roll_window_slot: int = 2 * 24 * 3600
+    timer_congest_num_each_slot: int = 2**31 - 1
+    timer_flush_interval_ms: int = 1_000
+    mapped_file_size_timer_log: int = 100 * _MIB
+    recall_message_enable: bool = False
+    allow_recall_when_broker_not_writeable: bool = True
+    append_topic_for_timer_delete_key: bool = False
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     flush_consumer_offset_interval_ms: int = 5_000
     flush_delay_offset_interval_ms: int = 10_000
@@ -304,6 +324,11 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         self._check("transaction_timeout_ms", lambda ms: ms >= 0, "0 or more milliseconds")
         self._check("transaction_check_max", lambda times: times > 0, "1 or more")
         DelayLevels.parse(self.message_delay_level)
+        self._check("timer_precision_ms", lambda ms: ms in (100, 200, 500, 1000), "100, 200, 500 or 1000 milliseconds")
+        self._check("timer_max_delay_sec", lambda seconds: 0 < seconds <= 2**31 - 1, "1 to 2147483647 seconds")
+        self._check("timer_congest_num_each_slot", lambda number: number > 0, "1 or more")
+        self._check("timer_flush_interval_ms", lambda ms: ms > 0, "1 or more milliseconds")
+        self._check("mapped_file_size_timer_log", lambda size: 1024 <= size < 2**31, "1024 to 2147483647 bytes")
         self.store_config()
         self._check("broker_name", _is_name, "1 to 127 characters of % | a-z A-Z 0-9 _ -")
         self._check("broker_cluster_name", _is_name, "1 to 127 characters of % | a-z A-Z 0-9 _ -")

@@ -8,7 +8,8 @@ Laws
 1. ``on_change(group)`` is called after each change of members or subscribed topics of a clustering group, before the next request is
    handled: no member can be told of a change that a later GET_CONSUMER_LIST_BY_GROUP does not show yet.
 2. A subscription is replaced only by one with a higher version: heartbeats of one client may overtake each other.
-3. A group without members is gone, its subscriptions with it.
+3. A group without members is gone, its subscriptions with it; ``on_gone(group)`` says so.
+4. A heartbeat of version 2 that leaves its subscriptions out is told so when they are not known here: no group stays without them.
 """
 
 from __future__ import annotations
@@ -94,7 +95,11 @@ class ConsumerTable:
     def __init__(self) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
         self.on_change: Callable[[ConsumerGroup], None] = lambda group: None
+        self.on_gone: Callable[[str], None] = lambda group: None
         self._groups_of: dict[Connection, set[str]] = {}
+        self._fingerprints: dict[str, int] = {}
+        # What pulls brought along, by group and topic: consumers without heartbeats are known by nothing else.
+        self._brought_along: dict[tuple[str, str], SubscriptionData] = {}
 
     def get(self, group: str) -> ConsumerGroup | None:
         return self.groups.get(group)
@@ -125,6 +130,36 @@ class ConsumerTable:
             self.on_change(group)
         return changed
 
+    def subscriptions_changed(self, group_name: str, fingerprint: int, *, without_sub: bool) -> bool:
+        """Whether a heartbeat of version 2 must be followed by one with subscriptions; remembers its fingerprint (0: version 1).
+
+        As Java: another fingerprint than the last one of the group, whichever member sent that. And, for law 4, when nothing is known.
+        """
+        last = self._fingerprints.get(group_name)
+        self._fingerprints[group_name] = fingerprint
+        if last is not None and last != fingerprint:
+            return True
+        group = self.groups.get(group_name)
+        return without_sub and (group is None or not group.subscriptions)
+
+    def brought_along(self, group: str, topic: str, subscription: SubscriptionData) -> None:
+        """A pull carried its own subscription. Java: compensateSubscribeData."""
+        self._brought_along[group, topic] = subscription
+
+    def last_brought_along(self, group: str, topic: str) -> SubscriptionData | None:
+        return self._brought_along.get((group, topic))
+
+    def find_subscription(self, group_name: str, topic: str) -> SubscriptionData | None:
+        """What the group wants of the topic, by its heartbeats or by its last pulls. Java: findSubscriptionData."""
+        group = self.groups.get(group_name)
+        subscription = None if group is None else group.subscriptions.get(topic)
+        return subscription or self._brought_along.get((group_name, topic))
+
+    def forget_idle(self, now_ms: int, timeout_ms: int) -> None:
+        """Drop what pulls brought along for longer than ``timeout_ms`` ago. Java: removeExpireConsumerGroupInfo."""
+        for key in [key for key, known in self._brought_along.items() if now_ms - known.sub_version > timeout_ms]:
+            del self._brought_along[key]
+
     def unregister(self, connection: Connection, group_name: str, *, notify: bool = True) -> None:
         """The member leaves one group. Harmless when it is not in it."""
         group = self.groups.get(group_name)
@@ -137,6 +172,8 @@ class ConsumerTable:
             self._groups_of.pop(connection, None)
         if not group.members:
             del self.groups[group_name]
+            self._fingerprints.pop(group_name, None)
+            self.on_gone(group_name)
         elif notify and not group.is_broadcasting:
             self.on_change(group)
 

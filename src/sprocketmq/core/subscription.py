@@ -27,6 +27,7 @@ __all__ = [
     "TAG",
     "FilterExpression",
     "build_subscription",
+    "is_tag_type",
     "matches_tags",
     "matches_tags_code",
     "parse_tag_expression",
@@ -62,6 +63,11 @@ def sql92(expression: str) -> FilterExpression:
             "the SQL92 expression is blank; write a condition such as \"a > 5\", or subscribe with '*'"
         )
     return FilterExpression(expression, SQL92)
+
+
+def is_tag_type(expression_type: str | None) -> bool:
+    """Whether the expression names tags; old clients leave the type out. Java: ExpressionType.isTagType."""
+    return expression_type is None or expression_type == "" or expression_type == TAG
 
 
 def parse_tag_expression(topic: str, expression: str | None, now_ms: int) -> SubscriptionData:
@@ -111,14 +117,16 @@ def build_subscription(topic: str, expression: FilterExpression | str | None, no
 
 def matches_tags_code(subscription: SubscriptionData, code: int) -> bool:
     """The broker's test, on the low 32 bits of the consume queue's tagsCode. Not for SQL92 (see the module comment)."""
-    if subscription.sub_string == SUB_ALL or subscription.expression_type != TAG:
+    if subscription.sub_string == SUB_ALL or subscription.class_filter_mode:
         return True
-    return _int32(code) in subscription.code_set
+    return not is_tag_type(subscription.expression_type) or _int32(code) in subscription.code_set
 
 
 def tags_code_matcher(subscription: SubscriptionData) -> Callable[[int], bool] | None:
     """``matches_tags_code`` bound to one subscription for a hot loop; None means that everything matches."""
-    if subscription.sub_string == SUB_ALL or subscription.expression_type != TAG:
+    if subscription.sub_string == SUB_ALL or subscription.class_filter_mode:
+        return None
+    if not is_tag_type(subscription.expression_type):
         return None
     codes = frozenset(subscription.code_set)
     return lambda code: (code if -0x80000000 <= code <= 0x7FFFFFFF else _int32(code)) in codes

@@ -4,16 +4,18 @@ Java: ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
 A heartbeat carries all producer and consumer groups of one client instance. A consumer group's first heartbeat makes its retry topic,
 so that its members find the route of it. NOTIFY_CONSUMER_IDS_CHANGED (40) goes out one-way to each member when somebody came or went.
 
-Heartbeat version 2 (a fingerprint instead of subscriptions that did not change, 5.x) is understood, but not offered.
+Heartbeat version 2 (5.x): the client sends a fingerprint of its subscriptions, and leaves out those that did not change until an answer
+says IS_SUB_CHANGE. A filter other than tags is compiled when its heartbeat comes; what is wrong with it is told by CHECK_CLIENT_CONFIG.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sprocketmq.broker.consumers import Member
+from sprocketmq.broker.consumers import CONSUME_ACTIVELY, Member
+from sprocketmq.broker.handlers.pull_checks import no_property_filter
 from sprocketmq.core.retry_schedule import retry_topic
-from sprocketmq.core.subscription import TAG, parse_tag_expression
+from sprocketmq.core.subscription import is_tag_type
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import (
@@ -28,6 +30,7 @@ from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     GetConsumerConnectionListRequestHeader,
     GetConsumerListByGroupRequestHeader,
+    HeartbeatResponseHeader,
     UnregisterClientRequestHeader,
 )
 
@@ -41,16 +44,25 @@ def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms:
     data = HeartbeatData.decode(command.body)
     connection.state["client_id"] = data.client_id
     member = Member(connection, data.client_id, command.language, command.version, now_ms)
+    fingerprint = data.heartbeat_fingerprint
+    without_sub = data.without_sub and fingerprint != 0
+    changed = fingerprint == 0  # version 1 is always told to go on sending everything
     for consumer in data.consumer_data_set:
+        if broker.config.reject_pull_consumer_enable and consumer.consume_type == CONSUME_ACTIVELY:
+            continue
         group = broker.groups.find(consumer.group_name, now_ms)
         if group is None:  # as Java: the other groups of the client still count; this one's pulls are answered 26
             continue
         broker.topics.create_if_absent(retry_topic(consumer.group_name), max(1, group.retry_queue_nums), now_ms)
         notify = broker.config.notify_consumer_ids_changed_enable and group.notify_consumer_ids_changed_enable
-        broker.consumers.register(member, consumer, without_sub=data.without_sub, notify=notify)
+        if broker.consumers.subscriptions_changed(consumer.group_name, fingerprint, without_sub=without_sub):
+            changed = True
+        broker.consumers.register(member, consumer, without_sub=without_sub, notify=notify)
+        if not without_sub:
+            broker.filters.register(consumer.group_name, consumer.subscription_data_set, now_ms)
     for producer in data.producer_data_set:
         broker.producers.register(member, producer.group_name)
-    return response(command)
+    return response(command, header=HeartbeatResponseHeader(is_support_heart_beat_v2=True, is_sub_change=changed))
 
 
 def unregister_client(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -80,13 +92,12 @@ def check_client_config(broker: Broker, connection: Connection, command: Command
     """A consumer asks at its start whether its filter is understood here (sent for other filters than tags only)."""
     data = CheckClientConfigRequestBody.decode(command.body)
     subscription = data.subscription_data
-    if subscription.expression_type not in (None, "", TAG):
-        remark = (
-            f"the broker does not filter messages by {subscription.expression_type}; subscribe with tags, or with '*'"
-        )
-        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    if is_tag_type(subscription.expression_type):
+        return response(command)
+    if not broker.config.enable_property_filter:
+        return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))
     try:
-        parse_tag_expression(subscription.topic, subscription.sub_string, now_ms)
+        broker.filters.compiled(subscription.expression_type, subscription.sub_string)
     except ConfigurationError as error:
         return response(command, ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
     return response(command)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.filters import ArrivalProbe
 from sprocketmq.broker.handlers.offset_reset import answer_of_reset
 from sprocketmq.broker.handlers.pull_checks import check_pull
 from sprocketmq.net.connection import Connection
@@ -61,7 +62,7 @@ def answer_pull(
     may_park: bool,
 ) -> Command | None:
     """One pass; also what a parked request runs when it is woken, then with ``may_park`` False. None: written already, or parked."""
-    wanted = check_pull(broker, command, header, now_ms)
+    wanted = check_pull(broker, connection, command, header, now_ms)
     if isinstance(wanted, Command):
         return wanted
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
@@ -87,7 +88,8 @@ def answer_pull(
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PULL_SUSPEND:
             wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_ms
             if wait_ms > 0 and not command.is_oneway:
-                broker.parked.park(connection, command, header, wanted.match, now_ms + wait_ms)
+                match = wanted.match if wanted.match_record is None else ArrivalProbe(broker.store, header, wanted)
+                broker.parked.park(connection, command, header, match, now_ms + wait_ms)
                 return None
     # PullMessageResponseHeader written out: one struct and one dict less per pull.
     ext = {

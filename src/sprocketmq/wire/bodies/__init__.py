@@ -30,6 +30,12 @@ from sprocketmq.wire.bodies.connections import (
     ProducerTableInfo,
     QuerySubscriptionResponseBody,
 )
+from sprocketmq.wire.bodies.consumer_filter import (
+    BloomFilterData,
+    ConsumerFilterData,
+    ConsumerFilterWrapper,
+    FilterDataMapByTopic,
+)
 from sprocketmq.wire.bodies.group_config import (
     SubscriptionGroupConfig,
     SubscriptionGroupList,
@@ -103,6 +109,7 @@ from sprocketmq.wire.bodies.stats import (
     TopicOffset,
     TopicStatsTable,
 )
+from sprocketmq.wire.bodies.timer_metrics import TimerMetric, TimerMetricsSerializeWrapper
 from sprocketmq.wire.bodies.topic_config import (
     CreateTopicListRequestBody,
     DataVersion,
@@ -121,6 +128,7 @@ __all__ = [
     "AclInfo",
     "Body",
     "BrokerData",
+    "BloomFilterData",
     "BrokerStatsData",
     "BrokerStatsItem",
     "CMResult",
@@ -136,6 +144,8 @@ __all__ = [
     "ConsumeType",
     "ConsumerConnection",
     "ConsumerData",
+    "ConsumerFilterData",
+    "ConsumerFilterWrapper",
     "ConsumerOffsetSerializeWrapper",
     "ConsumerOffsetSnapshot",
     "ConsumerRunningInfo",
@@ -143,6 +153,7 @@ __all__ = [
     "DataVersion",
     "DelayOffsetSerializeWrapper",
     "ExpressionType",
+    "FilterDataMapByTopic",
     "GetConsumerListByGroupResponseBody",
     "GetConsumerStatusBody",
     "GroupForbidden",
@@ -185,6 +196,8 @@ __all__ = [
     "SubscriptionGroupConfig",
     "SubscriptionGroupList",
     "SubscriptionGroupWrapper",
+    "TimerMetric",
+    "TimerMetricsSerializeWrapper",
     "TopicConfig",
     "TopicConfigAndMappingSerializeWrapper",
     "TopicConfigSerializeWrapper",
