@@ -1,0 +1,117 @@
+"""The page that Prometheus scrapes: read over HTTP, in its text format."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+
+import pytest
+
+from sprocketmq.broker import Broker, BrokerConfig
+from sprocketmq.broker.metrics import fixed_labels
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.headers import UpdateConsumerOffsetRequestHeader
+
+PROM = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0, "metrics_label": "zone:a"}
+watched = pytest.mark.parametrize("cluster", [PROM], indirect=True)
+
+
+def scrape(cluster) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{cluster.broker.metrics.port}/metrics", timeout=10) as page:
+        return page.read().decode()
+
+
+def value(page: str, name: str, **labels: str) -> float:
+    """The one line of ``name`` that has all the labels."""
+    found = [
+        float(number)
+        for text, number in re.findall(rf"^{name}\{{(.*)\}} (\S+)$", page, re.MULTILINE)
+        if all(f'{label}="{wanted}"' in text for label, wanted in labels.items())
+    ]
+    assert len(found) == 1, f"{name} {labels}: {found}\n{page}"
+    return found[0]
+
+
+@watched
+def test_messages_in_and_out_are_counted_by_topic_and_group(cluster, client):
+    for number in range(3):
+        client.send("flights", b"%d" % number)
+    client.pull("readers", "flights", 0, 1)
+    page = scrape(cluster)
+    assert value(page, "rocketmq_messages_in_total", topic="flights", is_system="false") == 3
+    assert value(page, "rocketmq_messages_out_total", topic="flights", consumer_group="readers") == 2
+    assert value(page, "rocketmq_throughput_in_total", topic="flights") > 3 * 91
+    assert 'cluster="DefaultCluster"' in page
+    assert 'zone="a"' in page
+    assert 'node_id="broker-a"' in page
+
+
+@watched
+def test_lag_is_what_is_not_committed_and_its_age(cluster, client):
+    client.send("flights", b"old")
+    cluster.clock.advance(5_000)
+    client.send("flights", b"new")
+    cluster.clock.advance(1_000)
+
+    def commit(offset: int) -> None:
+        header = UpdateConsumerOffsetRequestHeader("readers", "flights", 0, offset)
+        assert client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header).code == 0
+
+    client.heartbeat("me", group="readers", topics={"flights": "*"})
+    commit(0)
+    page = scrape(cluster)
+    assert value(page, "rocketmq_consumer_lag_messages", topic="flights") == 2
+    assert value(page, "rocketmq_consumer_lag_latency", topic="flights") == 6_000
+    commit(1)
+    assert value(scrape(cluster), "rocketmq_consumer_lag_latency", topic="flights") == 1_000
+    commit(2)
+    page = scrape(cluster)
+    assert value(page, "rocketmq_consumer_lag_messages", topic="flights") == 0
+    assert value(page, "rocketmq_consumer_lag_latency", topic="flights") == 0
+
+
+@watched
+def test_pulled_messages_are_in_flight_until_they_are_committed(cluster, client):
+    for number in range(4):
+        client.send("flights", b"%d" % number)
+    client.heartbeat("me", group="readers", topics={"flights": "*"})
+    header = UpdateConsumerOffsetRequestHeader("readers", "flights", 0, 0)
+    client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+    client.pull("readers", "flights", 0, 0, max_messages=3)
+    page = scrape(cluster)
+    assert value(page, "rocketmq_consumer_inflight_messages", topic="flights") == 3
+    assert value(page, "rocketmq_consumer_ready_messages", topic="flights") == 1
+    assert value(page, "rocketmq_consumer_connections", consumer_group="readers", consume_mode="push") == 1
+
+
+@watched
+def test_a_delayed_message_waits_in_its_level(cluster, client):
+    client.send("flights", b"later", delay_level=3)
+    assert value(scrape(cluster), "sprocketmq_delay_level_waiting_messages", level="3") == 1
+    assert value(scrape(cluster), "rocketmq_storage_size") > 0
+
+
+def test_a_broker_that_nobody_watches_opens_no_page(cluster):
+    assert cluster.broker.metrics.port == 0
+
+
+@watched
+def test_a_stopped_broker_has_closed_its_page(cluster):
+    port = cluster.broker.metrics.port
+    cluster.broker.stop()
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+
+
+@watched
+def test_a_taken_port_is_named_with_its_key(cluster):
+    taken = cluster.broker.metrics.port
+    config = BrokerConfig(metrics_exporter_type="PROM", metrics_prom_exporter_port=taken)
+    with pytest.raises(ConfigurationError, match=f"cannot serve metrics on 127.0.0.1:{taken}.*metricsPromExporterPort"):
+        Broker(port=0, config=config).start()
+
+
+def test_labels_of_the_configuration_stand_beside_the_brokers_own():
+    labels = fixed_labels("zone:a, rack:b,broken", "c", "b")
+    assert labels == {"zone": "a", "rack": "b", "node_type": "broker", "cluster": "c", "node_id": "b"}
