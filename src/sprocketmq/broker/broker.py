@@ -28,6 +28,7 @@ from sprocketmq.broker.counters import Counters
 from sprocketmq.broker.durability import DurableAnswers
 from sprocketmq.broker.filters import FilterTable, Wanted
 from sprocketmq.broker.groups import GroupTable
+from sprocketmq.broker.live_config import LiveConfig
 from sprocketmq.broker.handlers import handler_table
 from sprocketmq.broker.handlers.pull import answer_pull
 from sprocketmq.broker.handover import LiveHandover
@@ -36,9 +37,12 @@ from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.plain_access import PlainAccess
 from sprocketmq.broker.registration import Registration
+from sprocketmq.broker.request_modes import RequestModes
+from sprocketmq.broker.route_lookup import RouteLookup
 from sprocketmq.broker.replication import Replication
 from sprocketmq.broker.schedule import Schedule
 from sprocketmq.broker.service import Part, Periodic, Service
+from sprocketmq.broker.slow_requests import SlowRequests
 from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.statistics import Statistics
 from sprocketmq.broker.timer_messages import TimerMessages
@@ -163,6 +167,11 @@ class Broker(Service):
         self.memory_span_bytes = _memory_bytes() * config.access_message_in_memory_max_ratio // 100
         self.transactions = Transactions(self)
         self._config_store = ConfigStore(root, self.topics, self.groups, self.offsets, self.schedule)
+        self.request_modes = RequestModes(root)
+        self.routes = RouteLookup(
+            self.clock, lambda: self._pool, self.name_servers, config.broker_name, self.topics.get
+        )
+        self.live_config = LiveConfig(self)
         # What runs beside the requests, in the order of starting; each is stopped in the opposite order.
         self.replication = Replication(self.clock, self.store, lambda: self.config, lambda: self.port)
         self.initial_max_offset = 0
@@ -175,8 +184,9 @@ class Broker(Service):
             self.replication,
             self.handover,
         ]
+        self.slow_requests = SlowRequests(config.slow_request_ms)
         self.metrics = BrokerMetrics(self)
-        self.parts.append(self.metrics)
+        self.parts += [self.metrics, self.request_modes]
         self.plain_access = PlainAccess(self.clock, acl_file(config)) if config.acl_enable else None
         if self.plain_access is not None:
             self.parts.append(self.plain_access)

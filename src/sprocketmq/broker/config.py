@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -67,8 +67,10 @@ _WIRE_NAMES: Final = {
 _WITHOUT_EFFECT: Final = re.compile(
     r"(authentication|authorization)(MetadataProvider|Provider|Strategy)|(user|acl|stateful)[A-Za-z]*Cache[A-Z].*|.*ThreadPoolNums|.*ThreadPoolQueueCapacity|.*ThreadPoolQueueNums|warmMapedFileEnable|transientStorePool.*"
     r"|useReentrantLockWhenPutMessage|server[A-Z].*|client[A-Z].*|useEpollNativeSelector"
-    r"|transactionOp[A-Z].*|storePathConsumeQueue|storePathIndex|storeCheckpoint|abortFile|kvConfigPath|configStorePath|productEnvName"
+    r"|transactionOp[A-Z].*|storePathConsumeQueue|storePathIndex|storeCheckpoint|abortFile|kvConfigPath|configStorePath|productEnvName|clusterTest|enableControllerInNamesrv"
 )
+
+_NEVER_CHANGED: Final = frozenset(("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"))
 
 C = TypeVar("C", bound="_Config")
 
@@ -207,6 +209,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     metrics_prom_exporter_host: str = ""
     metrics_prom_exporter_port: int = 5557
     metrics_label: str = ""
+    slow_request_ms: int = 100  # ours: requests that hold the loop for so long are named in the log
     # topics and groups
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
@@ -304,6 +307,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         self._check("max_parked_pulls_per_connection", lambda number: number > 0, "1 or more")
         self._check("broker_permission", lambda perm: perm in (2, 4, 6), "2 (write), 4 (read) or 6 (both)")
         self._check("default_topic_queue_nums", lambda number: 0 < number <= 1024, "a number from 1 to 1024")
+        self._check("slow_request_ms", lambda ms: ms > 0, "1 or more milliseconds")
         self._check("max_message_size", lambda size: 0 < size <= 15 * _MIB, "a size from 1 to 15728640 bytes (15 MiB)")
         self._check("max_transfer_count_in_memory", lambda number: number > 0, "1 or more")
         self._check("max_transfer_bytes_in_memory", lambda size: size > 0, "1 or more")
@@ -359,6 +363,16 @@ class NameServerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_na
         bind_address: address to listen on.
         scan_not_active_broker_interval_ms: how often brokers without a sign of life are looked for, 5,000.
         enable_all_topic_list: answer GET_ALL_TOPIC_LIST_FROM_NAMESERVER.
+        enable_topic_list: answer for the topics of a cluster or unit.
+        order_message_enable: routes carry the order configuration of their topic.
+        return_order_topic_config_to_broker: so do answers to registrations.
+        need_wait_for_service, wait_seconds_for_service: no routes in the first 45 s, until all brokers have come back.
+        support_acting_master: show the slave with the lowest id as master where a 5.x group that wants so has none.
+        notify_min_broker_id_changed: tell 5.x brokers who has the lowest id of their group now.
+        delete_topic_with_broker_registration: a registration also removes the topics it does not name.
+        kv_config_path: file of the key-value configuration; without it that lives as long as the name server.
+        config_store_path: file that gets the settings when they are changed by a request.
+        config_black_list: further keys, joined by ``;``, that no request may change.
 
     TLS and limits: see :class:`NetworkConfig`.
     """
@@ -367,11 +381,28 @@ class NameServerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_na
     bind_address: str = ""
     scan_not_active_broker_interval_ms: int = 5_000
     enable_all_topic_list: bool = True
+    enable_topic_list: bool = True
+    order_message_enable: bool = False
+    return_order_topic_config_to_broker: bool = True
+    need_wait_for_service: bool = False
+    wait_seconds_for_service: int = 45
+    support_acting_master: bool = False
+    notify_min_broker_id_changed: bool = False
+    delete_topic_with_broker_registration: bool = False
+    kv_config_path: str = ""
+    config_store_path: str = ""
+    config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
 
     def __post_init__(self) -> None:
         self._check("listen_port", lambda port: 0 <= port < 65536, "a port from 0 (any free one) to 65535")
         super().__post_init__()
         self._check("scan_not_active_broker_interval_ms", lambda ms: ms > 0, "1 or more milliseconds")
+        self._check("wait_seconds_for_service", lambda seconds: seconds >= 0, "0 or more seconds")
+
+    def is_black_listed(self, keys: Iterable[str]) -> bool:
+        """Whether one of ``keys`` may not be changed by a request. Java: DefaultRequestProcessor.validateBlackListConfigExist."""
+        listed = {key.strip() for key in self.config_black_list.split(";")}
+        return not listed.isdisjoint(keys) or not _NEVER_CHANGED.isdisjoint(keys)
 
 
 def _is_name(text: str) -> bool:

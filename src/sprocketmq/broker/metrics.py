@@ -64,6 +64,7 @@ _FAMILIES: Final = {
     "rocketmq_storage_flush_behind_bytes": ("gauge", "Bytes of the commit log that a power loss would cost now"),
     "rocketmq_storage_message_reserve_time": ("gauge", "Age in ms of the oldest message"),
     "sprocketmq_connections": ("gauge", "Open connections"),
+    "sprocketmq_slow_requests_total": ("counter", "Requests that held the broker's loop for slowRequestMs or longer"),
     "sprocketmq_parked_pulls": ("gauge", "Pulls that wait for a message"),
     "sprocketmq_delay_level_waiting_messages": ("gauge", "Messages that wait in a delay level"),
 }
@@ -172,6 +173,7 @@ def look_at(broker: Broker) -> Iterator[Sample]:
     yield "rocketmq_consumer_group_number", {}, len(broker.groups.table)
     yield "sprocketmq_connections", {}, broker.connection_count
     yield "sprocketmq_parked_pulls", {}, len(broker.parked)
+    yield "sprocketmq_slow_requests_total", {}, broker.slow_requests.count
     yield from _messages(broker)
     yield from _connections(broker)
     yield from _progress(broker, now_ms)

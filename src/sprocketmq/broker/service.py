@@ -6,9 +6,11 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from time import perf_counter
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from sprocketmq.broker.slow_requests import SlowRequests
 from sprocketmq.errors import ClosedError
 from sprocketmq.net.clock import Clock, Timer
 from sprocketmq.net.connection import Connection, RequestHandler
@@ -20,6 +22,8 @@ __all__ = ["Interceptor", "Part", "Periodic", "Service"]
 log = logging.getLogger("sprocketmq.broker")
 
 S = TypeVar("S", bound="Service")
+
+_SLOW_REQUEST_MS: Final = 100  # slowRequestMs of a broker's configuration
 
 # Stands in front of the handler of every request: answers itself, calls the handler, or does nothing (fault injection in tests).
 Interceptor = Callable[[Connection, Command, RequestHandler], "Command | None"]
@@ -65,6 +69,7 @@ class Service(ABC):
 
     def __init__(self, name: str, engine: Engine | None) -> None:
         self.intercept: Interceptor | None = None
+        self.slow_requests = SlowRequests(_SLOW_REQUEST_MS)
         self._name = name
         self._given_engine = engine
         self._engine: Engine | None = None
@@ -150,9 +155,15 @@ class Service(ABC):
         """Answer one request by its code."""
 
     def _handle(self, connection: Connection, command: Command) -> Command | None:
+        began_s = perf_counter()
         if self.intercept is not None:
-            return self.intercept(connection, command, self._dispatch)
-        return self._dispatch(connection, command)
+            answer = self.intercept(connection, command, self._dispatch)
+        else:
+            answer = self._dispatch(connection, command)
+        now_s = perf_counter()
+        if now_s - began_s >= self.slow_requests.threshold_s:
+            self.slow_requests.note(connection, command, now_s - began_s, now_s)
+        return answer
 
     def __enter__(self: S) -> S:
         self.start()

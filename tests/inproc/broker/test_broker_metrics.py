@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import urllib.request
 
 import pytest
@@ -115,3 +116,16 @@ def test_a_taken_port_is_named_with_its_key(cluster):
 def test_labels_of_the_configuration_stand_beside_the_brokers_own():
     labels = fixed_labels("zone:a, rack:b,broken", "c", "b")
     assert labels == {"zone": "a", "rack": "b", "node_type": "broker", "cluster": "c", "node_id": "b"}
+
+
+@pytest.mark.parametrize("cluster", [{**PROM, "slow_request_ms": 1}], indirect=True)
+def test_a_request_that_holds_the_loop_is_logged_and_counted(cluster, client, caplog):
+    def slowly(connection, command, handler):
+        time.sleep(0.005)  # what is tested is that time passes in a handler
+        return handler(connection, command)
+
+    cluster.broker.intercept = slowly
+    client.send("flights")
+    cluster.broker.intercept = None
+    assert any(message.startswith("SEND_MESSAGE_V2 310 of 127.0.0.1:") for message in caplog.messages)
+    assert value(scrape(cluster), "sprocketmq_slow_requests_total") >= 1

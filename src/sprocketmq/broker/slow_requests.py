@@ -1,0 +1,66 @@
+"""The slow-request log: requests whose handling held the broker's loop for longer than they should.
+
+All requests share one loop, so one slow one is everybody's delay: the line names who asked for what and how long it took. What only
+waits (a parked pull, an answer that waits for the disk or for a slave) holds nobody up and is not slow. At most ten lines in ten
+seconds; what was left out is counted in the next line, so that a slow disk cannot fill it further by its own log.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.wire.codes import RequestCode
+
+if TYPE_CHECKING:
+    from sprocketmq.net.connection import Connection
+    from sprocketmq.wire.command import Command
+
+__all__ = ["SlowRequests"]
+
+log = logging.getLogger("sprocketmq.slow")
+
+_SPAN_S: Final = 10.0
+_LINES_PER_SPAN: Final = 10
+
+
+class SlowRequests:
+    """Writes one line per request that took ``threshold_ms`` or longer; ``threshold_s`` is what a caller compares with."""
+
+    def __init__(self, threshold_ms: int) -> None:
+        self.threshold_s: Final = threshold_ms / 1000
+        self.count = 0
+        self._span_ends_s = 0.0
+        self._lines_left = 0
+        self._left_out = 0
+
+    def note(self, connection: Connection, command: Command, took_s: float, now_s: float) -> None:
+        """``now_s`` is the monotonic time at the end of the request."""
+        self.count += 1
+        if now_s >= self._span_ends_s:
+            self._span_ends_s, self._lines_left = now_s + _SPAN_S, _LINES_PER_SPAN
+        if self._lines_left == 0:
+            self._left_out += 1
+            return
+        self._lines_left -= 1
+        left_out, self._left_out = self._left_out, 0
+        log.warning(
+            "%s of %s took %d ms%s",
+            _name(command.code),
+            connection.remote_address,
+            took_s * 1000,
+            f" ({left_out} slow requests before it are not shown)" if left_out else "",
+            extra={
+                "request_code": int(command.code),
+                "remote_address": connection.remote_address,
+                "took_ms": round(took_s * 1000, 1),
+                "body_bytes": len(command.body),
+            },
+        )
+
+
+def _name(code: int) -> str:
+    try:
+        return f"{RequestCode(code).name} {code}"
+    except ValueError:
+        return f"request {code}"

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sprocketmq.broker.slow_requests import SlowRequests
+from sprocketmq.wire.command import Command
+
+PEER: Any = SimpleNamespace(remote_address="127.0.0.1:5000")
+
+
+def test_a_slow_request_is_named_with_code_client_and_time(caplog: pytest.LogCaptureFixture) -> None:
+    SlowRequests(100).note(PEER, Command(11, body=b"123"), 0.25, 1.0)
+    (record,) = caplog.records
+    assert record.getMessage() == "PULL_MESSAGE 11 of 127.0.0.1:5000 took 250 ms"
+    assert (record.__dict__["request_code"], record.__dict__["took_ms"], record.__dict__["body_bytes"]) == (
+        11,
+        250.0,
+        3,
+    )
+
+
+def test_a_code_that_nobody_knows_is_named_by_its_number(caplog: pytest.LogCaptureFixture) -> None:
+    SlowRequests(100).note(PEER, Command(31_999), 0.1, 1.0)
+    assert caplog.messages == ["request 31999 of 127.0.0.1:5000 took 100 ms"]
+
+
+def test_ten_lines_in_ten_seconds_and_the_next_one_says_how_many_are_missing(caplog: pytest.LogCaptureFixture) -> None:
+    slow = SlowRequests(100)
+    for _ in range(25):
+        slow.note(PEER, Command(10), 0.1, 5.0)
+    assert len(caplog.messages) == 10
+    slow.note(PEER, Command(10), 0.1, 15.0)
+    assert caplog.messages[-1].endswith("took 100 ms (15 slow requests before it are not shown)")
+    assert slow.count == 26
