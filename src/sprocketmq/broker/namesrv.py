@@ -1,51 +1,36 @@
-"""The name server: brokers say what they have, clients ask where a topic is (Java: DefaultRequestProcessor, ClientRequestProcessor).
+"""The name server: brokers say what they have, clients ask where a topic is (Java: NamesrvController).
 
-    REGISTER_BROKER 103            GET_ROUTEINFO_BY_TOPIC 105              QUERY_DATA_VERSION 322
-    UNREGISTER_BROKER 104          GET_BROKER_CLUSTER_INFO 106             BROKER_HEARTBEAT 904
-    DELETE_TOPIC_IN_NAMESRV 216    GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206
+Routes are in memory and come back within 30 s from the brokers themselves; only the key-value configuration is stored. The rules are in
+core.namesrv_table, the requests in broker.namesrv_requests; here are the connections, the scan for silent brokers, and the settings.
 
-Everything known is in memory and comes back within 30 s from the brokers themselves; there is nothing to store. The rules are in
-core.namesrv_table, here are only the requests, the scan for silent brokers, and the connections.
-
-Gaps: compressed registrations (not Apache's default), key-value configuration (order topics), acting masters, zones, static topics.
+Gaps: static topics; the controller of 5.x.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import zlib
-from collections.abc import Callable
-from typing import Final
 
 from sprocketmq.broker.config import NameServerConfig
+from sprocketmq.broker.kv_config import KVConfigTable
+from sprocketmq.broker.namesrv_requests import HANDLERS
 from sprocketmq.broker.service import Periodic, Service
-from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, NamesrvTable
-from sprocketmq.errors import ProtocolError
+from sprocketmq.core.namesrv_table import MinIdChange, NamesrvTable
+from sprocketmq.errors import RocketMQError
 from sprocketmq.net.clock import Clock, SystemClock
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
+from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.server import Server
-from sprocketmq.wire.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfigSerializeWrapper, TopicList
-from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
-from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.headers import (
-    BrokerHeartbeatRequestHeader,
-    DeleteTopicFromNamesrvRequestHeader,
-    GetRouteInfoRequestHeader,
-    QueryDataVersionRequestHeader,
-    QueryDataVersionResponseHeader,
-    RegisterBrokerRequestHeader,
-    RegisterBrokerResponseHeader,
-    UnRegisterBrokerRequestHeader,
-)
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, request, response
+from sprocketmq.wire.headers import NotifyMinBrokerIdChangeRequestHeader
+from sprocketmq.wire.java_properties import format_properties
 
 __all__ = ["NameServer"]
 
 log = logging.getLogger("sprocketmq.namesrv")
-
-_MAX_SILENCE_MS: Final = (
-    3_600_000  # a broker may ask for its own timeout; an hour of a dead broker in the routes is enough
-)
 
 
 class NameServer(Service):
@@ -63,6 +48,7 @@ class NameServer(Service):
 
     Raises (at the start):
         ConfigurationError: the port is taken.
+        StoreCorrupt: the file of the key-value configuration cannot be read.
     """
 
     def __init__(
@@ -82,16 +68,11 @@ class NameServer(Service):
         self.table = NamesrvTable()
         self._server: Server | None = None
         self._scan: Periodic | None = None
-        self._handlers: dict[int, Callable[[Connection, Command, int], Command]] = {
-            RequestCode.REGISTER_BROKER: self._register_broker,
-            RequestCode.UNREGISTER_BROKER: self._unregister_broker,
-            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
-            RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topic_list,
-            RequestCode.DELETE_TOPIC_IN_NAMESRV: self._delete_topic,
-            RequestCode.QUERY_DATA_VERSION: self._query_data_version,
-            RequestCode.BROKER_HEARTBEAT: self._broker_heartbeat,
-        }
+        self.kv_config = KVConfigTable(self.config.kv_config_path)
+        self.start_ms = self.clock.now_ms()
+        self._pool: ConnectionPool | None = None
+        self._telling: set[asyncio.Task[None]] = set()
+        self._apply_config()
 
     @property
     def address(self) -> str:
@@ -106,6 +87,9 @@ class NameServer(Service):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
+        self.start_ms = self.clock.now_ms()
+        self.kv_config.load()
+        self._pool = ConnectionPool()
         self._server = Server(self._handle, on_close=self._connection_closed)
         self.port = await self._server.start(self.host, self.port)
         self._scan = Periodic(self.clock, self.config.scan_not_active_broker_interval_ms, self._scan_silent_brokers)
@@ -114,8 +98,12 @@ class NameServer(Service):
     async def _stop(self) -> None:
         if self._scan is not None:
             self._scan.cancel()
+        for task in self._telling:
+            task.cancel()
         if self._server is not None:
             await self._server.stop()
+        if self._pool is not None:
+            await self._pool.aclose()
 
     def _scan_silent_brokers(self) -> None:
         for live in self.table.expire(self.clock.now_ms()):
@@ -124,92 +112,66 @@ class NameServer(Service):
             )
             if isinstance(live.owner, Connection):
                 live.owner.close()
+        self.tell_min_id_changes()
 
     def _connection_closed(self, connection: Connection) -> None:
         for live in self.table.connection_closed(connection):
             log.warning("broker %s at %s closed its connection and is gone", live.broker_name, live.address)
+        self.tell_min_id_changes()
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
     def _dispatch(self, connection: Connection, command: Command) -> Command | None:
-        handler = self._handlers.get(command.code)
+        handler = HANDLERS.get(command.code)
         if handler is None:
             remark = f"request code {command.code} is not served by this name server"
             return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
-        return handler(connection, command, self.clock.now_ms())
+        return handler(self, connection, command, self.clock.now_ms())
 
-    def _register_broker(self, connection: Connection, command: Command, now_ms: int) -> Command:
-        header = command.header(RegisterBrokerRequestHeader)
-        body = bytes(command.body)
-        if header.body_crc32 and zlib.crc32(body) & 0x7FFFFFFF != header.body_crc32:
-            return response(
-                command, ResponseCode.SYSTEM_ERROR, "the body does not have the announced checksum bodyCrc32"
-            )
-        if header.compressed:
-            remark = "compressed registrations are not read here; set compressedRegister=false on the broker"
-            return response(command, ResponseCode.SYSTEM_ERROR, remark)
-        if body:
-            topics = RegisterBrokerBody.decode(body).topic_config_serialize_wrapper
-        else:
-            topics = TopicConfigSerializeWrapper()
-        silence_ms = header.heartbeat_timeout_millis or BROKER_EXPIRE_MS
-        result = self.table.register(
-            header.cluster_name,
-            header.broker_name,
-            header.broker_id,
-            header.broker_addr,
-            topics.topic_config_table,
-            topics.data_version,
-            now_ms,
-            ha_address=header.ha_server_addr,
-            timeout_ms=min(silence_ms, _MAX_SILENCE_MS),
-            owner=connection,
+    # -- what handlers use ---------------------------------------------------------------------------------------------------------
+
+    def update_config(self, changes: dict[str, str]) -> None:
+        """Change settings while running, by Apache's keys; keys that are not known are named in the log.
+
+        Raises:
+            ConfigurationError: a value is not allowed; nothing was changed.
+        """
+        self.config = NameServerConfig.from_properties({**self.config.to_properties(), **changes})
+        self._apply_config()
+        if self.config.config_store_path:
+            ConfigFile(self.config.config_store_path).save(format_properties(self.config.to_properties()).encode())
+
+    def _apply_config(self) -> None:
+        self.table.support_acting_master = self.config.support_acting_master
+        self.table.delete_missing_topics = self.config.delete_topic_with_broker_registration
+        if self._scan is not None:
+            self._scan.cancel()
+            self._scan = Periodic(self.clock, self.config.scan_not_active_broker_interval_ms, self._scan_silent_brokers)
+
+    def tell_min_id_changes(self) -> None:
+        """Who is left of groups that lost a broker, about those changes that the table has noted."""
+        changes, self.table.min_id_changes = self.table.min_id_changes, []
+        for change in changes:
+            self.tell_min_id_change(change)
+
+    def tell_min_id_change(self, change: MinIdChange) -> None:
+        """Tell the brokers of a 5.x group who has its lowest id now; only if the settings say so. Java: notifyMinBrokerIdChanged."""
+        if not self.config.notify_min_broker_id_changed or self._pool is None:
+            return
+        header = NotifyMinBrokerIdChangeRequestHeader(
+            min_broker_id=change.min_id,
+            min_broker_addr=change.min_address,
+            offline_broker_addr=change.offline_address,
+            ha_broker_addr=change.ha_address,
         )
-        answer = RegisterBrokerResponseHeader(
-            ha_server_addr=result.ha_server_address or None, master_addr=result.master_address or None
-        )
-        return response(command, header=answer, body=KVTable(table={}).encode())
+        for address in change.tell:
+            task = asyncio.get_running_loop().create_task(self._tell(self._pool, address, header))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
 
-    def _unregister_broker(self, connection: Connection, command: Command, now_ms: int) -> Command:
-        header = command.header(UnRegisterBrokerRequestHeader)
-        self.table.unregister(header.cluster_name, header.broker_name, header.broker_addr)
-        return response(command)
-
-    def _route(self, connection: Connection, command: Command, now_ms: int) -> Command:
-        header = command.header(GetRouteInfoRequestHeader)
-        route = self.table.route(header.topic)
-        if route is None:
-            remark = f"no broker has topic {header.topic}; create it, or check its name"
-            return response(command, ResponseCode.TOPIC_NOT_EXIST, remark)
-        # Clients from 4.9.4 on, and those who ask for it, get JSON with quoted keys; older Java clients cannot tell the two apart.
-        standard = command.version >= Version.V4_9_4 or bool(header.accept_standard_json_only)
-        return response(command, body=route.encode_standard() if standard else route.encode())
-
-    def _cluster_info(self, connection: Connection, command: Command, now_ms: int) -> Command:
-        return response(command, body=self.table.cluster_info().encode())
-
-    def _topic_list(self, connection: Connection, command: Command, now_ms: int) -> Command:
-        if not self.config.enable_all_topic_list:
-            return response(
-                command, ResponseCode.SYSTEM_ERROR, "the list of topics is disabled here (enableAllTopicList)"
-            )
-        return response(command, body=TopicList(topic_list=self.table.topics()).encode())
-
-    def _delete_topic(self, connection: Connection, command: Command, now_ms: int) -> Command:
-        header = command.header(DeleteTopicFromNamesrvRequestHeader)
-        self.table.delete_topic(header.topic, header.cluster_name or None)
-        return response(command)
-
-    def _query_data_version(self, connection: Connection, command: Command, now_ms: int) -> Command:
-        header = command.header(QueryDataVersionRequestHeader)
-        known = self.table.touch(header.cluster_name, header.broker_addr, now_ms)
-        changed = known is None or known != DataVersion.decode(command.body)
-        body = known.encode() if known is not None else b""
-        return response(command, header=QueryDataVersionResponseHeader(changed=changed), body=body)
-
-    def _broker_heartbeat(self, connection: Connection, command: Command, now_ms: int) -> Command:
-        header = command.header(BrokerHeartbeatRequestHeader)
-        if not header.broker_addr:
-            raise ProtocolError("request code 904: brokerAddr is empty")
-        self.table.touch(header.cluster_name, header.broker_addr, now_ms)
-        return response(command)
+    @staticmethod
+    async def _tell(pool: ConnectionPool, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
+        try:
+            await pool.invoke_oneway(address, request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header, oneway=True))
+        except RocketMQError as error:
+            log.warning("broker %s was not told who has the lowest id of its group now: %s", address, error)

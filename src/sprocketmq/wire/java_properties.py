@@ -1,7 +1,7 @@
 """Java properties as text: broker.conf and namesrv.conf, the bodies of requests that read and change settings (java.util.Properties).
 
-``key=value``, ``key: value`` or ``key value``, comments with ``#`` or ``!``, a line that ends in an odd number of backslashes goes on in the
-next, escapes ``\\t \\n \\r \\f \\uXXXX``.
+``key=value``, ``key: value`` or ``key value``, comments with ``#`` or ``!``, a line that ends in an odd number of backslashes goes on in
+the next, escapes ``\\t \\n \\r \\f \\uXXXX``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the name server knows: routes and clusters (Java: TopicRouteData, QueueData, BrokerData, ClusterInfo, TopicList, KVTable)."""
+"""What the name server knows: routes and clusters (Java: TopicRouteData, BrokerData, ClusterInfo, TopicList, KVTable)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ import msgspec
 from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body
 
-__all__ = ["BrokerData", "ClusterInfo", "KVTable", "QueueData", "TopicList", "TopicRouteData"]
+__all__ = [
+    "BrokerData",
+    "BrokerMemberGroup",
+    "ClusterInfo",
+    "GetBrokerMemberGroupResponseBody",
+    "KVConfig",
+    "KVTable",
+    "QueueData",
+    "TopicList",
+    "TopicRouteData",
+]
 
 
 class QueueData(Body):
@@ -67,3 +77,23 @@ class KVTable(Body):
     def set(self, name: str, value: Any) -> None:
         """Everything in this table travels as text."""
         self.table[name] = str(value)
+
+
+class KVConfig(Body):
+    """``kvConfig.json``: texts by key, by namespace (Java: KVConfigSerializeWrapper)."""
+
+    config_table: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+
+
+class BrokerMemberGroup(Body):
+    """The brokers of one name by id."""
+
+    cluster: str | None = None
+    broker_name: str | None = None
+    broker_addrs: dict[int, str] = {}
+
+
+class GetBrokerMemberGroupResponseBody(Body):
+    """Answer to code 901."""
+
+    broker_member_group: BrokerMemberGroup | None = None

@@ -1,0 +1,311 @@
+"""The requests a name server answers: code -> ``handle(name_server, connection, command, now_ms)`` (Java: DefaultRequestProcessor).
+
+    brokers         REGISTER_BROKER 103, UNREGISTER_BROKER 104, QUERY_DATA_VERSION 322, GET_BROKER_MEMBER_GROUP 901,
+                    BROKER_HEARTBEAT 904
+    clients         GET_ROUTEINFO_BY_TOPIC 105
+    administrators  PUT_KV_CONFIG 100, GET_KV_CONFIG 101, DELETE_KV_CONFIG 102, GET_KVLIST_BY_NAMESPACE 219,
+                    GET_BROKER_CLUSTER_INFO 106, WIPE_WRITE_PERM_OF_BROKER 205, ADD_WRITE_PERM_OF_BROKER 327,
+                    GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206, DELETE_TOPIC_IN_NAMESRV 216, REGISTER_TOPIC_IN_NAMESRV 217,
+                    GET_TOPICS_BY_CLUSTER 224, GET_SYSTEM_TOPIC_LIST_FROM_NS 304, GET_UNIT_TOPIC_LIST 311,
+                    GET_HAS_UNIT_SUB_TOPIC_LIST 312, GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST 313, UPDATE_NAMESRV_CONFIG 318,
+                    GET_NAMESRV_CONFIG 319
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.broker.kv_config import ORDER_TOPIC_CONFIG
+from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG
+from sprocketmq.errors import ConfigurationError, ProtocolError
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import (
+    BrokerMemberGroup,
+    DataVersion,
+    GetBrokerMemberGroupResponseBody,
+    KVTable,
+    RegisterBrokerBody,
+    TopicConfigSerializeWrapper,
+    TopicList,
+    TopicRouteData,
+)
+from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import (
+    AddWritePermOfBrokerRequestHeader,
+    AddWritePermOfBrokerResponseHeader,
+    BrokerHeartbeatRequestHeader,
+    DeleteKVConfigRequestHeader,
+    DeleteTopicFromNamesrvRequestHeader,
+    GetBrokerMemberGroupRequestHeader,
+    GetKVConfigRequestHeader,
+    GetKVConfigResponseHeader,
+    GetKVListByNamespaceRequestHeader,
+    GetRouteInfoRequestHeader,
+    GetTopicsByClusterRequestHeader,
+    PutKVConfigRequestHeader,
+    QueryDataVersionRequestHeader,
+    QueryDataVersionResponseHeader,
+    RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
+    RegisterTopicRequestHeader,
+    UnRegisterBrokerRequestHeader,
+    WipeWritePermOfBrokerRequestHeader,
+    WipeWritePermOfBrokerResponseHeader,
+)
+from sprocketmq.wire.java_properties import format_properties, parse_properties
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.namesrv import NameServer
+
+__all__ = ["HANDLERS", "NamesrvHandler"]
+
+NamesrvHandler = Callable[["NameServer", Connection, Command, int], Command]
+
+_ZONE_NAME: Final = "__ZONE_NAME"
+# A broker may ask for its own timeout; an hour of a dead broker in the routes is enough.
+_MAX_SILENCE_MS: Final = 3_600_000
+
+
+# -- brokers ---------------------------------------------------------------------------------------------------------------------
+
+
+def register_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(RegisterBrokerRequestHeader)
+    _given(command, brokerName=header.broker_name, brokerAddr=header.broker_addr, clusterName=header.cluster_name)
+    body = bytes(command.body)
+    if header.body_crc32 and zlib.crc32(body) & 0x7FFFFFFF != header.body_crc32:
+        return response(command, ResponseCode.SYSTEM_ERROR, "the body does not have the announced checksum bodyCrc32")
+    topics = TopicConfigSerializeWrapper()
+    if body:
+        decode = RegisterBrokerBody.decode_compressed if header.compressed else RegisterBrokerBody.decode
+        topics = decode(body).topic_config_serialize_wrapper
+    silence_ms = header.heartbeat_timeout_millis or BROKER_EXPIRE_MS
+    result = server.table.register(
+        header.cluster_name,
+        header.broker_name,
+        header.broker_id,
+        header.broker_addr,
+        topics.topic_config_table,
+        topics.data_version,
+        now_ms,
+        ha_address=header.ha_server_addr,
+        timeout_ms=min(silence_ms, _MAX_SILENCE_MS),
+        owner=connection,
+        acting_master=header.enable_acting_master,
+        zone=command.ext_fields.get(_ZONE_NAME),
+    )
+    if result is None:
+        remark = (
+            f"broker {header.broker_name} is not known here yet: its first registration has to bring all its topics"
+        )
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    if result.lower_id is not None:
+        server.tell_min_id_change(result.lower_id)
+    answer = RegisterBrokerResponseHeader(
+        ha_server_addr=result.ha_server_address or None, master_addr=result.master_address or None
+    )
+    orders = server.kv_config.namespace(ORDER_TOPIC_CONFIG)
+    if orders is None or not server.config.return_order_topic_config_to_broker:
+        return response(command, header=answer)
+    return response(command, header=answer, body=KVTable(table=orders).encode())
+
+
+def unregister_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(UnRegisterBrokerRequestHeader)
+    server.table.unregister(header.cluster_name, header.broker_name, header.broker_addr)
+    server.tell_min_id_changes()
+    return response(command)
+
+
+def query_data_version(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(QueryDataVersionRequestHeader)
+    asked = DataVersion.decode(command.body)
+    known = server.table.touch(header.cluster_name, header.broker_addr, now_ms)
+    body = known.encode() if known is not None else b""
+    return response(command, header=QueryDataVersionResponseHeader(changed=known != asked), body=body)
+
+
+def broker_heartbeat(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(BrokerHeartbeatRequestHeader)
+    _given(command, brokerAddr=header.broker_addr)
+    server.table.touch(header.cluster_name, header.broker_addr, now_ms)
+    return response(command)
+
+
+def broker_member_group(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(GetBrokerMemberGroupRequestHeader)
+    group = BrokerMemberGroup(
+        cluster=header.cluster_name,
+        broker_name=header.broker_name,
+        broker_addrs=server.table.members(header.broker_name),
+    )
+    return response(command, body=GetBrokerMemberGroupResponseBody(broker_member_group=group).encode())
+
+
+# -- clients ---------------------------------------------------------------------------------------------------------------------
+
+
+def route(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(GetRouteInfoRequestHeader)
+    config = server.config
+    if config.need_wait_for_service and now_ms - server.start_ms < config.wait_seconds_for_service * 1000:
+        # Brokers have not all registered yet: half a route would move all load to the first of them.
+        return response(command, ResponseCode.SYSTEM_ERROR, "name server not ready")
+    order = server.kv_config.get(ORDER_TOPIC_CONFIG, header.topic) if config.order_message_enable else None
+    found = server.table.route(header.topic, order)
+    if found is None:
+        remark = f"no broker has topic {header.topic}; create it, or check its name"
+        return response(command, ResponseCode.TOPIC_NOT_EXIST, remark)
+    # Clients from 4.9.4 on, and those who ask for it, get JSON with quoted keys; older Java clients cannot tell the two apart.
+    standard = command.version >= Version.V4_9_4 or bool(header.accept_standard_json_only)
+    return response(command, body=found.encode_standard() if standard else found.encode())
+
+
+# -- administrators --------------------------------------------------------------------------------------------------------------
+
+
+def put_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(PutKVConfigRequestHeader)
+    server.kv_config.put(header.namespace, header.key, header.value)
+    return response(command)
+
+
+def get_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(GetKVConfigRequestHeader)
+    value = server.kv_config.get(header.namespace, header.key)
+    if value is None:
+        remark = f"namespace {header.namespace} has no key {header.key}"
+        return response(command, ResponseCode.QUERY_NOT_FOUND, remark)
+    return response(command, header=GetKVConfigResponseHeader(value=value))
+
+
+def delete_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(DeleteKVConfigRequestHeader)
+    server.kv_config.delete(header.namespace, header.key)
+    return response(command)
+
+
+def kv_list(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    namespace = command.header(GetKVListByNamespaceRequestHeader).namespace
+    table = server.kv_config.namespace(namespace)
+    if table is None:
+        return response(command, ResponseCode.QUERY_NOT_FOUND, f"there is no namespace {namespace}")
+    return response(command, body=KVTable(table=table).encode())
+
+
+def cluster_info(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    return response(command, body=server.table.cluster_info().encode())
+
+
+def wipe_write_perm(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    count = server.table.wipe_write_perm(command.header(WipeWritePermOfBrokerRequestHeader).broker_name)
+    return response(command, header=WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
+
+
+def add_write_perm(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    count = server.table.add_write_perm(command.header(AddWritePermOfBrokerRequestHeader).broker_name)
+    return response(command, header=AddWritePermOfBrokerResponseHeader(add_topic_count=count))
+
+
+def delete_topic(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(DeleteTopicFromNamesrvRequestHeader)
+    server.table.delete_topic(header.topic, header.cluster_name or None)
+    return response(command)
+
+
+def register_topic(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(RegisterTopicRequestHeader)
+    _given(command, topic=header.topic)
+    if command.body:  # queues of a broker that is not known here are dropped without a word, as Apache does
+        server.table.register_topic(header.topic, TopicRouteData.decode(command.body).queue_datas)
+    return response(command)
+
+
+def all_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    if not server.config.enable_all_topic_list:
+        remark = "the list of topics is disabled here (enableAllTopicList)"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    return response(command, body=TopicList(topic_list=server.table.topics()).encode())
+
+
+def topics_of_cluster(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    cluster = command.header(GetTopicsByClusterRequestHeader).cluster
+    return _topic_list(server, command, lambda: server.table.topics_of_cluster(cluster))
+
+
+def system_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    topics, address = server.table.system_topics()
+    return response(command, body=TopicList(topic_list=topics, broker_addr=address).encode())
+
+
+def unit_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_FLAG))
+
+
+def unit_sub_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_SUB_FLAG))
+
+
+def unit_sub_ununit_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_SUB_FLAG, UNIT_FLAG))
+
+
+def update_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    try:
+        changes = parse_properties(bytes(command.body).decode())
+    except UnicodeDecodeError:
+        return response(command, ResponseCode.SYSTEM_ERROR, "the body is not text in UTF-8; send key=value lines")
+    if server.config.is_black_listed(changes):
+        return response(command, ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+    try:
+        server.update_config(changes)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    return response(command)
+
+
+def get_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    return response(command, body=format_properties(server.config.to_properties()).encode())
+
+
+def _topic_list(server: NameServer, command: Command, topics: Callable[[], list[str]]) -> Command:
+    if not server.config.enable_topic_list:
+        remark = "lists of topics are disabled here (enableTopicList)"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    return response(command, body=TopicList(topic_list=topics()).encode())
+
+
+def _given(command: Command, **fields: str) -> None:
+    for name, value in fields.items():
+        if not value:
+            raise ProtocolError(f"request code {command.code}: {name} is empty")
+
+
+HANDLERS: Final[dict[int, NamesrvHandler]] = {
+    RequestCode.PUT_KV_CONFIG: put_kv_config,
+    RequestCode.GET_KV_CONFIG: get_kv_config,
+    RequestCode.DELETE_KV_CONFIG: delete_kv_config,
+    RequestCode.REGISTER_BROKER: register_broker,
+    RequestCode.UNREGISTER_BROKER: unregister_broker,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: route,
+    RequestCode.GET_BROKER_CLUSTER_INFO: cluster_info,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: wipe_write_perm,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: add_write_perm,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all_topics,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: delete_topic,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: register_topic,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: kv_list,
+    RequestCode.GET_TOPICS_BY_CLUSTER: topics_of_cluster,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: system_topics,
+    RequestCode.GET_UNIT_TOPIC_LIST: unit_topics,
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: unit_sub_topics,
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: unit_sub_ununit_topics,
+    RequestCode.UPDATE_NAMESRV_CONFIG: update_config,
+    RequestCode.GET_NAMESRV_CONFIG: get_config,
+    RequestCode.QUERY_DATA_VERSION: query_data_version,
+    RequestCode.GET_BROKER_MEMBER_GROUP: broker_member_group,
+    RequestCode.BROKER_HEARTBEAT: broker_heartbeat,
+}
