@@ -6,7 +6,8 @@
     24 masterFlushedOffset  int64   5.x, kept as found
     32 confirmPhyOffset     int64   5.x, kept as found
     2048 "SPRKTMQ1", durable offset int64: a record begins there, and it and all before it are flushed with their queue entries
-         (ours; Java leaves it alone)
+    2112 "SPRKTIX1", offset int64, 17 characters: everything before the offset is in the index, whose newest file has that name
+         (these two are ours; Java leaves them alone)
 
 4096 bytes, zero elsewhere. Timestamps find a file (Java's rule), ours finds a record, so that a restart scans a second of writes and not
 a whole gigabyte. The log only grows, so an old value of ours is merely early; recovery checks that a record begins there.
@@ -25,6 +26,9 @@ _SIZE_BYTES = 4096
 _TIMES = struct.Struct(">qqqqq")
 _OURS = struct.Struct(">8sq")
 _OURS_AT = 2048
+_INDEX = struct.Struct(">8sq17s")
+_INDEX_AT = 2112
+_INDEX_MARK = b"SPRKTIX1"
 _MARK = b"SPRKTMQ1"
 _SAFETY_MS = 3_000  # StoreCheckpoint.getMinTimestamp
 
@@ -40,6 +44,7 @@ class Checkpoint:
         self.master_flushed_offset = 0
         self.confirm_phy_offset = 0
         self.durable_offset: int | None = None
+        self.index_mark: tuple[str, int] | None = None  # (name of the newest index file, dispatched up to)
 
     @property
     def min_timestamp_ms(self) -> int:
@@ -61,6 +66,8 @@ class Checkpoint:
         ) = _TIMES.unpack_from(raw)
         mark, offset = _OURS.unpack_from(raw, _OURS_AT)
         self.durable_offset = offset if mark == _MARK else None
+        mark, offset, name = _INDEX.unpack_from(raw, _INDEX_AT)
+        self.index_mark = (name.rstrip(b"\0").decode("ascii", "replace"), offset) if mark == _INDEX_MARK else None
 
     def save(self) -> None:
         """Write and sync, in place: the length never changes and each value is valid on its own.
@@ -77,6 +84,9 @@ class Checkpoint:
         )  # fmt: skip
         if self.durable_offset is not None:
             _OURS.pack_into(raw, _OURS_AT, _MARK, self.durable_offset)
+        if self.index_mark is not None:
+            name, offset = self.index_mark
+            _INDEX.pack_into(raw, _INDEX_AT, _INDEX_MARK, offset, name.encode("ascii", "replace"))
         try:
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             try:

@@ -89,14 +89,16 @@ class ConsumeQueueTable:
         for topic in {topic for topic, _ in self.queues}:
             self.delete_topic(topic)
 
-    def dirty_count(self) -> int:
+    def dirty(self) -> list[ConsumeQueue]:
         """Queues with entries that are not on the disk."""
+        return [queue for queue in list(self.queues.values()) if queue.max_offset != queue.flushed_offset]
+
+    def dirty_count(self) -> int:
         return sum(queue.max_offset != queue.flushed_offset for queue in list(self.queues.values()))
 
-    def sync(self, least_units: int = 1) -> None:
-        """Flush thread: bring the units written so far to the disk, of queues that have at least ``least_units`` new ones."""
-        dirty = [(queue, queue.max_offset) for queue in list(self.queues.values())]
-        dirty = [(queue, end) for queue, end in dirty if end - queue.flushed_offset >= least_units]
+    def sync(self, queues: list[ConsumeQueue] | None = None) -> None:
+        """Flush thread: bring the units written so far to the disk, of ``queues`` (default: all)."""
+        dirty = [(queue, queue.max_offset) for queue in (self.dirty() if queues is None else queues)]
         if len(dirty) > _MANY_QUEUES and self.directory is not None and sync_file_system(self.directory):
             for queue, end in dirty:
                 queue.flushed_offset = end

@@ -2,14 +2,16 @@
 
     commitlog/      20-digit files of records                abort        exists while running: the next start is after a crash
     consumequeue/   TOPIC/QUEUE_ID/ 20-digit files           checkpoint   how far the disk was known to be good
-    config/         the broker's JSON files (config_files)   lock         held while running
+    index/          files by key, named by their time        lock         held while running
+    config/         the broker's JSON files (config_files)
 
-Left alone if found: index, batchconsumequeue, consumequeue_ext, timer and RocksDB files of a Java broker.
+Left alone if found: batchconsumequeue and RocksDB files of a Java broker.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import os
 
 from sprocketmq.errors import StoreCorrupt, StoreNotWritable
@@ -22,6 +24,10 @@ from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.recovery import Recovery
 
 __all__ = ["DiskMessageStore"]
+
+_MOST_TO_INDEX_AT_CLOSE_BYTES = 1 << 30
+_RECORDS_AT_ONCE = 4_096
+_log = logging.getLogger(__name__)
 
 
 class DiskMessageStore(QueueLogStore):
@@ -36,9 +42,15 @@ class DiskMessageStore(QueueLogStore):
         config = config or StoreConfig()
         self.path = os.path.abspath(os.fspath(path))
         commit_log = config.store_path_commit_log or os.path.join(self.path, "commitlog")
-        super().__init__(config, commit_log, os.path.join(self.path, "consumequeue"))
-        self.recovery: Recovery | None = None
         self._checkpoint = Checkpoint(os.path.join(self.path, "checkpoint"))
+        super().__init__(
+            config,
+            commit_log,
+            os.path.join(self.path, "consumequeue"),
+            os.path.join(self.path, "index"),
+            self._checkpoint,
+        )
+        self.recovery: Recovery | None = None
         self._lock = LockFile(self.path)
         self._abort_path = os.path.join(self.path, "abort")
         self._flusher: Flusher | None = None
@@ -72,9 +84,12 @@ class DiskMessageStore(QueueLogStore):
             self._checkpoint.load()
             self.commit_log.files.load()
             self.consume_queues.load()
+            self.index.load(clean_stop=clean_stop)
             self._write_abort()
             self.recovery = Recovery(self.commit_log, self.consume_queues, self._checkpoint, self.config)
             self.recovery.run(clean_stop=clean_stop)
+            if not self.commit_log.files.files:
+                self.index.delete_all()
         except PermissionError as error:
             raise not_writable(error.filename or self.path, error) from error
         except OSError as error:
@@ -89,6 +104,7 @@ class DiskMessageStore(QueueLogStore):
             self.config,
             self.refuse_appends,
             flushed_offset=good,
+            dispatcher=self.dispatcher,
         )
         self._flusher.flush()
         self._flusher.start()
@@ -117,6 +133,7 @@ class DiskMessageStore(QueueLogStore):
 
     def flush(self) -> None:
         if self._flusher is not None:
+            self._complete_index()
             self._flusher.flush()
 
     def close(self) -> None:
@@ -126,13 +143,23 @@ class DiskMessageStore(QueueLogStore):
         healthy = self.refusal is None or self.retention.disk_full
         self.refuse_appends(StoreNotWritable("the store is closed; start the broker again"))
         try:
+            self._complete_index()
             flusher.close()
             if healthy:  # after a failed flush the next start must look closely
                 os.unlink(self._abort_path)
         finally:
             self._release()
 
+    def _complete_index(self) -> None:
+        """Apache reads an index that lacks the newest messages as it is. One that is being rebuilt from a long log goes on next time."""
+        try:
+            while 0 < self.undispatched_bytes < _MOST_TO_INDEX_AT_CLOSE_BYTES and self.dispatch(_RECORDS_AT_ONCE):
+                pass
+        except StoreNotWritable as error:
+            _log.error("the index by key stays behind: %s", error)
+
     def _release(self) -> None:
+        self.index.unmap()
         self.consume_queues.unmap()
         self.commit_log.files.unmap()
         self._lock.release()

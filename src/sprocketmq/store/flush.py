@@ -7,9 +7,12 @@ loop goes on appending meanwhile.
 A failed fdatasync is final: the kernel may have dropped the pages, and a second call would report success for data that is gone. Every
 waiter gets the error, and the store takes no more messages.
 
-A sync costs milliseconds whatever it brings, so with thousands of written queues only those with two new pages are synced each second,
-and all of them once a minute (FlushConsumeQueueService: flushConsumeQueueLeastPages, flushConsumeQueueThoroughInterval). Only a thorough
-round moves the checkpoint. Nothing is lost by that: entries can be rebuilt from the log.
+A sync costs milliseconds whatever it brings, so the queues are synced in rounds. A round notes the log's indexed end and the queues with
+new entries, syncs some of them each second, and moves the checkpoint to the noted place when the last one is done: with up to 64 written
+queues once a second, with up to 1,024 at most every 16 seconds. With more, one sync of the whole file system every ten seconds does it.
+Nothing is lost by being late: entries can be rebuilt from the log, and a restart after a crash only reads a little more of it.
+
+The index by key is synced once a minute, and when the store is closed: its pages lie scattered, and it too can be rebuilt.
 """
 
 from __future__ import annotations
@@ -24,15 +27,26 @@ from collections.abc import Callable
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
+from sprocketmq.store.consume_queue import ConsumeQueue
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
+from sprocketmq.store.dispatch import Dispatcher
 from sprocketmq.store.mapped_file import not_writable, sync_directory
-from sprocketmq.store.message_store import UNIT_SIZE_BYTES, StoreConfig
+from sprocketmq.store.message_store import StoreConfig
 
 __all__ = ["Flusher"]
 
-_FEW_QUEUES = 64
-_THOROUGH_INTERVAL_S = 60.0
-_LEAST_UNITS = 2 * 4096 // UNIT_SIZE_BYTES
+_QUEUES_AT_ONCE = 64
+_MANY_QUEUES = 1_024
+_MANY_INTERVAL_S = 10.0
+_INDEX_INTERVAL_S = 60.0
+
+
+class _Round:
+    """Queues to sync before the checkpoint may say ``durable_offset``."""
+
+    def __init__(self, durable_offset: int, store_timestamp_ms: int, queues: list[ConsumeQueue]) -> None:
+        self.durable_offset, self.store_timestamp_ms, self.queues = durable_offset, store_timestamp_ms, queues
+
 
 Waiter = tuple[int, int, "concurrent.futures.Future[None]"]
 
@@ -53,8 +67,11 @@ class Flusher:
         config: StoreConfig,
         on_failure: Callable[[StoreNotWritable], None],
         flushed_offset: int,
+        dispatcher: Dispatcher | None = None,
     ) -> None:
         self._log, self._queues, self._checkpoint, self._on_failure = commit_log, consume_queues, checkpoint, on_failure
+        self._dispatcher = dispatcher
+        self._round: _Round | None = None
         self._log_interval_s = config.flush_interval_commit_log_ms / 1000
         self._queue_interval_s = config.flush_interval_consume_queue_ms / 1000
         self._condition = threading.Condition()
@@ -95,6 +112,7 @@ class Flusher:
         try:
             self._sync_log()
             self._sync_queues()
+            self._sync_index()
         except StoreNotWritable as error:
             self._fail(error)
             raise
@@ -112,7 +130,7 @@ class Flusher:
 
     def _main(self) -> None:
         queues_due_s = time.monotonic() + self._queue_interval_s
-        thorough_due_s = time.monotonic() + _THOROUGH_INTERVAL_S
+        index_due_s = many_due_s = time.monotonic() + _INDEX_INTERVAL_S
         while True:
             with self._condition:
                 if not self._waiters and not self._closed:
@@ -123,12 +141,16 @@ class Flusher:
                 self._sync_log()
                 now_s = time.monotonic()
                 if now_s >= queues_due_s:
-                    if now_s >= thorough_due_s or self._queues.dirty_count() <= _FEW_QUEUES:
-                        self._sync_queues()
-                        thorough_due_s = time.monotonic() + _THOROUGH_INTERVAL_S
+                    if self._round is None and self._queues.dirty_count() > _MANY_QUEUES:
+                        if now_s >= many_due_s:
+                            self._sync_queues()
+                            many_due_s = time.monotonic() + _MANY_INTERVAL_S
                     else:
-                        self._sync_busy_queues()
+                        self._sync_some_queues()
                     queues_due_s = time.monotonic() + self._queue_interval_s
+                if now_s >= index_due_s:
+                    self._sync_index()
+                    index_due_s = time.monotonic() + _INDEX_INTERVAL_S
             except StoreNotWritable as error:
                 self._fail(error)
                 return
@@ -163,29 +185,48 @@ class Flusher:
                 future.set_result(None)
 
     def _sync_queues(self) -> None:
-        """Log, then entries, then the checkpoint that says so.
+        """Log, then all entries, then the checkpoint that says so."""
+        self._round = None
+        self._sync_some_queues(None)
+
+    def _sync_some_queues(self, at_once: int | None = _QUEUES_AT_ONCE) -> None:
+        """One step of a round; the step that ends it moves the checkpoint.
 
         The checkpoint's place is noted first: a record whose entry the owner loop is just about to write must not be in it.
         """
-        indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms
-        if indexed_offset < 0 or indexed_offset == self._checkpoint.durable_offset:
-            return
+        current = self._round
+        if current is None:
+            indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms
+            if indexed_offset < 0 or indexed_offset == self._checkpoint.durable_offset:
+                return
+            current = _Round(indexed_offset, store_timestamp_ms, self._queues.dirty())
         self._sync_log()
         with self._syncing:
             try:
-                self._queues.sync()
+                self._queues.sync(current.queues[:at_once])
             except OSError as error:
                 raise not_writable(self._queues.directory or "", error) from error
-            self._checkpoint.logics_msg_timestamp = store_timestamp_ms
-            self._checkpoint.durable_offset = indexed_offset
-            self._checkpoint.save()
+            del current.queues[:at_once]
+            self._round = current if current.queues else None
+            if self._round is None:
+                self._checkpoint.logics_msg_timestamp = current.store_timestamp_ms
+                self._checkpoint.durable_offset = current.durable_offset
+                self._checkpoint.save()
 
-    def _sync_busy_queues(self) -> None:
+    def _sync_index(self) -> None:
+        """The index, then the checkpoint that says so; its place is noted first, as with the queues."""
+        dispatcher = self._dispatcher
+        if dispatcher is None or dispatcher.progress is None or dispatcher.progress == self._checkpoint.index_mark:
+            return
+        progress = dispatcher.progress
+        self._sync_log()
         with self._syncing:
             try:
-                self._queues.sync(_LEAST_UNITS)
+                self._checkpoint.index_msg_timestamp = dispatcher.sync()
             except OSError as error:
-                raise not_writable(self._queues.directory or "", error) from error
+                raise not_writable("the folder index", error) from error
+            self._checkpoint.index_mark = progress
+            self._checkpoint.save()
 
     def _fail(self, error: StoreNotWritable) -> None:
         with self._condition:

@@ -22,6 +22,7 @@ from sprocketmq.errors import ConfigurationError, StoreNotWritable
 __all__ = [
     "AppendResult",
     "FlushDiskType",
+    "IndexHits",
     "MessageStore",
     "ReadResult",
     "ReadStatus",
@@ -76,6 +77,11 @@ class StoreConfig:
         disk_space_warning_level_ratio: from this use the store refuses appends (90).
         delete_file_batch_max: commit log files deleted in one retention round (10).
         max_mapped_queue_files: consume queue files kept mapped; None = from the process's limit on open files.
+        message_index_enable: keep an index by key (True); ``max_hash_slot_num``, ``max_index_num``: slots and entries of one index file
+            (5,000,000 and 20,000,000). A directory keeps the numbers it was made with.
+        max_msgs_num_batch: most records that a query by key finds (64).
+        enable_consume_queue_ext: also write the extension of each queue entry (False); ``mapped_file_size_consume_queue_ext``: bytes of
+            one of its files (48 MiB).
     """
 
     mapped_file_size_commit_log: int = 1 << 30
@@ -95,6 +101,12 @@ class StoreConfig:
     disk_space_warning_level_ratio: int = 90
     delete_file_batch_max: int = 10
     max_mapped_queue_files: int | None = None
+    message_index_enable: bool = True
+    max_hash_slot_num: int = 5_000_000
+    max_index_num: int = 20_000_000
+    max_msgs_num_batch: int = 64
+    enable_consume_queue_ext: bool = False
+    mapped_file_size_consume_queue_ext: int = 48 << 20
 
     def __post_init__(self) -> None:
         if self.mapped_file_size_consume_queue <= 0 or self.mapped_file_size_consume_queue % UNIT_SIZE_BYTES:
@@ -107,6 +119,14 @@ class StoreConfig:
                 f"mappedFileSizeCommitLog is {self.mapped_file_size_commit_log}, 128 to 2147483647 bytes are allowed; "
                 "Apache's default is 1073741824"
             )
+        for key, value, least, most in (
+            ("maxHashSlotNum", self.max_hash_slot_num, 1, 100_000_000),
+            ("maxIndexNum", self.max_index_num, 2, 85_000_000),
+            ("maxMsgsNumBatch", self.max_msgs_num_batch, 1, 1_024),
+            ("mappedFileSizeConsumeQueueExt", self.mapped_file_size_consume_queue_ext, 64, 0x7FFFFFFF),
+        ):
+            if not least <= value <= most:
+                raise ConfigurationError(f"{key} is {value}, {least} to {most} are allowed")
 
 
 class StoredMessage(msgspec.Struct, gc=False):
@@ -154,6 +174,14 @@ class ReadResult(msgspec.Struct):
     chunks: list[memoryview] = []
     bytes: int = 0
     count: int = 0
+
+
+class IndexHits(msgspec.Struct):
+    """Where the records with a key are, ascending, and how far the index was: store time and place of the newest record in it."""
+
+    physical_offsets: list[int] = []
+    last_update_timestamp: int = 0
+    last_update_physical_offset: int = 0
 
 
 class Unit(msgspec.Struct, frozen=True, gc=False):
@@ -246,6 +274,29 @@ class MessageStore(Protocol):
         """Store timestamp (ms) of the first kept message, -1 if there is none."""
         ...
 
+    def dispatch(self, max_records: int) -> int:
+        """Bring the index by key up to ``max_records`` records closer to the end of the log; how many were read, 0 = it is complete.
+
+        Raises:
+            StoreNotWritable: no space for an index file; the same records are tried again next time.
+        """
+        ...
+
+    @property
+    def undispatched_bytes(self) -> int:
+        """How far the index by key is behind the log; 0 without an index."""
+        ...
+
+    def find_by_key(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, *, index_type: str = ""
+    ) -> IndexHits:
+        """Records of ``topic`` whose UNIQ_KEY or one of whose KEYS is ``key`` (or, with ``index_type`` "T", whose TAGS are ``key``),
+        stored between the two times; the newest ``max_count``.
+
+        Keys are found by their hash: a hit may be of another key, and its record may have expired.
+        """
+        ...
+
     def queues(self) -> list[tuple[str, int]]:
         """(topic, queue_id) of every queue that was ever written, sorted."""
         ...
@@ -254,8 +305,11 @@ class MessageStore(Protocol):
         """Drop the queues of ``topic`` and their files; how many. The records stay in the log until their file expires."""
         ...
 
-    def clean(self, now_ms: int) -> int:
-        """One retention round: delete expired commit log files and what pointed into them; how many log files went."""
+    def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
+        """One retention round: delete expired commit log files and what pointed into them; how many log files went.
+
+        ``any_hour``: not only in the hours of ``delete_when``, because an administrator asked.
+        """
         ...
 
     @property

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
+from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
 from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
+from sprocketmq.store.dispatch import Dispatcher
+from sprocketmq.store.index_files import IndexFiles, index_text
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.message_store import (
     UNIT_SIZE_BYTES,
     AppendResult,
+    IndexHits,
     ReadResult,
     ReadStatus,
     StoreConfig,
@@ -43,6 +47,8 @@ class QueueLogStore:
         config: StoreConfig,
         commit_log_directory: str | None,
         consume_queue_directory: str | None,
+        index_directory: str | None = None,
+        checkpoint: Checkpoint | None = None,
         *,
         read_only: bool = False,
     ) -> None:
@@ -52,6 +58,8 @@ class QueueLogStore:
         )
         self.commit_log = CommitLog(log_files)
         self.consume_queues = ConsumeQueueTable(consume_queue_directory, config, read_only=read_only)
+        self.index = IndexFiles(index_directory, config, read_only=read_only)
+        self.dispatcher = Dispatcher(self.commit_log, self.index, checkpoint)
         self.retention = Retention(self)
         self._queues = self.consume_queues.queues
         self._frozen: StoreNotWritable | None = None
@@ -291,6 +299,18 @@ class QueueLogStore:
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
         return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
 
+    def dispatch(self, max_records: int) -> int:
+        return self.dispatcher.dispatch(max_records) if self.config.message_index_enable else 0
+
+    @property
+    def undispatched_bytes(self) -> int:
+        return self.dispatcher.backlog_bytes if self.config.message_index_enable else 0
+
+    def find_by_key(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, *, index_type: str = ""
+    ) -> IndexHits:
+        return self.index.find(index_text(topic, key, index_type), max_count, begin_ms, end_ms)
+
     def queues(self) -> list[tuple[str, int]]:
         return sorted(self._queues)
 
@@ -307,8 +327,8 @@ class QueueLogStore:
     def delete_topic(self, topic: str) -> int:
         return self.consume_queues.delete_topic(topic)
 
-    def clean(self, now_ms: int) -> int:
-        return self.retention.clean(now_ms)
+    def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
+        return self.retention.clean(now_ms, any_hour=any_hour)
 
 
 def _record(message: StoredMessage, topic: bytes, queue_offset: int, physical_offset: int, now_ms: int) -> bytes:

@@ -77,7 +77,7 @@ def test_a_clean_apache_store_opens_without_a_change(apache: Path) -> None:
     assert problems(store) == []
     store.close()
     assert queue_heads(apache) == before
-    assert (apache / "checkpoint").read_bytes()[16:2048] == checkpoint[16:2048]
+    assert (apache / "checkpoint").read_bytes()[24:2048] == checkpoint[24:2048]
 
 
 def test_queues_rebuilt_from_apaches_log_equal_apaches_queues(apache: Path) -> None:

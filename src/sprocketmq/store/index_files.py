@@ -1,0 +1,196 @@
+"""All key index files of a store: put, find, expire. Java: index.IndexService.
+
+On disk: ``index/FILE``, named after the time of creation (yyyyMMddHHmmssSSS), so that names sort by age. A file is made when the first
+entry needs it, and the next one when it is full; a record's keys may fall into two files.
+
+After a crash nothing is trusted but what a header counts (``index_file``, law 3); files with nothing left are deleted. The look at the
+files waits for the first use: a start is not held up by it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.index_file import IndexFile
+from sprocketmq.store.mapped_file import not_writable, sync_directory
+from sprocketmq.store.message_store import IndexHits, StoreConfig
+from sprocketmq.wire.hashing import index_hash
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["TAG_TYPE", "IndexFiles", "index_text"]
+
+TAG_TYPE = "T"  # MessageConst.INDEX_TAG_TYPE
+
+# In memory nobody else reads the files, and a test's broker need not be ready for millions of keys.
+_MEMORY_SLOTS, _MEMORY_ENTRIES = 1 << 15, 1 << 17
+_log = logging.getLogger(__name__)
+
+
+def index_text(topic: str, key: str, index_type: str = "") -> str:
+    """What an index entry has the hash of. Java: IndexService.buildKey."""
+    return f"{topic}#{TAG_TYPE}#{key}" if index_type == TAG_TYPE else f"{topic}#{key}"
+
+
+class IndexFiles:
+    """``files`` from old to new.
+
+    Args:
+        directory: the ``index`` folder; None = in memory.
+    """
+
+    def __init__(self, directory: str | None, config: StoreConfig, *, read_only: bool = False) -> None:
+        self.directory, self.read_only = directory, read_only
+        self.slot_count, self.entry_limit = config.max_hash_slot_num, config.max_index_num
+        if directory is None:
+            self.slot_count = min(self.slot_count, _MEMORY_SLOTS)
+            self.entry_limit = min(self.entry_limit, _MEMORY_ENTRIES)
+        self._max_results = config.max_msgs_num_batch
+        self.files: list[IndexFile] = []
+        self._needs_repair = False
+        self._new_file = False
+
+    def load(self, *, clean_stop: bool = True) -> None:
+        """Find the files that exist.
+
+        Raises:
+            StoreCorrupt: a file has a wrong length.
+        """
+        if self.directory is None or not os.path.isdir(self.directory):
+            return
+        for name in sorted(os.listdir(self.directory)):
+            path = os.path.join(self.directory, name)
+            if not (name.isdigit() and len(name) == 17 and os.path.isfile(path)):
+                continue
+            if os.path.getsize(path) == 0 and not self.read_only:  # killed between its creation and its first entry
+                os.unlink(path)
+                continue
+            file = IndexFile(path, self.slot_count, self.entry_limit, read_only=self.read_only)
+            file.load()
+            self.files.append(file)
+        self._needs_repair = not clean_stop
+
+    def make_ready(self, log_end: int) -> None:
+        """Before the first use: cut what points behind the log, and after a crash what is not sure.
+
+        Raises:
+            StoreNotWritable: no space.
+        """
+        if self.read_only:
+            return
+        kept = []
+        for file in self.files:
+            if self._needs_repair or file.header.end_physical_offset >= log_end:
+                file.repair(log_end)
+            if file.header.index_count > 1:
+                kept.append(file)
+            else:
+                file.delete()
+        self.files, self._needs_repair = kept, False
+
+    @property
+    def newest_name(self) -> str:
+        """Name of the newest file; empty without files."""
+        return self.files[-1].name if self.files else ""
+
+    @property
+    def end_physical_offset(self) -> int:
+        """Where the newest record that has entries begins; -1 without entries."""
+        return self.files[-1].header.end_physical_offset if self.files else -1
+
+    def put(self, hashes: Ints, physical_offsets: Ints, store_timestamps: Ints) -> None:
+        """Add entries in this order, making files as they fill up.
+
+        Raises:
+            StoreNotWritable: no space; a part may have been added.
+        """
+        done = 0
+        while done < len(hashes):
+            if not self.files or self.files[-1].is_full:
+                self._create(int(store_timestamps[done]))
+            done += self.files[-1].put(hashes[done:], physical_offsets[done:], store_timestamps[done:])
+
+    def _create(self, now_ms: int) -> None:
+        path = None
+        if self.directory is not None:
+            now_ms = max(0, now_ms)
+            name = _file_name(now_ms)
+            while self.files and name <= self.files[-1].name:
+                now_ms += 1
+                name = max(_file_name(now_ms), f"{int(self.files[-1].name) + 1:017d}")
+            try:
+                os.makedirs(self.directory, exist_ok=True)
+            except OSError as error:
+                raise not_writable(self.directory, error) from error
+            path = os.path.join(self.directory, name)
+        file = IndexFile(path, self.slot_count, self.entry_limit)
+        file.create()
+        self.files.append(file)
+        self._new_file = True
+
+    def find(self, text: str, max_count: int, begin_ms: int, end_ms: int) -> IndexHits:
+        """Where records with ``index_text`` are: newest files first, at most ``max_count`` (and 64), ascending, each once."""
+        found: list[int] = []
+        hits = IndexHits()
+        key_hash = index_hash(text)
+        max_count = min(max_count, self._max_results)
+        for file in reversed(self.files):
+            if file is self.files[-1]:
+                hits.last_update_timestamp = file.header.end_timestamp
+                hits.last_update_physical_offset = file.header.end_physical_offset
+            if file.is_within(begin_ms, end_ms):
+                found += file.find(key_hash, max_count - len(found), begin_ms, end_ms)
+            if file.header.begin_timestamp < begin_ms or len(found) >= max_count:
+                break
+        hits.physical_offsets = sorted(set(found))
+        return hits
+
+    def clean(self, min_physical_offset: int) -> int:
+        """Retention: delete files that only point before ``min_physical_offset``, never the newest; how many."""
+        deleted = 0
+        while len(self.files) > 1 and self.files[0].header.end_physical_offset < min_physical_offset:
+            self.files.pop(0).delete()
+            deleted += 1
+        return deleted
+
+    def delete_all(self) -> None:
+        """Recovery: the log is gone."""
+        for file in self.files:
+            file.delete()
+        self.files = []
+
+    def sync(self) -> int:
+        """Flush thread: bring all entries so far to the disk; the store time of the newest record that has one, 0 without entries.
+
+        Raises:
+            OSError: the disk said no.
+        """
+        newest_ms = 0
+        for file in list(self.files):
+            file.sync()
+            newest_ms = max(newest_ms, file.synced.end_timestamp)
+        if self._new_file and self.directory is not None:
+            self._new_file = False
+            sync_directory(self.directory)
+            sync_directory(os.path.dirname(self.directory))
+        return newest_ms
+
+    def unmap(self) -> None:
+        for file in self.files:
+            file.unmap()
+
+
+def _file_name(now_ms: int) -> str:
+    try:
+        now = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone()
+    except (OverflowError, ValueError, OSError) as error:
+        raise StoreCorrupt(f"a record says that it was stored at {now_ms} ms, which is no time") from error
+    return now.strftime("%Y%m%d%H%M%S") + f"{now_ms % 1000:03d}"

@@ -1,0 +1,380 @@
+"""The index by key: Apache's bytes, every key found, nothing trusted after a crash that was not sure."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sprocketmq.errors import StoreCorrupt, StoreNotWritable
+from sprocketmq.store import DiskMessageStore, MessageStore, StoreConfig, StoredMessage, index_file
+from sprocketmq.store.dispatch import index_texts, keys_of
+from sprocketmq.store.index_file import IndexFile
+from sprocketmq.store.index_files import IndexFiles
+from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store.record_batch import read_records
+from sprocketmq.wire.hashing import index_hash
+from sprocketmq.wire.record import encode_record
+
+from .stores import NOW_MS, SMALL, crash, open_disk, open_memory, problems
+from .test_apache_store import CONFIG, GOLDEN, assemble
+
+FOREVER = (0, 1 << 62)
+INDEXED = dataclasses.replace(SMALL, max_hash_slot_num=31, max_index_num=20)
+
+
+def keyed(unique: str = "", keys: str = "", topic: str = "T", **fields: object) -> StoredMessage:
+    properties = "".join(f"{name}\x01{value}\x02" for name, value in (("KEYS", keys), ("UNIQ_KEY", unique)) if value)
+    return StoredMessage(topic, 0, b"body", properties.encode(), **fields)  # type: ignore[arg-type]
+
+
+def dispatch_all(store: MessageStore, at_once: int = 7) -> None:
+    while store.dispatch(at_once):
+        pass
+
+
+def find(
+    store: MessageStore, key: str, topic: str = "T", count: int = 64, begin: int = 0, end: int = 1 << 62
+) -> list[int]:
+    return store.find_by_key(topic, key, count, begin, end).physical_offsets
+
+
+# -- Apache's bytes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.4.0"])
+def test_an_index_built_from_apaches_log_equals_apaches_index_byte_for_byte(version: str, tmp_path: Path) -> None:
+    path, golden = assemble(version, tmp_path / "store"), GOLDEN / version
+    store = DiskMessageStore(path, CONFIG)
+    store.dispatcher.tags = version != "4.9.7"  # which does not index tags
+    store.load()
+    store.close()
+    (name,) = (path / "index").iterdir()
+    with name.open("rb") as file:
+        header = file.read(40)
+        assert header == (golden / "index-header.bin").read_bytes()
+        slots = file.read(5_000_000 * 4)
+        entries = (golden / "index-entries.bin").read_bytes()
+        assert file.read(len(entries)) == entries
+    used = {str(slot): number for slot, (number,) in enumerate(struct.iter_unpack(">i", slots)) if number}
+    assert used == json.loads((golden / "index-slots.json").read_text())
+    assert name.stat().st_size == 420_000_040
+    assert name.stat().st_blocks * 512 < 4 << 20, "the file is sparse"
+
+
+# -- every key, each shape -------------------------------------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["KEYS", "UNIQ_KEY", "TAGS", "WAIT", "number", "KEY", "UNIQ", "été"])
+VALUES = st.text(st.sampled_from("ab 1é\U0001f680\x01"), max_size=6)
+PROPERTIES = st.lists(st.tuples(NAMES, VALUES), max_size=5).map(
+    lambda pairs: "".join(f"{name}\x01{value}\x02" for name, value in pairs).encode()
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["T", "Topic-2", "été", "x" * 130]),
+            PROPERTIES | st.binary(max_size=12),
+            st.binary(max_size=3),
+            st.sampled_from([0, 4, 8, 12]),
+            st.booleans(),
+            st.booleans(),
+        ),
+        max_size=12,
+    ).map(lambda records: records * 2)  # so that records share templates
+)
+def test_keys_found_for_many_records_at_once_are_those_found_one_by_one(
+    records: list[tuple[str, bytes, bytes, int, bool, bool]],
+) -> None:
+    log, expected = b"", []
+    for number, (topic, properties, body, sys_flag, born_v6, store_v6) in enumerate(records):
+        expected += [(number, index_hash(text), order) for order, text in enumerate(index_texts(topic, properties))]
+        log += encode_record(
+            topic.encode(), body, properties, queue_id=number, queue_offset=number * 3, physical_offset=100 + len(log),
+            born_timestamp_ms=1, born_host=(b"1" * (16 if born_v6 else 4), 1), store_timestamp_ms=NOW_MS + number,
+            store_host=(b"2" * (16 if store_v6 else 4), 2), sys_flag=sys_flag,
+        )  # fmt: skip
+    batch = read_records(memoryview(log + bytes(7)), 0, len(log), 100, 1_000)
+    assert len(batch) == len(records)
+    assert batch.end == len(log)
+    assert batch.store_timestamp.tolist() == [NOW_MS + number for number in range(len(records))]
+    found = sorted(zip(*(column.tolist() for column in keys_of(batch)), strict=True), key=lambda key: (key[0], key[2]))
+    assert [(record, key_hash) for record, key_hash, _ in found] == [
+        (record, key_hash) for record, key_hash, _ in expected
+    ]
+
+
+@given(st.binary(max_size=400), st.integers(0, 400))
+def test_anything_can_be_read_as_records_and_only_records_come_out(garbage: bytes, at: int) -> None:
+    record = encode_record(
+        b"T", b"body", b"", queue_id=0, queue_offset=0, physical_offset=0, born_timestamp_ms=0, born_host=(b"1234", 1),
+        store_timestamp_ms=1, store_host=(b"1234", 1),
+    )  # fmt: skip
+    data = record[: at % 95] + garbage
+    batch = read_records(memoryview(data), 0, len(data), 0, 10)
+    assert len(batch) == 0 or data.startswith(record)
+
+
+def test_every_key_of_every_record_is_found_in_many_small_files(store: QueueLogStore, tmp_path: Path) -> None:
+    places: dict[str, list[int]] = {}
+    for number in range(60):
+        result = store.append(keyed(f"U{number}", f"order-{number % 5}  line-{number} é", tags_code=0), NOW_MS + number)
+        for key in (f"U{number}", f"order-{number % 5}", f"line-{number}", "é"):
+            places.setdefault(key, []).append(result.physical_offset)
+    dispatch_all(store)
+    assert store.undispatched_bytes == 0
+    for key, offsets in places.items():
+        assert find(store, key) == offsets, key
+    assert find(store, "order") == []
+    assert find(store, "U1", topic="other") == []
+    assert find(store, "é", count=3) == places["é"][-3:], "the newest"
+    assert find(store, "é", count=0) == []
+
+
+def test_tags_are_found_by_their_own_type(store: QueueLogStore) -> None:
+    first = store.append(StoredMessage("T", 0, b"b", b"TAGS\x01A B\x02UNIQ_KEY\x01U\x02"), NOW_MS).physical_offset
+    dispatch_all(store)
+    assert store.find_by_key("T", "A B", 9, *FOREVER, index_type="T").physical_offsets == [first]
+    assert find(store, "A B") == []
+
+
+def test_hits_are_limited_to_the_asked_time_to_the_second(store: QueueLogStore) -> None:
+    offsets = [store.append(keyed(keys="k"), NOW_MS + second * 1_000).physical_offset for second in range(10)]
+    dispatch_all(store)
+    assert find(store, "k", begin=NOW_MS + 3_000, end=NOW_MS + 5_500) == offsets[3:6]
+    assert find(store, "k", begin=NOW_MS + 60_000) == []
+    assert find(store, "k", end=NOW_MS - 1) == []
+    hits = store.find_by_key("T", "k", 64, *FOREVER)
+    assert (hits.last_update_timestamp, hits.last_update_physical_offset) == (NOW_MS + 9_000, offsets[-1])
+
+
+def test_half_messages_are_indexed_and_rollbacks_are_not(store: QueueLogStore) -> None:
+    offsets = {
+        flag: store.append(keyed(keys="k", sys_flag=flag), NOW_MS).physical_offset for flag in (0, 0x4, 0x8, 0xC)
+    }
+    dispatch_all(store)
+    assert find(store, "k") == [offsets[0], offsets[0x4], offsets[0x8]]
+
+
+def test_a_key_given_twice_finds_its_record_once(store: QueueLogStore) -> None:
+    offset = store.append(keyed("k", "k k"), NOW_MS).physical_offset
+    dispatch_all(store)
+    assert find(store, "k") == [offset]
+
+
+def test_a_key_with_a_very_long_history_is_found_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_file, "_LONG_CHAIN", 5)
+    monkeypatch.setattr(index_file, "_AT_ONCE", 8)
+    store = open_memory(StoreConfig(mapped_file_size_commit_log=1 << 16, max_hash_slot_num=3, max_index_num=500))
+    offsets = [
+        store.append(keyed(keys=f"k{number % 2}"), NOW_MS + number * 1_000).physical_offset for number in range(100)
+    ]
+    dispatch_all(store)
+    assert find(store, "k1", count=30) == offsets[1::2][-30:]
+    assert find(store, "k1", end=NOW_MS + 20_000) == offsets[1:21:2]
+    assert find(store, "k0", begin=NOW_MS + 80_000) == offsets[80::2]
+
+
+def test_dispatch_does_no_more_than_it_is_asked_for(store: QueueLogStore) -> None:
+    for number in range(9):
+        store.append(keyed(f"U{number}"), NOW_MS)
+    assert store.dispatch(4) == 4
+    assert find(store, "U3")
+    assert not find(store, "U4")
+    assert store.undispatched_bytes > 0
+    dispatch_all(store, 4)
+    assert store.dispatch(4) == 0
+
+
+def test_without_an_index_nothing_is_written(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", dataclasses.replace(SMALL, message_index_enable=False))
+    store.append(keyed("U"), NOW_MS)
+    assert store.dispatch(9) == 0
+    store.close()
+    assert not (tmp_path / "s/index").exists()
+
+
+def test_an_idle_store_has_no_index_file_and_the_first_key_makes_a_sparse_one(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", dataclasses.replace(SMALL, max_hash_slot_num=5_000_000, max_index_num=20_000_000))
+    store.append(StoredMessage("T", 0, b"no key"), NOW_MS)
+    store.flush()
+    assert not (tmp_path / "s/index").exists()
+    store.append(keyed("U"), NOW_MS)
+    store.flush()
+    (file,) = (tmp_path / "s/index").iterdir()
+    assert file.stat().st_size == 420_000_040
+    assert file.stat().st_blocks * 512 < 1 << 16
+    store.close()
+
+
+# -- restarts ------------------------------------------------------------------------------------------------------------------
+
+
+def fill(store: MessageStore, begin: int, end: int) -> list[int]:
+    return [store.append(keyed(f"U{number}", "all"), NOW_MS + number).physical_offset for number in range(begin, end)]
+
+
+def assert_complete(store: MessageStore, offsets: list[int]) -> None:
+    dispatch_all(store)
+    for number, offset in enumerate(offsets):
+        assert find(store, f"U{number}") == [offset], number
+    assert find(store, "all") == offsets[-64:]
+    assert problems(store) == []
+
+
+def test_a_clean_stop_completes_the_index_and_the_next_start_reads_nothing_again(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", INDEXED)
+    offsets = fill(store, 0, 30)
+    store.close()
+    store = open_disk(tmp_path / "s", INDEXED)
+    assert store.dispatch(1) == 0
+    assert_complete(store, offsets)
+    offsets += fill(store, 30, 40)
+    assert_complete(store, offsets)
+    store.close()
+
+
+@pytest.mark.parametrize("flushed", [0, 1, 17, 30])
+def test_after_a_crash_the_index_is_completed_from_what_the_disk_was_sure_to_have(flushed: int, tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", INDEXED)
+    offsets = fill(store, 0, flushed)
+    store.flush()
+    offsets += fill(store, flushed, 30)
+    dispatch_all(store)
+    copy = crash(store, tmp_path / "copy")
+    store.close()
+    _spoil_unsynced_entries(copy)
+    recovered = open_disk(copy, INDEXED)
+    assert_complete(recovered, offsets)
+    offsets += fill(recovered, 30, 35)
+    assert_complete(recovered, offsets)
+    recovered.close()
+
+
+def _spoil_unsynced_entries(store: Path) -> None:
+    """What a power cut may leave of pages that were not synced: entries behind the header's count, and slots, are anything."""
+    for path in store.glob("index/*"):
+        raw = bytearray(path.read_bytes())
+        (count,) = struct.unpack_from(">i", raw, 36)
+        entries_at = 40 + 4 * INDEXED.max_hash_slot_num
+        raw[40:entries_at] = random.Random(1).randbytes(entries_at - 40)
+        raw[entries_at + 20 * count :] = random.Random(2).randbytes(len(raw) - entries_at - 20 * count)
+        path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_lost_index_is_noticed_and_built_anew(clean: bool, tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", INDEXED)
+    offsets = fill(store, 0, 40)
+    store.close()
+    if not clean:
+        (tmp_path / "s/abort").touch()
+    for file in (tmp_path / "s/index").iterdir():
+        file.unlink()
+    store = open_disk(tmp_path / "s", INDEXED)
+    assert_complete(store, offsets)
+    store.close()
+
+
+def test_the_newest_file_lost_is_noticed_and_built_anew(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", INDEXED)
+    offsets = fill(store, 0, 40)
+    store.close()
+    files = sorted((tmp_path / "s/index").iterdir())
+    assert len(files) > 3
+    files[-1].unlink()
+    store = open_disk(tmp_path / "s", INDEXED)
+    assert_complete(store, offsets)
+    store.close()
+
+
+def test_a_file_of_java_that_was_killed_before_its_first_flush_is_replaced(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", INDEXED)
+    offsets = fill(store, 0, 5)
+    store.close()
+    (file,) = (tmp_path / "s/index").iterdir()
+    raw = file.read_bytes()
+    file.write_bytes(bytes(40) + raw[40:])
+    checkpoint = tmp_path / "s/checkpoint"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:2048].ljust(4096, b"\0"))
+    (tmp_path / "s/abort").touch()
+    store = open_disk(tmp_path / "s", INDEXED)
+    assert_complete(store, offsets)
+    store.close()
+
+
+def test_entries_of_records_that_a_crash_took_go_with_them(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", INDEXED)
+    offsets = fill(store, 0, 8)
+    store.close()
+    (tmp_path / "s/abort").touch()
+    log = sorted((tmp_path / "s/commitlog").iterdir())[0]
+    raw = bytearray(log.read_bytes())
+    raw[offsets[7] + 90] ^= 0xFF  # the body's checksum is wrong: the log ends here
+    log.write_bytes(raw)
+    store = open_disk(tmp_path / "s", INDEXED)
+    dispatch_all(store)
+    assert find(store, "all") == offsets[:7]
+    assert find(store, "U7") == []
+    offsets = offsets[:7] + fill(store, 7, 9)
+    assert_complete(store, offsets)
+    store.close()
+
+
+def test_an_index_file_of_another_size_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", INDEXED)
+    fill(store, 0, 3)
+    store.close()
+    with pytest.raises(StoreCorrupt, match="maxHashSlotNum and maxIndexNum"):
+        open_disk(tmp_path / "s", dataclasses.replace(INDEXED, max_index_num=99))
+
+
+def test_files_behind_the_head_of_the_log_go_and_the_newest_stays(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", INDEXED)
+    offsets = fill(store, 0, 40)
+    dispatch_all(store)
+    before = len(store.index.files)
+    assert before > 3
+    assert store.index.clean(offsets[20]) >= 1
+    assert all(file.header.end_physical_offset >= offsets[20] for file in store.index.files)
+    assert store.index.clean(1 << 40) == len(store.index.files) - 1 or len(store.index.files) == 1
+    assert len(store.index.files) == 1
+    assert len(list((tmp_path / "s/index").iterdir())) == 1
+    store.close()
+
+
+def test_a_full_disk_holds_the_index_back_and_loses_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_disk(tmp_path / "s", INDEXED)
+    offsets = fill(store, 0, 3)
+    dispatch_all(store)
+    offsets += fill(store, 3, 30)
+
+    def full(fd: int, at: int, length: int, file_end: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index_file, "_rewrite", full)
+        with pytest.raises(StoreNotWritable, match="the disk is full"):
+            dispatch_all(store)
+    assert_complete(store, offsets)
+    store.close()
+
+
+def test_a_damaged_chain_ends_instead_of_going_in_a_circle(tmp_path: Path) -> None:
+    file = IndexFile(None, 1, 10)
+    files = IndexFiles(None, dataclasses.replace(INDEXED, max_hash_slot_num=1))
+    import numpy as np
+
+    assert file.put(np.array([5, 5, 5]), np.array([100, 200, 300]), np.array([NOW_MS] * 3)) == 3
+    entries = file.columns()
+    entries["before"][0] = 3
+    assert file.find(5, 10, 0, 1 << 62) == [300, 200, 100]
+    assert files.find("T#k", 3, 0, 1).physical_offsets == []
