@@ -32,6 +32,7 @@ from sprocketmq.broker.live_config import LiveConfig
 from sprocketmq.broker.handlers import handler_table
 from sprocketmq.broker.handlers.pull import answer_pull
 from sprocketmq.broker.handover import LiveHandover
+from sprocketmq.broker.index_building import IndexBuilding
 from sprocketmq.broker.metrics import BrokerMetrics
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
@@ -187,6 +188,8 @@ class Broker(Service):
         self.slow_requests = SlowRequests(config.slow_request_ms)
         self.metrics = BrokerMetrics(self)
         self.parts += [self.metrics, self.request_modes]
+        self.index_building = IndexBuilding(self.store)
+        self.parts.append(self.index_building)
         self.plain_access = PlainAccess(self.clock, acl_file(config)) if config.acl_enable else None
         if self.plain_access is not None:
             self.parts.append(self.plain_access)

@@ -1,6 +1,11 @@
-"""Looking up one stored message: VIEW_MESSAGE_BY_ID 33. Java: QueryMessageProcessor.
+"""Looking up stored messages: QUERY_MESSAGE 12, VIEW_MESSAGE_BY_ID 33. Java: QueryMessageProcessor.
 
-Field: offset, the commit log offset out of the offset message id. Answer: the record. Gaps: QUERY_MESSAGE 12 (there is no index).
+12: topic, key, maxNum, beginTimestamp, endTimestamp, indexType (5.4: K key, U unique key, T tags); with the ext field _UNIQUE_KEY_QUERY
+maxNum is defaultQueryMaxNum. Answer: indexLastUpdateTimestamp, indexLastUpdatePhyoffset, records in the order of the log; 22 when none.
+33: offset, the commit log offset out of the offset message id. Answer: the record; 1 when none begins there.
+
+Keys are found by hash, so a record of another key may be among the answers, as with Apache: clients compare. Gap: lastKey of 5.4, which
+only its RocksDB index looks at.
 """
 
 from __future__ import annotations
@@ -10,12 +15,46 @@ from typing import TYPE_CHECKING
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.headers import ViewMessageRequestHeader
+from sprocketmq.wire.headers import (
+    UNIQUE_KEY_QUERY,
+    QueryMessageRequestHeader,
+    QueryMessageResponseHeader,
+    ViewMessageRequestHeader,
+)
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
 __all__ = ["HANDLERS"]
+
+
+def query_message(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(QueryMessageRequestHeader)
+    max_num = header.max_num
+    if command.ext_fields.get(UNIQUE_KEY_QUERY, "").lower() == "true":
+        max_num = broker.config.default_query_max_num
+    if max_num < 0:
+        return response(command, ResponseCode.SYSTEM_ERROR, f"maxNum is {max_num}, 0 or more is allowed")
+    broker.index_building.catch_up()
+    hits = broker.store.find_by_key(
+        header.topic,
+        header.key,
+        max_num,
+        header.begin_timestamp,
+        header.end_timestamp,
+        index_type=header.index_type or "",
+    )
+    records = [record for offset in hits.physical_offsets if (record := broker.store.record_at(offset)) is not None]
+    found = bool(hits.physical_offsets)
+    ext = QueryMessageResponseHeader(
+        index_last_update_timestamp=hits.last_update_timestamp if found else 0,
+        index_last_update_phyoffset=hits.last_update_physical_offset if found else 0,
+    )
+    if not records:
+        remark = f"no message of topic {header.topic} has key {header.key} in this time range, or it expired"
+        return response(command, ResponseCode.QUERY_NOT_FOUND, remark, ext)
+    connection.send_with_body(response(command, header=ext), records, sum(map(len, records)))
+    return None
 
 
 def view_message(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -28,4 +67,4 @@ def view_message(broker: Broker, connection: Connection, command: Command, now_m
     return None
 
 
-HANDLERS = {RequestCode.VIEW_MESSAGE_BY_ID: view_message}
+HANDLERS = {RequestCode.QUERY_MESSAGE: query_message, RequestCode.VIEW_MESSAGE_BY_ID: view_message}

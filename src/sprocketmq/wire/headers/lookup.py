@@ -25,6 +25,8 @@ class QueryMessageRequestHeader(ExtHeader):
     max_num: Int32
     begin_timestamp: Int64
     end_timestamp: Int64
+    index_type: str | None = None  # 5.4: K key, U unique key, T tags
+    last_key: str | None = None
 
 
 class QueryMessageResponseHeader(ExtHeader):

@@ -1,0 +1,87 @@
+"""Keeping the store's index by key close behind the log, beside the requests (Java: ReputMessageService).
+
+Nothing is done per message. While messages come, the records of the last few milliseconds are indexed together, a bounded number per turn
+of the loop; without messages the looks become rare. A query does not wait for the next look: it lets the store catch up first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from typing import Final
+
+from sprocketmq.errors import StoreError
+from sprocketmq.store.message_store import MessageStore
+
+__all__ = ["IndexBuilding"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_RECORDS_PER_TURN: Final = 1_000
+_BUSY_S: Final = 0.02
+_IDLE_S: Final = 0.32
+_AFTER_FAILURE_S: Final = 5.0
+# A query catches up with at most so many records; an index that is being rebuilt from a long log answers with what it has.
+_RECORDS_PER_QUERY: Final = 20_000
+
+
+class IndexBuilding:
+    """The part of a broker that builds the index. Runs on the broker's loop; real time, because no decision hangs on it."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store: Final = store
+        self._timer: asyncio.TimerHandle | None = None
+        self._pause_s = _BUSY_S
+        self._ready: asyncio.Future[object] | None = None
+        self._failing = False
+
+    async def start(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_BUSY_S, self._turn)
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._ready is not None:
+            await self._ready
+
+    def catch_up(self) -> None:
+        """Before a query: index what is not indexed yet, within limits."""
+        records = 0
+        try:
+            while records < _RECORDS_PER_QUERY:
+                done = self._store.dispatch(_RECORDS_PER_TURN)
+                if not done:
+                    return
+                records += done
+        except StoreError as error:
+            self._failed(error)
+
+    def _turn(self) -> None:
+        loop = asyncio.get_running_loop()
+        done = 0
+        if self._store.undispatched_bytes:
+            if self._ready is None:
+                # NumPy takes a tenth of a second to load; not on the loop, and not before there is a message.
+                self._ready = loop.run_in_executor(None, importlib.import_module, "sprocketmq.store.record_batch")
+            if self._ready.done():
+                try:
+                    done = self._store.dispatch(_RECORDS_PER_TURN)
+                    self._failing = False
+                except StoreError as error:
+                    self._failed(error)
+        if self._failing:
+            pause_s = _AFTER_FAILURE_S
+        elif done == _RECORDS_PER_TURN:
+            pause_s = 0.0
+        elif done:
+            pause_s = self._pause_s = _BUSY_S
+        else:
+            pause_s = self._pause_s = min(_IDLE_S, self._pause_s * 2)
+        self._timer = loop.call_later(pause_s, self._turn)
+
+    def _failed(self, error: StoreError) -> None:
+        if not self._failing:
+            log.error("the index by key stays behind: %s", error)
+        self._failing = True
