@@ -181,6 +181,27 @@ def topics(namesrv_addr: str, as_json: bool) -> None:
     show_topics(namesrv_addr, as_json=as_json)
 
 
+@app.command()
+@click.option("--broker", metavar="HOST:PORT", required=True, help="The broker that gives its messages away.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=float,
+    default=120,
+    show_default=True,
+    help="How long to wait for its slave; the broker serves on when it is over.",
+)
+def handover(broker: str, timeout: float) -> None:
+    """Give a broker's messages to its Apache slave, and end the broker.
+
+    Waits until the slave has all messages, topics, groups and offsets, refuses producers only for that moment. Exit code 1 if the
+    slave did not get there in time; then nothing has changed.
+    """
+    from sprocketmq.cli.handover import hand_over
+
+    sys.exit(hand_over(broker, timeout))
+
+
 @app.group()
 def store() -> None:
     """Look into a store directory."""

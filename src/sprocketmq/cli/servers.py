@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.cli.log_lines import set_up_logging
 from sprocketmq.cli.serving import Part, Shown, serve_until_stopped
@@ -38,10 +40,15 @@ def serve(
     broker_config = BrokerConfig.from_properties(
         {key: value for key, value in settings.items() if key not in of_namesrv}
     )
+    if store is not None and not namesrv_config.kv_config_path:
+        kept = store.expanduser().absolute() / "namesrv" / "kvConfig.json"
+        namesrv_config = msgspec.structs.replace(namesrv_config, kv_config_path=str(kept))
     name_server = NameServer(host=host or broker_config.bind_address or None, port=namesrv_port, config=namesrv_config)
 
     def make_broker() -> Broker:
-        return _broker(name_server.address, broker_port, store, host, broker_config)
+        # namesrvAddr of the settings: further name servers, which outlive this process when the broker hands over.
+        addresses = ";".join(filter(None, (name_server.address, broker_config.namesrv_addr)))
+        return _broker(addresses, broker_port, store, host, broker_config)
 
     serve_until_stopped(
         [lambda: name_server, make_broker],

@@ -36,7 +36,7 @@ def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T 
         try:
             with open(candidate, "rb") as file:
                 raw = file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # a path that cannot exist holds nothing, either
             continue
         if not raw.strip():
             continue

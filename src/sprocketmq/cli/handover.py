@@ -1,0 +1,79 @@
+"""``sprocketmq handover``: a broker gives its messages to its slave, which then takes its place (docs/guides/grow-out.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import Final
+
+from sprocketmq.errors import ConfigurationError, RocketMQError, remote_error
+from sprocketmq.net.engine import new_event_loop
+from sprocketmq.net.pool import ConnectionPool, split_address
+from sprocketmq.wire.bodies import HandoverStatus
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.headers import HandoverRequestHeader
+
+__all__ = ["hand_over"]
+
+_TIMEOUT_MS: Final = 5_000
+_LOOK_S: Final = 0.1
+_GRACE_S: Final = 5.0
+
+
+def hand_over(broker: str, timeout_s: float) -> int:
+    """Start it, tell what is waited for, finish it; the exit code.
+
+    Raises:
+        ConfigurationError: the address is not host:port.
+        RocketMQError: the broker cannot be reached, or refuses.
+    """
+    split_address(broker, "--broker")
+    if timeout_s <= 0:
+        raise ConfigurationError(f"--timeout is {timeout_s:g}, more than 0 seconds is allowed")
+    loop = new_event_loop()
+    try:
+        return loop.run_until_complete(_hand_over(broker, timeout_s))
+    finally:
+        loop.close()
+
+
+async def _hand_over(broker: str, timeout_s: float) -> int:
+    pool = ConnectionPool()
+
+    async def step(name: str, timeout_ms: int | None = None) -> HandoverStatus:
+        header = HandoverRequestHeader(step=name, timeout_ms=timeout_ms)
+        answer = await pool.invoke(broker, request(RequestCode.HANDOVER, header), _TIMEOUT_MS)
+        if answer.code:
+            raise remote_error(answer.code, answer.remark, broker)
+        return HandoverStatus.decode(answer.body)
+
+    # The broker gives up by itself a little later, should this command die in between.
+    status = await step("start", int((timeout_s + _GRACE_S) * 1000))
+    deadline, told = time.monotonic() + timeout_s, ""
+    try:
+        while status.state not in ("drained", "given") and time.monotonic() < deadline:
+            if status.waits_for != told:
+                told = status.waits_for
+                _tell(f"waiting for {told}")
+            await asyncio.sleep(_LOOK_S)
+            status = await step("status")
+        if status.state == "drained":
+            status = await step("finish")
+        if status.state != "given":
+            _tell(f"gave up after {timeout_s:g} s; the broker serves on")
+            return 1
+    finally:
+        if status.state != "given":
+            try:
+                await step("cancel")
+            except RocketMQError as error:
+                _tell(f"the broker was not told: {error}; it serves on by itself {_GRACE_S:g} s after the time is over")
+        await pool.aclose()
+    print(f"handed over log={status.log_end} slave={','.join(status.slaves)}")
+    return 0
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
