@@ -1,0 +1,88 @@
+"""Progress that survives a kill to the last step: a few numbers, written to the page cache each time they change, never synced.
+
+    "SPRKLIV1"  sha256 of the boot id, first 16 bytes  count i64  numbers i64...
+
+What is in the page cache survives the end of the process but not that of the machine, so the numbers count only while the machine runs
+that wrote them: its boot id is beside them. After a power cut, on another machine, or where no boot id exists, there is none, and the
+reader falls back to what was synced with the messages it speaks of. So a kill repeats nothing, and a power cut loses nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from sprocketmq.store.mapped_file import not_writable
+
+__all__ = ["LiveProgress", "boot_mark"]
+
+_MAGIC: Final = b"SPRKLIV1"
+_HEAD: Final = struct.Struct(">8s16sq")
+_MAX_NUMBERS: Final = 128
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_mark() -> bytes | None:
+    """16 bytes that change with each start of the machine; None where the system tells none."""
+    try:
+        return hashlib.sha256(_BOOT_ID.read_bytes()).digest()[:16]
+    except OSError:
+        return None
+
+
+class LiveProgress:
+    """Numbers at a place of a file.
+
+    Args:
+        path: the file, made with the first save; None keeps nothing.
+        at: where in the file.
+    """
+
+    def __init__(self, path: str | None, at: int = 0) -> None:
+        self._mark = boot_mark()
+        self.path = path if self._mark is not None else None
+        self._at, self._fd = at, -1
+        self._saved: tuple[int, ...] = ()
+
+    def load(self) -> tuple[int, ...] | None:
+        """The numbers, if this machine wrote them since it was started."""
+        if self.path is None or self._mark is None or not os.path.exists(self.path):
+            return None
+        with open(self.path, "rb") as file:
+            file.seek(self._at)
+            raw = file.read(_HEAD.size + 8 * _MAX_NUMBERS)
+        if len(raw) < _HEAD.size:
+            return None
+        magic, mark, count = _HEAD.unpack_from(raw)
+        if magic != _MAGIC or mark != self._mark or not 0 <= count <= (len(raw) - _HEAD.size) // 8:
+            return None
+        return struct.unpack_from(f">{count}q", raw, _HEAD.size)
+
+    def save(self, numbers: Sequence[int]) -> None:
+        """Write the numbers where a kill cannot reach them.
+
+        Raises:
+            StoreNotWritable: the disk said no.
+        """
+        numbers = tuple(numbers)
+        if self.path is None or self._mark is None or numbers == self._saved:
+            return
+        raw = _HEAD.pack(_MAGIC, self._mark, len(numbers)) + struct.pack(f">{len(numbers)}q", *numbers)
+        try:
+            if self._fd < 0:
+                os.makedirs(os.path.dirname(self.path), exist_ok=True)
+                self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+            os.lseek(self._fd, self._at, os.SEEK_SET)
+            os.write(self._fd, raw)
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+        self._saved = numbers
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

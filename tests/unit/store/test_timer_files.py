@@ -1,0 +1,363 @@
+"""Timer wheel, timer log and checkpoint: Apache's bytes, and what is left of them after a kill, a power cut or a careless rm."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import pytest
+
+from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store import live_progress
+from sprocketmq.store.live_progress import LiveProgress
+from sprocketmq.store.timer_check import TimerCheck, load_timer_check, save_timer_check
+from sprocketmq.store.timer_files import TimerFiles
+from sprocketmq.store.timer_log import MAGIC_DELETE, UNIT_BYTES, TimerLog, TimerUnit
+from sprocketmq.store.timer_wheel import WHEEL_BYTES, WHEEL_SLOTS, Slot, TimerWheel
+
+NOW = 1_700_000_000_000
+FILE_BYTES = 1024  # 19 units and a blank
+
+
+def unit(physical: int = 0, *, ahead_ms: int = 5_000, magic: int = 1, write_ms: int = NOW) -> TimerUnit:
+    return TimerUnit(-1, magic, write_ms, ahead_ms, physical, 100, 7)
+
+
+# -- the wheel -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_slot_is_where_apache_looks_for_it(tmp_path):
+    wheel = TimerWheel(str(tmp_path / "timerwheel"), 1000)
+    wheel.put(Slot(NOW, 52, 104, 3, 9))
+    wheel.close()
+    raw = (tmp_path / "timerwheel").read_bytes()
+    assert len(raw) == WHEEL_BYTES == 604_800 * 2 * 32
+    at = NOW // 1000 % WHEEL_SLOTS * 32
+    assert struct.unpack_from(">qqqii", raw, at) == (NOW // 1000, 52, 104, 3, 9)
+    assert raw.count(0) >= WHEEL_BYTES - 32
+
+
+def test_a_wheel_takes_no_more_of_the_disk_than_its_slots_in_use(tmp_path):
+    wheel = TimerWheel(str(tmp_path / "timerwheel"), 1000)
+    wheel.put(Slot(NOW, 0, 0, 1))
+    assert os.stat(tmp_path / "timerwheel").st_blocks * 512 <= 64 * 1024
+    wheel.close()
+
+
+@pytest.mark.parametrize("precision_ms", [100, 1000])
+def test_a_wheel_reads_back_the_slots_from_a_time_on_and_none_that_was_used_for_another_time(tmp_path, precision_ms):
+    path = str(tmp_path / "timerwheel")
+    round_ms = WHEEL_SLOTS * precision_ms
+    now = NOW // precision_ms * precision_ms
+    wheel = TimerWheel(path, precision_ms)
+    for time_ms in (now - precision_ms, now, now + precision_ms * 70_000, now + precision_ms * 600_000):
+        wheel.put(Slot(time_ms, 1, 2, 1))
+    wheel.put(Slot(now - precision_ms + round_ms, 5, 6, 1))  # two weeks later, the same place
+    wheel.close()
+    again = TimerWheel(path, precision_ms)
+    again.load(now)
+    assert sorted(again.slots) == [
+        now, now + precision_ms * 70_000, now + precision_ms * 600_000, now - precision_ms + round_ms,
+    ]  # fmt: skip
+
+
+def test_a_wheel_of_another_length_is_refused(tmp_path):
+    (tmp_path / "timerwheel").write_bytes(b"x" * 100)
+    with pytest.raises(StoreCorrupt, match="100 bytes"):
+        TimerWheel(str(tmp_path / "timerwheel"), 1000).load(0)
+
+
+# -- the log -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_unit_has_apaches_bytes(tmp_path):
+    log = TimerLog(str(tmp_path), FILE_BYTES)
+    assert log.append(TimerUnit(260, 3, NOW, -5, 1 << 40, 77, -1)) == 0
+    raw = (tmp_path / f"{0:020d}").read_bytes()[:UNIT_BYTES]
+    assert raw == struct.pack(">iqiqiqiiq", 52, 260, 3, NOW, -5, 1 << 40, 77, -1, 0)
+    log.close()
+
+
+def test_a_full_file_ends_with_a_blank_and_the_next_unit_begins_the_next_file(tmp_path):
+    log = TimerLog(str(tmp_path), FILE_BYTES)
+    positions = [log.append(unit(n)) for n in range(20)]
+    assert positions[:19] == [n * 52 for n in range(19)]
+    assert positions[19] == FILE_BYTES
+    first = (tmp_path / f"{0:020d}").read_bytes()
+    assert struct.unpack_from(">iqI", first, 19 * 52) == (FILE_BYTES - 19 * 52, 0, 0xBBCCDDEE ^ (1880681586 + 8))
+    assert [log.read(position).physical_offset for position in positions] == list(range(20))
+    log.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, 18, 19, 20, 37, 38, 39, 57])
+def test_a_log_finds_its_end_again_and_goes_on_behind_it(tmp_path, count):
+    log = TimerLog(str(tmp_path), FILE_BYTES)
+    for n in range(count):
+        log.append(unit(n))
+    end = log.end
+    log.close()
+    again = TimerLog(str(tmp_path), FILE_BYTES)
+    again.load()
+    again.recover(0)
+    assert again.end == end
+    last = again.last_unit()
+    assert (last.physical_offset if last else None) == (count - 1 if count else None)
+    again.append(unit(count))
+    assert again.last_unit().physical_offset == count
+    places = [int(place) for _, units in again.scan(0) for place in units["physical"]]
+    assert places == list(range(count + 1))
+    again.close()
+
+
+def test_what_lies_behind_a_torn_unit_is_forgotten(tmp_path):
+    log = TimerLog(str(tmp_path), FILE_BYTES)
+    for n in range(5):
+        log.append(unit(n))
+    log.close()
+    path = tmp_path / f"{0:020d}"
+    raw = bytearray(path.read_bytes())
+    raw[2 * 52 : 3 * 52] = bytes(52)
+    path.write_bytes(raw)
+    again = TimerLog(str(tmp_path), FILE_BYTES)
+    again.load()
+    again.recover(0)
+    assert again.end == 2 * 52
+    assert again.read(3 * 52) is None
+    again.append(unit(9))
+    assert path.read_bytes()[3 * 52 :].strip(b"\0") == b""
+    again.close()
+
+
+def test_files_whose_records_are_gone_are_deleted_but_never_the_last(tmp_path):
+    log = TimerLog(str(tmp_path), FILE_BYTES)
+    for n in range(50):
+        log.append(unit(n * 1000))
+    assert log.delete_before(18_000) == 0
+    assert log.delete_before(18_001) == 1
+    assert log.read(0) is None
+    assert log.delete_before(1 << 40) == 1
+    assert len(os.listdir(tmp_path)) == 1
+    log.close()
+
+
+# -- the checkpoint ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_checkpoint_has_apaches_bytes_and_keeps_what_lies_behind_them(tmp_path):
+    path = str(tmp_path / "timercheck")
+    live = LiveProgress(path, 2048)
+    live.save((1, 2, 3))
+    save_timer_check(path, TimerCheck(1, 2, 3, 4, 5, 6, 7))
+    raw = (tmp_path / "timercheck").read_bytes()
+    assert len(raw) == 4096
+    assert struct.unpack_from(">7q", raw) == (1, 2, 3, 4, 5, 6, 7)
+    assert load_timer_check(path) == TimerCheck(1, 2, 3, 4, 5, 6, 7)
+    assert LiveProgress(path, 2048).load() == (1, 2, 3)
+    live.close()
+
+
+def test_live_progress_counts_only_while_the_machine_that_wrote_it_runs(tmp_path, monkeypatch):
+    path = str(tmp_path / "live")
+    live = LiveProgress(path)
+    live.save((4, 5))
+    live.close()
+    assert LiveProgress(path).load() == (4, 5)
+    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
+    assert LiveProgress(path).load() is None
+    monkeypatch.setattr(live_progress, "boot_mark", lambda: None)
+    assert LiveProgress(path).load() is None
+    LiveProgress(path).save((9,))  # nowhere to say whose it is: nothing is written
+
+
+@pytest.mark.parametrize("raw", [b"", b"SPRKLIV1", b"x" * 100, b"SPRKLIV1" + bytes(16) + b"\xff" * 8])
+def test_damaged_live_progress_is_none(tmp_path, raw):
+    (tmp_path / "live").write_bytes(raw)
+    assert LiveProgress(str(tmp_path / "live")).load() is None
+
+
+# -- all together --------------------------------------------------------------------------------------------------------------
+
+
+class Waiting:
+    """Timer files over a pretended queue: entry n has its record at 100 * n."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.files = TimerFiles(root, 1000, FILE_BYTES)
+        self.files.load(lambda found: found.physical_offset // 100)
+        self.next = self.files.queue_offset
+
+    def add(self, ahead_ms: int, *, magic: int = 1) -> None:
+        entry = unit(self.next * 100, ahead_ms=ahead_ms, magic=magic)
+        self.files.add(entry.slot_ms, entry)
+        self.next += 1
+        self.files.note(self.next, self.files.read_ms, self.files.done)
+
+    def lists(self) -> dict[int, list[int]]:
+        """Slot, as ms from NOW, -> the queue entries in its list, oldest first."""
+        found = {}
+        for time_ms, slot in self.files.wheel.slots.items():
+            entries, position = [], slot.last
+            while position >= 0:
+                there = self.files.log.read(position)
+                entries.append(there.physical_offset // 100)
+                position = there.previous
+            found[time_ms - NOW] = entries[::-1]
+        return found
+
+    def save(self) -> None:
+        self.files.sync(0, self.files.snapshot(self.files.read_ms, NOW))
+
+    def close(self) -> None:
+        self.files.close()
+
+
+@pytest.fixture
+def root(tmp_path):
+    return str(tmp_path)
+
+
+def fill(root: str, *, saved_after: int = 30) -> Waiting:
+    waiting = Waiting(root)
+    for n in range(45):
+        waiting.add(5_000 + n % 3 * 1000)
+        if n == saved_after:
+            waiting.save()
+    return waiting
+
+
+def everything() -> dict[int, list[int]]:
+    return {5_000 + slot * 1000: [n for n in range(45) if n % 3 == slot] for slot in range(3)}
+
+
+def test_each_slot_has_its_messages_in_their_order(root):
+    waiting = fill(root)
+    assert waiting.lists() == everything()
+    assert [waiting.files.wheel.number(NOW + 5_000 + slot * 1000) for slot in range(3)] == [15, 15, 15]
+    waiting.close()
+
+
+def test_a_message_that_takes_another_back_counts_one_less(root):
+    waiting = Waiting(root)
+    waiting.add(5_000)
+    waiting.add(5_000, magic=1 | MAGIC_DELETE)
+    assert waiting.files.wheel.total() == 0
+    assert waiting.lists() == {5_000: [0, 1]}
+    waiting.close()
+
+
+def test_a_kill_loses_nothing_and_repeats_nothing(root):
+    waiting = fill(root)
+    waiting.files.note(45, NOW + 5_000, 4)  # in the middle of delivering the first slot
+    waiting.close()  # no save: as after a kill
+    again = Waiting(root)
+    assert again.lists() == everything()
+    assert (again.files.queue_offset, again.files.read_ms, again.files.done) == (45, NOW + 5_000, 4)
+    again.close()
+
+
+def test_a_slot_that_was_delivered_before_a_kill_does_not_come_back(root):
+    waiting = fill(root)
+    waiting.files.note(45, NOW + 6_000, 0)
+    waiting.close()
+    again = Waiting(root)
+    assert sorted(again.lists()) == [6_000, 7_000]
+    again.close()
+
+
+def power_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
+
+
+def test_after_a_power_cut_the_checkpoint_counts_and_no_entry_is_linked_twice(root, monkeypatch):
+    waiting = fill(root)
+    waiting.files.note(45, NOW + 6_000, 0)
+    waiting.close()
+    power_cut(monkeypatch)
+    again = Waiting(root)
+    # Read from the checkpoint on; the log happens to hold what was read since, and that is known.
+    assert (again.files.queue_offset, again.files.read_ms, again.files.done) == (31, 0, 0)
+    assert again.lists() == everything()
+    assert [n for n in range(31, 50) if again.files.is_known(n * 100)] == list(range(31, 45))
+    again.files.caught_up()
+    assert not again.files.is_known(3_100)
+    again.close()
+
+
+def test_after_a_power_cut_that_took_the_end_of_the_log_slots_that_point_there_are_linked_again(root, monkeypatch):
+    waiting = fill(root, saved_after=30)
+    waiting.close()
+    power_cut(monkeypatch)
+    path = os.path.join(root, "timerlog", f"{FILE_BYTES:020d}")
+    with open(path, "r+b") as file:  # units 31.. lie at 12 * 52 and on in the second file
+        file.seek(12 * 52)
+        file.write(bytes(FILE_BYTES - 12 * 52))
+    again = Waiting(root)
+    assert again.files.queue_offset == 31
+    assert again.lists() == {slot: [n for n in entries if n < 31] for slot, entries in everything().items()}
+    again.close()
+
+
+@pytest.mark.parametrize("boot", ["the same", "another"])
+def test_a_lost_wheel_is_made_again_from_the_log(root, monkeypatch, boot):
+    waiting = fill(root)
+    waiting.close()
+    os.unlink(os.path.join(root, "timerwheel"))
+    if boot == "another":
+        power_cut(monkeypatch)
+    again = Waiting(root)
+    assert again.lists() == everything()
+    again.close()
+
+
+def test_a_lost_log_is_made_again_from_the_queue_but_what_was_delivered_stays_delivered(root):
+    waiting = fill(root)
+    waiting.files.note(45, NOW + 6_000, 0)
+    waiting.close()
+    for name in os.listdir(os.path.join(root, "timerlog")):
+        os.unlink(os.path.join(root, "timerlog", name))
+    again = Waiting(root)
+    assert again.files.queue_offset == 0
+    assert again.files.skip_before == (45, NOW + 6_000)
+    assert again.lists() == {}
+    again.close()
+
+
+def test_without_any_file_everything_is_read_from_the_queue(root):
+    again = Waiting(root)
+    assert (again.files.queue_offset, again.files.read_ms, again.lists()) == (0, 0, {})
+    assert os.listdir(root) == []
+    again.close()
+
+
+def test_a_wheel_that_is_behind_the_log_is_brought_up_to_date(root):
+    """Apache keeps its wheel in memory between two flushes, so a killed Apache leaves an old wheel and a complete log."""
+    waiting = fill(root, saved_after=30)
+    old_wheel = {time_ms: slot for time_ms, slot in waiting.files.wheel.slots.items()}
+    waiting.close()
+    wheel = TimerWheel(os.path.join(root, "timerwheel"), 1000)
+    for time_ms, slot in old_wheel.items():
+        last = max(n for n in everything()[time_ms - NOW] if n <= 30)
+        wheel.put(Slot(time_ms, slot.first, last * 52 if last < 19 else FILE_BYTES + (last - 19) * 52, 1))
+    wheel.close()
+    again = Waiting(root)
+    assert again.lists() == everything()
+    again.close()
+
+
+def test_a_snapshot_is_a_new_version_only_when_something_moved(root):
+    waiting = fill(root)
+    first = waiting.files.snapshot(NOW, NOW)
+    assert waiting.files.snapshot(NOW, NOW + 5) is first
+    assert waiting.files.snapshot(NOW + 1000, NOW + 5).counter == first.counter + 1
+    waiting.close()
+
+
+def test_in_memory_the_same_works_without_a_file():
+    files = TimerFiles(None, 1000, 1 << 20)
+    files.load(lambda found: None)
+    files.add(NOW, unit(1, ahead_ms=0))
+    files.note(1, NOW, 0)
+    files.sync(0, files.snapshot(NOW, NOW))
+    assert files.wheel.number(NOW) == 1
+    files.close()
