@@ -28,19 +28,22 @@ from sprocketmq.broker.counters import Counters
 from sprocketmq.broker.durability import DurableAnswers
 from sprocketmq.broker.filters import FilterTable, Wanted
 from sprocketmq.broker.groups import GroupTable
-from sprocketmq.broker.live_config import LiveConfig
 from sprocketmq.broker.handlers import handler_table
 from sprocketmq.broker.handlers.pull import answer_pull
+from sprocketmq.broker.handlers.send import handle_send
 from sprocketmq.broker.handover import LiveHandover
 from sprocketmq.broker.index_building import IndexBuilding
+from sprocketmq.broker.listening import limits_of, tls_of, watched_certificates
+from sprocketmq.broker.live_config import LiveConfig
 from sprocketmq.broker.metrics import BrokerMetrics
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.plain_access import PlainAccess
+from sprocketmq.broker.plain_sends import PlainSends
 from sprocketmq.broker.registration import Registration
+from sprocketmq.broker.replication import Replication
 from sprocketmq.broker.request_modes import RequestModes
 from sprocketmq.broker.route_lookup import RouteLookup
-from sprocketmq.broker.replication import Replication
 from sprocketmq.broker.schedule import Schedule
 from sprocketmq.broker.service import Part, Periodic, Service
 from sprocketmq.broker.slow_requests import SlowRequests
@@ -49,7 +52,7 @@ from sprocketmq.broker.statistics import Statistics
 from sprocketmq.broker.timer_messages import TimerMessages
 from sprocketmq.broker.topics import TopicTable
 from sprocketmq.broker.transactions import Transactions
-from sprocketmq.broker.users import UserAccess
+from sprocketmq.broker.users import UserAccess, inner_credentials
 from sprocketmq.core.queue_lock import QueueLockTable
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
@@ -60,6 +63,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool, split_address
 from sprocketmq.net.server import Server
+from sprocketmq.net.tls import ServerTls
 from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
 from sprocketmq.wire.bodies import TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -135,6 +139,7 @@ class Broker(Service):
         access: Access | None = self.users if self.config.authentication_enabled else self.plain_access
         if access is not None:
             self._handlers = guarded(self._handlers, access)
+        self._tls: ServerTls | None = None
         self._server: Server | None = None
         self._fast_server: Server | None = None
         self._pool: ConnectionPool | None = None
@@ -162,10 +167,17 @@ class Broker(Service):
         self.statistics = Statistics(self.counters, config.broker_cluster_name, self.topics.is_system, now_ms)
         self.schedule = Schedule(self.clock, self.store, DelayLevels.parse(config.message_delay_level), self.put)
         self.timers = TimerMessages(self.clock, self.store, lambda: self.config, root, self.put)
-        self.parked = ParkedPulls(self.clock, self._run_pull_again, self.store.max_offset)
+        self.parked = ParkedPulls(
+            self.clock,
+            self._run_pull_again,
+            self.store.max_offset,
+            limit=config.max_parked_pulls,
+            limit_per_connection=config.max_parked_pulls_per_connection,
+        )
         self.expressions: dict[str, Wanted] = {}
         self.stamps = self._new_stamps()
-        self.memory_span_bytes = _memory_bytes() * config.access_message_in_memory_max_ratio // 100
+        self.memory_span_bytes = 0
+        self.set_memory_span()
         self.transactions = Transactions(self)
         self._config_store = ConfigStore(root, self.topics, self.groups, self.offsets, self.schedule)
         self.request_modes = RequestModes(root)
@@ -234,9 +246,10 @@ class Broker(Service):
         self.users.load()
         self._adopt_queues(now_ms)
         self.initial_max_offset = self.store.max_physical_offset
+        self._tls = tls_of(self.config)
         await self._listen()
         self.stamps = self._new_stamps()  # again: the port is known now
-        self._pool = ConnectionPool()
+        self._pool = ConnectionPool(credentials=inner_credentials(self.config))
         self._registration = Registration(
             self.clock,
             self._pool,
@@ -261,6 +274,7 @@ class Broker(Service):
             ),
             Periodic(self.clock, config.flush_delay_offset_interval_ms, save.save_delay_offsets),
             Periodic(self.clock, _SCAN_INTERVAL_MS, self._scan),
+            *watched_certificates(self.clock, self._tls),
         ]
         save.save_all(now_ms)
         if not self.name_servers:
@@ -273,7 +287,14 @@ class Broker(Service):
         log.info("broker %s listens on %s", self.config.broker_name, self.address)
 
     def _new_server(self) -> Server:
-        return Server(self._handle, on_open=self._connection_opened, on_close=self._connection_closed)
+        return Server(
+            self._handle,
+            on_open=self._connection_opened,
+            on_close=self._connection_closed,
+            short_ways=PlainSends(self).ways,
+            tls=self._tls,
+            limits=limits_of(self.config),
+        )
 
     async def _listen(self) -> None:
         """The port that clients are told, and the one two below it, where slaves and VIP clients ask (Java: fastRemotingServer)."""
@@ -354,9 +375,22 @@ class Broker(Service):
         except StoreError as error:  # no space, a failed disk: the client may try another broker
             return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
 
+    @property
+    def is_open_to_plain_sends(self) -> bool:
+        """Whether a send may go the short way (``plain_sends``): nobody stands in front of its handler, and its answer waits for nobody."""
+        return (
+            self._handlers.get(RequestCode.SEND_MESSAGE_V2) is handle_send
+            and self.intercept is None
+            and self._durable is None
+            and self.config.broker_role != SYNC_MASTER
+        )
+
     def _run_pull_again(self, pull: PullRequest) -> None:
         connection, command = pull.connection, pull.command
         if connection.is_closed:
+            return
+        if connection.is_congested:  # its peer does not read: what it waits for stays in the store until it does
+            connection.when_writable(lambda: self._run_pull_again(pull))
             return
         try:
             answer = answer_pull(self, connection, command, pull.header, self.clock.now_ms(), may_park=False)
@@ -433,10 +467,18 @@ class Broker(Service):
 
             self._handlers[code] = looked
 
+    def set_memory_span(self) -> None:
+        """How far behind the end of the log a record counts as in memory: accessMessageInMemoryMaxRatio of RAM."""
+        self.memory_span_bytes = _memory_bytes() * self.config.access_message_in_memory_max_ratio // 100
+
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 when it is empty."""
         times = [self.store.earliest_store_time(topic, queue_id) for topic, queue_id in self.store.queues()]
         return min((time_ms for time_ms in times if time_ms >= 0), default=-1)
+
+    def save_offsets(self) -> None:
+        """Write ``consumerOffset.json`` now, if something was committed, and not within the next 5 s."""
+        self._config_store.save_offsets(self.clock.now_ms())
 
     async def registered(self) -> None:
         """Returns when every reachable name server knows the topics as they are now."""

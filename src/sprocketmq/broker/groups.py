@@ -24,6 +24,7 @@ PREDEFINED: Final = (
 )
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 MAX_GROUP_LENGTH: Final = 255  # 5.x stops at 120, 4.9 clients may use 255
+_FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
 _VALID: Final = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
 
 
@@ -48,14 +49,19 @@ class GroupTable:
         self.table: dict[str, SubscriptionGroupConfig] = {
             name: SubscriptionGroupConfig(group_name=name) for name in PREDEFINED
         }
+        # group -> topic -> permission bits taken away, of which only "read" is used; empty nearly always
+        self.forbidden: dict[str, dict[str, int]] = {}
 
     def load(self, content: SubscriptionGroupWrapper) -> None:
         """Take over what ``subscriptionGroup.json`` holds."""
         self.table.update(content.subscription_group_table)
+        self.forbidden.update(content.forbidden_table)
         self.data_version = content.data_version
 
     def content(self) -> SubscriptionGroupWrapper:
-        return SubscriptionGroupWrapper(subscription_group_table=self.table, data_version=self.data_version)
+        return SubscriptionGroupWrapper(
+            subscription_group_table=self.table, forbidden_table=self.forbidden, data_version=self.data_version
+        )
 
     def __contains__(self, group: str) -> bool:
         return group in self.table
@@ -69,17 +75,39 @@ class GroupTable:
         if not allowed or group_name_problem(group) is not None:
             return None
         made = SubscriptionGroupConfig(group_name=group)
-        self.update(made, now_ms)
+        self.update(made, now_ms=now_ms)
         return made
 
-    def update(self, group: SubscriptionGroupConfig, now_ms: int) -> None:
-        self.table[group.group_name] = group
-        self.data_version.next_version(now_ms)
-        self.on_change()
+    def update(self, *groups: SubscriptionGroupConfig, now_ms: int) -> None:
+        """Create or replace; several count as one change."""
+        self.table.update({group.group_name: group for group in groups})
+        self._changed(now_ms)
 
     def delete(self, group: str, now_ms: int) -> bool:
+        """Forget ``group`` and what it may not read; whether it was there."""
+        self.forbidden.pop(group, None)
         if self.table.pop(group, None) is None:
             return False
+        self._changed(now_ms)
+        return True
+
+    def may_read(self, group: str, topic: str) -> bool:
+        """Whether no administrator has taken ``topic`` away from ``group``. Java: getForbidden."""
+        return not self.forbidden.get(group, {}).get(topic, 0) & _FORBID_READ
+
+    def set_readable(self, group: str, topic: str, readable: bool, now_ms: int) -> None:
+        """Give ``topic`` back to ``group``, or take it away. Java: updateForbidden."""
+        topics = self.forbidden.setdefault(group, {})
+        bits = topics.get(topic, 0)
+        bits = bits & ~_FORBID_READ if readable else bits | _FORBID_READ
+        if bits:
+            topics[topic] = bits
+        else:
+            topics.pop(topic, None)
+        if not topics:
+            del self.forbidden[group]
+        self._changed(now_ms)
+
+    def _changed(self, now_ms: int) -> None:
         self.data_version.next_version(now_ms)
         self.on_change()
-        return True

@@ -15,6 +15,7 @@ import msgspec
 
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
+from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.wire.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 
 __all__ = [
@@ -110,17 +111,29 @@ class TopicTable:
             return self.create_if_absent(topic, 1, now_ms)
         return None
 
-    def create_if_absent(self, topic: str, queue_nums: int, now_ms: int, *, order: bool = False) -> TopicConfig:
+    def create_if_absent(
+        self, topic: str, queue_nums: int, now_ms: int, *, order: bool = False, sys_flag: int = 0
+    ) -> TopicConfig:
         """The broker's own topics: retry and dead letter, readable and writable. Java: createTopicInSendMessageBackMethod."""
         found = self.table.get(topic)
         if found is None:
-            return self._add(topic, queue_nums, PERM_READ | PERM_WRITE, now_ms, order=order)
+            return self._add(topic, queue_nums, PERM_READ | PERM_WRITE, now_ms, order=order, sys_flag=sys_flag)
         return found
 
-    def update(self, topic: TopicConfig, now_ms: int) -> None:
-        """Create or replace, on an administrator's word."""
-        self.table[topic.topic_name] = topic
+    def update(self, *topics: TopicConfig, now_ms: int) -> None:
+        """Create or replace, on an administrator's word; several count as one change."""
+        self.table.update({topic.topic_name: topic for topic in topics})
         self._changed(now_ms)
+
+    def announce(self, now_ms: int) -> None:
+        """Something that name servers are told with the topics has changed: the broker's own permission."""
+        self._changed(now_ms)
+
+    def system_topics(self) -> list[str]:
+        """The broker's own topics, there or not (GET_SYSTEM_TOPIC_LIST_FROM_BROKER)."""
+        own = {self._config.broker_name, self._config.broker_cluster_name, self.reply_topic}
+        started = {topic for topic in self.table if topic.startswith(SYSTEM_PREFIX)}
+        return sorted(SYSTEM_TOPICS | own | started)
 
     def mark_ordered(self, topics: Collection[str], now_ms: int) -> None:
         """Name servers have an order configuration for these; who is not named stays as it is. Java: updateOrderTopicConfig."""
@@ -137,8 +150,10 @@ class TopicTable:
         self._changed(now_ms)
         return True
 
-    def _add(self, topic: str, queue_nums: int, perm: int, now_ms: int, *, order: bool = False) -> TopicConfig:
-        added = self.table[topic] = _topic(topic, queue_nums, perm, order=order)
+    def _add(
+        self, topic: str, queue_nums: int, perm: int, now_ms: int, *, order: bool = False, sys_flag: int = 0
+    ) -> TopicConfig:
+        added = self.table[topic] = _topic(topic, queue_nums, perm, order=order, sys_flag=sys_flag)
         self._changed(now_ms)
         return added
 
@@ -163,10 +178,19 @@ class TopicTable:
         ]
         if config.auto_create_topic_enable:
             own.append(_topic(AUTO_CREATE_TOPIC, config.default_topic_queue_nums, PERM_INHERIT | both))
+        if config.timer_wheel_enable:
+            own.append(_topic(TIMER_TOPIC, 1, both))
         if config.trace_topic_enable:
             own.append(_topic(config.msg_trace_topic_name, 1, both))
         self.table.update({topic.topic_name: topic for topic in own})
 
 
-def _topic(name: str, queues: int, perm: int, *, order: bool = False) -> TopicConfig:
-    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, order=order)
+def _topic(name: str, queues: int, perm: int, *, order: bool = False, sys_flag: int = 0) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=perm,
+        order=order,
+        topic_sys_flag=sys_flag,
+    )

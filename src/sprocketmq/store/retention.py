@@ -41,12 +41,12 @@ class Retention:
         usage = shutil.disk_usage(directory)
         return 100.0 * (usage.total - usage.free) / usage.total
 
-    def clean(self, now_ms: int) -> int:
-        """Delete what may go now; the number of commit log files deleted."""
+    def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
+        """Delete what may go now, with ``any_hour`` at whatever time of the day; the number of commit log files deleted."""
         config, files = self._store.config, self._store.commit_log.files
         used = self.disk_used_percent()
         hour = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone().hour
-        any_hour = used > config.disk_max_used_space_ratio
+        any_hour = any_hour or used > config.disk_max_used_space_ratio
         forced = used > config.disk_space_clean_forcibly_ratio
         may_expire = any_hour or hour in _hours(config.delete_when)
         deleted = 0

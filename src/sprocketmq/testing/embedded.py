@@ -264,7 +264,7 @@ class EmbeddedRocketMQ:
         return _started(self._engine).run(run())
 
     async def _create(self, topic: TopicConfig) -> None:
-        self.broker.topics.update(topic, self.clock.now_ms())
+        self.broker.topics.update(topic, now_ms=self.clock.now_ms())
         await self.broker.registered()
 
     def _read_all(self, topic: str) -> list[MessageExt]:

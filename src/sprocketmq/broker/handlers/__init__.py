@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.broker.handlers import (
     acl,
+    assignment,
     auth,
+    broker_config,
+    cleanup,
+    connections,
+    consume_queue,
     consumers,
     groups,
     locks,
@@ -19,11 +24,14 @@ from sprocketmq.broker.handlers import (
     offset_reset,
     offsets,
     pull,
+    relay,
     replication,
     reply,
+    runtime_info,
     send,
     send_back,
     stats,
+    timer,
     topics,
     transactions,
 )
@@ -54,6 +62,14 @@ _FAMILIES = (
     replication,
     transactions,
     reply,
+    timer,
+    assignment,
+    broker_config,
+    cleanup,
+    connections,
+    consume_queue,
+    relay,
+    runtime_info,
 )
 
 

@@ -1,39 +1,98 @@
-"""Consumer groups by an administrator: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200, GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201,
-GET_SUBSCRIPTIONGROUP_CONFIG 352 (5.x). Java: AdminBrokerProcessor.
+"""Consumer groups by an administrator: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200, its list form 225 (5.x),
+GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201, DELETE_SUBSCRIPTIONGROUP 207, GET_SUBSCRIPTIONGROUP_CONFIG 352 (5.x), UPDATE_AND_GET_GROUP_FORBIDDEN
+353 (5.x). Java: AdminBrokerProcessor, SubscriptionGroupManager.
 
-Gaps: paging and group attributes of 5.x; deletion (207).
+Whether a deleted group's offsets go too is ``cleanOffset`` to 5.x and ``removeOffset`` to 4.9: either is understood.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.groups import group_name_problem
+from sprocketmq.broker.handlers.pages import page_of
+from sprocketmq.core.topic_attributes import GROUP_ATTRIBUTES, alter
+from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.bodies import SubscriptionGroupConfig
+from sprocketmq.wire.bodies import (
+    GroupForbidden,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupWrapper,
+)
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.headers import GetAllSubscriptionGroupResponseHeader, GetSubscriptionGroupConfigRequestHeader
+from sprocketmq.wire.headers import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetAllSubscriptionGroupRequestHeader,
+    GetAllSubscriptionGroupResponseHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+    UpdateGroupForbiddenRequestHeader,
+)
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
 __all__ = ["HANDLERS"]
 
+# A heartbeat makes a retry topic of that many queues, so a number from the network needs a limit.
+_MAX_RETRY_QUEUES: Final = 65_536
+
 
 def update_and_create_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    group = SubscriptionGroupConfig.decode(command.body)
-    problem = group_name_problem(group.group_name)
-    if problem is not None:
-        return response(command, ResponseCode.INVALID_PARAMETER, problem)
-    broker.groups.update(group, now_ms)
+    if not command.body:
+        return response(command)  # as Java: nothing to do
+    return _update(broker, command, [SubscriptionGroupConfig.decode(command.body)], now_ms)
+
+
+def update_and_create_group_list(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    return _update(broker, command, SubscriptionGroupList.decode(command.body).group_config_list, now_ms)
+
+
+def _update(broker: Broker, command: Command, groups: list[SubscriptionGroupConfig], now_ms: int) -> Command:
+    """Take over all of ``groups``, or none of them."""
+    for group in groups:
+        problem = group_name_problem(group.group_name)
+        if problem is None and group.retry_queue_nums > _MAX_RETRY_QUEUES:
+            problem = f"retryQueueNums is {group.retry_queue_nums}, at most {_MAX_RETRY_QUEUES} are allowed"
+        if problem is not None:
+            return response(command, ResponseCode.INVALID_PARAMETER, problem)
+    try:
+        for group in groups:
+            old = broker.groups.table.get(group.group_name)
+            group.attributes = alter(None if old is None else old.attributes, group.attributes, GROUP_ATTRIBUTES)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    if groups:
+        broker.groups.update(*groups, now_ms=now_ms)
     return response(command)
 
 
 def all_groups(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    content = broker.groups.content()
-    header = GetAllSubscriptionGroupResponseHeader(total_group_num=len(content.subscription_group_table))
-    return response(command, header=header, body=content.encode())
+    """The whole table to 4.9 and whoever names no page, else one page."""
+    wanted = command.header(GetAllSubscriptionGroupRequestHeader)
+    groups, config = broker.groups, broker.config
+    table, forbidden = groups.table, groups.forbidden
+    if config.enable_split_metadata and (wanted.data_version, wanted.group_seq, wanted.max_group_num) != (None,) * 3:
+        most = config.split_metadata_size
+        if wanted.max_group_num is not None:
+            most = min(most, wanted.max_group_num)
+        table = page_of(table, groups.data_version, wanted.group_seq, wanted.data_version, most)
+        forbidden = {name: topics for name, topics in forbidden.items() if name in table}
+    body = SubscriptionGroupWrapper(
+        subscription_group_table=table, forbidden_table=forbidden, data_version=groups.data_version
+    )
+    header = GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups.table))
+    return response(command, header=header, body=body.encode())
+
+
+def delete_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(DeleteSubscriptionGroupRequestHeader)
+    broker.groups.delete(header.group_name, now_ms)
+    if header.clean_offset or header.remove_offset:
+        broker.offsets.forget_group(header.group_name)
+    broker.counters.forget_group(header.group_name)
+    return response(command)
 
 
 def group_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -45,8 +104,21 @@ def group_config(broker: Broker, connection: Connection, command: Command, now_m
     return response(command, body=group.encode())
 
 
+def group_forbidden(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    """Take a topic away from a group, give it back, or only ask."""
+    header = command.header(UpdateGroupForbiddenRequestHeader)
+    group, topic, groups = header.group, header.topic, broker.groups
+    if header.readable is not None and header.readable != groups.may_read(group, topic):
+        groups.set_readable(group, topic, header.readable, now_ms)
+    body = GroupForbidden(group=group, topic=topic, readable=groups.may_read(group, topic))
+    return response(command, body=body.encode())
+
+
 HANDLERS = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: update_and_create_group,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: update_and_create_group_list,
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: all_groups,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: delete_group,
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: group_config,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: group_forbidden,
 }

@@ -1,20 +1,28 @@
 """Offsets: QUERY_CONSUMER_OFFSET 14, UPDATE_CONSUMER_OFFSET 15, SEARCH_OFFSET_BY_TIMESTAMP 29, GET_MAX_OFFSET 30, GET_MIN_OFFSET 31,
-GET_EARLIEST_MSG_STORETIME 32. Java: ConsumerManageProcessor, AdminBrokerProcessor.
+GET_EARLIEST_MSG_STORETIME 32, GET_ALL_CONSUMER_OFFSET 43, QUERY_CORRECTION_OFFSET 308, CLONE_GROUP_OFFSET 314. Java:
+ConsumerManageProcessor, AdminBrokerProcessor.
 
 A group without an offset is answered 22, and starts where its client decides (ConsumeFromWhere), with one exception that Java makes: while
 the very first message of the queue is there and not far back in the log, it is answered 0. So a new group misses nothing of a young topic.
+
+Code 15 wants a known group and topic (5.x; 4.9 takes anything), and is answered, but ignored, while the group is being moved by a reset.
+Code 314 clones each topic of the source when none is named (Java clones nothing then); 308 leaves the groups out that it is told to leave
+out (Java deletes their offsets).
 
 Gaps: ``committed`` of code 30 (there is no second, uncommitted end without replication).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sprocketmq.errors import ProtocolError
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import QueryCorrectionOffsetBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
+    CloneGroupOffsetRequestHeader,
     GetEarliestMsgStoretimeRequestHeader,
     GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetRequestHeader,
@@ -23,6 +31,7 @@ from sprocketmq.wire.headers import (
     GetMinOffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
     QueryConsumerOffsetResponseHeader,
+    QueryCorrectionOffsetHeader,
     SearchOffsetRequestHeader,
     SearchOffsetResponseHeader,
     UpdateConsumerOffsetRequestHeader,
@@ -32,6 +41,8 @@ if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
 __all__ = ["HANDLERS"]
+
+_NO_CORRECTION: Final = 2**63 - 1  # Long.MAX_VALUE
 
 
 def query_consumer_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -56,15 +67,22 @@ def _has_first_message(broker: Broker, topic: str, queue_id: int) -> bool:
 
 
 def update_consumer_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(UpdateConsumerOffsetRequestHeader)
+    try:
+        header = command.header(UpdateConsumerOffsetRequestHeader)
+    except ProtocolError as error:
+        return response(command, ResponseCode.INVALID_PARAMETER, str(error))
     group, topic = header.consumer_group, header.topic
-    if broker.groups.find(group, now_ms) is None:
+    if group not in broker.groups:
         return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"consumer group {group} does not exist")
     if broker.topics.get(topic) is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
     if header.commit_offset < 0 or header.queue_id < 0:
         remark = f"queueId is {header.queue_id} and commitOffset {header.commit_offset}, 0 or more are allowed"
         return response(command, ResponseCode.INVALID_PARAMETER, remark)
+    if broker.offsets.resets and broker.offsets.has_reset(group, topic, header.queue_id):
+        return response(
+            command, remark="the group is being moved in this queue, what it commits before its next pull is ignored"
+        )
     broker.offsets.commit(group, topic, header.queue_id, header.commit_offset)
     return response(command)
 
@@ -94,6 +112,36 @@ def earliest_store_time(broker: Broker, connection: Connection, command: Command
     return response(command, header=GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))
 
 
+def all_consumer_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    """All groups' offsets, for a slave."""
+    return response(command, body=broker.offsets.snapshot().encode())
+
+
+def correction_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    """Where the slowest group stands in each queue, or "no correction" where the compared group stands before that."""
+    header = command.header(QueryCorrectionOffsetHeader)
+    topic, store = header.topic, broker.store
+    without = [group for group in (header.filter_groups or "").split(",") if group]
+    lowest = broker.offsets.lowest(topic, without, lambda queue_id: store.min_offset(topic, queue_id))
+    for queue_id, offset in broker.offsets.offsets_of(header.compare_group, topic).items():
+        if lowest.get(queue_id, offset) > offset:
+            lowest[queue_id] = _NO_CORRECTION
+    return response(command, body=QueryCorrectionOffsetBody(correction_offsets=lowest).encode())
+
+
+def clone_group_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(CloneGroupOffsetRequestHeader)
+    source, topic = header.src_group, (header.topic or "").strip()
+    online = broker.consumers.get(source)
+    for name in [topic] if topic else broker.offsets.topics_of(source):
+        if broker.topics.get(name) is None:
+            continue
+        if not header.offline and online is not None and name not in online.subscriptions:
+            continue  # an offset from before the group's members changed their minds
+        broker.offsets.clone(source, header.dest_group, name)
+    return response(command)
+
+
 HANDLERS = {
     RequestCode.QUERY_CONSUMER_OFFSET: query_consumer_offset,
     RequestCode.UPDATE_CONSUMER_OFFSET: update_consumer_offset,
@@ -101,4 +149,7 @@ HANDLERS = {
     RequestCode.GET_MAX_OFFSET: max_offset,
     RequestCode.GET_MIN_OFFSET: min_offset,
     RequestCode.GET_EARLIEST_MSG_STORETIME: earliest_store_time,
+    RequestCode.GET_ALL_CONSUMER_OFFSET: all_consumer_offsets,
+    RequestCode.QUERY_CORRECTION_OFFSET: correction_offsets,
+    RequestCode.CLONE_GROUP_OFFSET: clone_group_offset,
 }

@@ -1,54 +1,57 @@
-"""Topics by an administrator: UPDATE_AND_CREATE_TOPIC 17, GET_ALL_TOPIC_CONFIG 21, GET_TOPIC_STATS_INFO 202, DELETE_TOPIC_IN_BROKER 215,
-GET_TOPIC_CONFIG 351 (5.x). Java: AdminBrokerProcessor.
+"""Topics by an administrator: UPDATE_AND_CREATE_TOPIC 17, UPDATE_AND_CREATE_TOPIC_LIST 18 (5.x), GET_ALL_TOPIC_CONFIG 21,
+DELETE_TOPIC_IN_BROKER 215, GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305, GET_TOPIC_CONFIG 351 (5.x). Java: AdminBrokerProcessor.
 
-17 is answered when the name servers know the topic (or after 2 s), so that a producer that starts right after it finds the route.
+17 and 18 are answered when the name servers know the topics (or after 2 s), so that a producer that starts right after it finds the route.
+A list is taken whole or not at all.
 
-Gaps: attributes and paging of 5.x (a caller that asks for a page gets the whole table, which is what 4.9 answers); static topics.
+Gaps: static topics. BatchCQ and COMPACTION are taken as attributes, as Apache takes them, and change nothing here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.pages import page_of
 from sprocketmq.broker.topics import topic_name_problem
+from sprocketmq.core.retry_schedule import retry_topic
+from sprocketmq.core.topic_attributes import TOPIC_ATTRIBUTES, alter, parse_changes
+from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.bodies import TopicConfig, TopicOffset, TopicStatsTable
+from sprocketmq.wire.bodies import (
+    CreateTopicListRequestBody,
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicList,
+)
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     CreateTopicRequestHeader,
-    DeleteTopicRequestHeader,
+    GetAllTopicConfigRequestHeader,
     GetAllTopicConfigResponseHeader,
     GetTopicConfigRequestHeader,
-    GetTopicStatsInfoRequestHeader,
 )
-from sprocketmq.wire.message import MessageQueue
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
 __all__ = ["HANDLERS"]
 
-_MAX_QUEUES = 65_536
+_MAX_QUEUES: Final = 65_536
+_FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 # Less than any administrator's timeout: a name server that does not answer must not make a topic look as if it were not there.
-_REGISTRATION_WAIT_S = 2.0
+_REGISTRATION_WAIT_S: Final = 2.0
 
 
 def update_and_create_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(CreateTopicRequestHeader)
-    problem = topic_name_problem(header.topic)
-    if problem is None and broker.topics.is_system(header.topic):
-        problem = f"topic {header.topic} is the broker's own, choose another name"
-    for name, number in (("readQueueNums", header.read_queue_nums), ("writeQueueNums", header.write_queue_nums)):
-        if problem is None and not 0 <= number <= _MAX_QUEUES:
-            problem = f"{name} is {number}, 0 to {_MAX_QUEUES} are allowed"
-    if problem is None and not 0 <= header.perm <= 15:
-        problem = f"perm is {header.perm}, 0 to 15 (8 priority, 4 read, 2 write, 1 inherit) is allowed"
-    if problem is not None:
-        return response(command, ResponseCode.INVALID_PARAMETER, problem)
-    old = broker.topics.get(header.topic)
+    try:
+        changes = parse_changes(header.attributes)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
     config = TopicConfig(
         topic_name=header.topic,
         read_queue_nums=header.read_queue_nums,
@@ -57,11 +60,61 @@ def update_and_create_topic(broker: Broker, connection: Connection, command: Com
         topic_filter_type=header.topic_filter_type,
         topic_sys_flag=header.topic_sys_flag or 0,
         order=header.order,
+        attributes=changes,
     )
-    if config != old:
-        broker.topics.update(config, now_ms)
+    return _update(broker, connection, command, [config], now_ms)
+
+
+def update_and_create_topic_list(
+    broker: Broker, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
+    topics = CreateTopicListRequestBody.decode(command.body).topic_config_list
+    return _update(broker, connection, command, topics, now_ms)
+
+
+def _update(
+    broker: Broker, connection: Connection, command: Command, topics: list[TopicConfig], now_ms: int
+) -> Command | None:
+    """Take over all of ``topics``, whose attributes are changes, or none of them."""
+    for topic in topics:
+        problem = _problem(broker, topic)
+        if problem is not None:
+            return response(command, ResponseCode.INVALID_PARAMETER, problem)
+        if topic.topic_filter_type not in _FILTER_TYPES:
+            remark = f"topicFilterType is {topic.topic_filter_type!r}, {' or '.join(_FILTER_TYPES)} is allowed"
+            return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    try:
+        for topic in topics:
+            old = broker.topics.get(topic.topic_name)
+            topic.attributes = alter(None if old is None else old.attributes, topic.attributes, TOPIC_ATTRIBUTES)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    changed = [topic for topic in topics if topic != broker.topics.get(topic.topic_name)]
+    if changed:
+        broker.topics.update(*changed, now_ms=now_ms)
     _answer_when_registered(broker, connection, command)
     return None
+
+
+def _problem(broker: Broker, topic: TopicConfig) -> str | None:
+    name = topic.topic_name
+    problem = topic_name_problem(name)
+    if problem is not None:
+        return problem
+    if broker.topics.is_system(name):
+        return f"topic {name} is the broker's own, choose another name"
+    for key, number in (("readQueueNums", topic.read_queue_nums), ("writeQueueNums", topic.write_queue_nums)):
+        if not 0 <= number <= _MAX_QUEUES:
+            return f"{key} is {number}, 0 to {_MAX_QUEUES} are allowed"
+    if not 0 <= topic.perm <= 15:
+        return f"perm is {topic.perm}, 0 to 15 (8 priority, 4 read, 2 write, 1 inherit) is allowed"
+    if _wants_mixed(topic.attributes) and not broker.config.enable_mixed_message_type:
+        return "message.type is MIXED, which needs enableMixedMessageType; choose another type"
+    return None
+
+
+def _wants_mixed(changes: Mapping[str, str]) -> bool:
+    return changes.get("+message.type") == "MIXED"
 
 
 def _answer_when_registered(broker: Broker, connection: Connection, command: Command) -> None:
@@ -75,23 +128,18 @@ def _answer_when_registered(broker: Broker, connection: Connection, command: Com
 
 
 def all_topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    content = broker.topics.content()
-    header = GetAllTopicConfigResponseHeader(total_topic_num=len(content.topic_config_table))
-    return response(command, header=header, body=content.encode())
-
-
-def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    topic = command.header(GetTopicStatsInfoRequestHeader).topic
-    config = broker.topics.get(topic)
-    if config is None:
-        return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
-    store, table = broker.store, {}
-    for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
-        first, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
-        newest = store.store_time(topic, queue_id, end - 1) if end > first else 0
-        queue = MessageQueue(topic, broker.config.broker_name, queue_id)
-        table[queue] = TopicOffset(min_offset=first, max_offset=end, last_update_timestamp=max(0, newest))
-    return response(command, body=TopicStatsTable(offset_table=table).encode())
+    """The whole table to 4.9 and whoever names no page, else one page."""
+    wanted = command.header(GetAllTopicConfigRequestHeader)
+    topics, config = broker.topics, broker.config
+    table = topics.table
+    if config.enable_split_metadata and (wanted.data_version, wanted.topic_seq, wanted.max_topic_num) != (None,) * 3:
+        most = config.split_metadata_size
+        if wanted.max_topic_num is not None:
+            most = min(most, wanted.max_topic_num)
+        table = page_of(table, topics.data_version, wanted.topic_seq, wanted.data_version, most)
+    body = TopicConfigAndMappingSerializeWrapper(topic_config_table=table, data_version=topics.data_version)
+    header = GetAllTopicConfigResponseHeader(total_topic_num=len(topics.table))
+    return response(command, header=header, body=body.encode())
 
 
 def topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -103,21 +151,35 @@ def topic_config(broker: Broker, connection: Connection, command: Command, now_m
 
 
 def delete_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    topic = command.header(DeleteTopicRequestHeader).topic
-    if not topic:
+    """The topic, its queues, its groups' offsets, its statistics, and the retry topics that POP consumers of 5.x made for it alone."""
+    topic = command.ext_fields.get("topic", "")
+    if not topic.strip():
         return response(command, ResponseCode.INVALID_PARAMETER, "the topic is blank, name the topic to delete")
     if broker.topics.is_system(topic):
         return response(command, ResponseCode.INVALID_PARAMETER, f"topic {topic} is the broker's own, it stays")
-    broker.topics.delete(topic, now_ms)
-    broker.offsets.forget_topic(topic)
-    broker.store.delete_topic(topic)
+    of_pop = [
+        name
+        for group in broker.offsets.groups_of(topic)
+        for name in (f"{retry_topic(group)}+{topic}", f"{retry_topic(group)}_{topic}")
+        if broker.topics.get(name) is not None
+    ]
+    for name in (topic, *of_pop):
+        broker.topics.delete(name, now_ms)
+        broker.offsets.forget_topic(name)
+        broker.counters.forget_topic(name)
+        broker.store.delete_topic(name)
     return response(command)
+
+
+def system_topics(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    return response(command, body=TopicList(topic_list=broker.topics.system_topics()).encode())
 
 
 HANDLERS = {
     RequestCode.UPDATE_AND_CREATE_TOPIC: update_and_create_topic,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: update_and_create_topic_list,
     RequestCode.GET_ALL_TOPIC_CONFIG: all_topic_config,
-    RequestCode.GET_TOPIC_STATS_INFO: topic_stats,
     RequestCode.DELETE_TOPIC_IN_BROKER: delete_topic,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: system_topics,
     RequestCode.GET_TOPIC_CONFIG: topic_config,
 }

@@ -15,7 +15,7 @@ __all__ = ["SubscriptionGroupConfig", "SubscriptionGroupList", "SubscriptionGrou
 class SubscriptionGroupConfig(Body):
     """One group on one broker."""
 
-    group_name: str
+    group_name: str = ""
     consume_enable: bool = True
     consume_from_min_enable: bool = True
     consume_broadcast_enable: bool = True

@@ -83,6 +83,7 @@ from sprocketmq.wire.headers.pull import (
     PullMessageRequestHeader,
     PullMessageResponseHeader,
 )
+from sprocketmq.wire.headers.recall import RecallMessageRequestHeader, RecallMessageResponseHeader
 from sprocketmq.wire.headers.send import (
     ConsumerSendMsgBackRequestHeader,
     ReplyMessageRequestHeader,
@@ -98,6 +99,7 @@ from sprocketmq.wire.headers.topics import (
     GetAllSubscriptionGroupResponseHeader,
     GetAllTopicConfigRequestHeader,
     GetAllTopicConfigResponseHeader,
+    GetBrokerConfigResponseHeader,
     GetSubscriptionGroupConfigRequestHeader,
     GetTopicConfigRequestHeader,
     GetTopicStatsInfoRequestHeader,
@@ -139,6 +141,7 @@ __all__ = [
     "GetAllTopicConfigRequestHeader",
     "GetAllTopicConfigResponseHeader",
     "GetBrokerAclConfigResponseHeader",
+    "GetBrokerConfigResponseHeader",
     "GetBrokerMemberGroupRequestHeader",
     "GetConsumeStatsInBrokerHeader",
     "GetConsumeStatsRequestHeader",
@@ -184,6 +187,8 @@ __all__ = [
     "QuerySubscriptionByConsumerRequestHeader",
     "QueryTopicConsumeByWhoRequestHeader",
     "QueryTopicsByConsumerRequestHeader",
+    "RecallMessageRequestHeader",
+    "RecallMessageResponseHeader",
     "RegisterBrokerRequestHeader",
     "RegisterBrokerResponseHeader",
     "RegisterTopicRequestHeader",

@@ -31,7 +31,7 @@ class HeartbeatResponseHeader(ExtHeader):
 class UnregisterClientRequestHeader(ExtHeader):
     """Code 35."""
 
-    client_id: str = msgspec.field(name="clientID")
+    client_id: str = msgspec.field(default="", name="clientID")
     producer_group: str | None = None
     consumer_group: str | None = None
 

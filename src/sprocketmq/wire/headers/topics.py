@@ -1,4 +1,4 @@
-"""Headers about topics and groups on a broker: codes 17, 21, 201, 202, 207, 215, 300, 303, 343, 345, 351, 352 and 353."""
+"""Headers about topics, groups and settings of a broker: codes 17, 21, 26, 201, 202, 207, 215, 300, 303, 343, 345, 351, 352 and 353."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ __all__ = [
     "GetAllSubscriptionGroupResponseHeader",
     "GetAllTopicConfigRequestHeader",
     "GetAllTopicConfigResponseHeader",
+    "GetBrokerConfigResponseHeader",
     "GetSubscriptionGroupConfigRequestHeader",
     "GetTopicConfigRequestHeader",
     "GetTopicStatsInfoRequestHeader",
@@ -130,3 +131,9 @@ class UpdateGroupForbiddenRequestHeader(ExtHeader):
     group: str
     topic: str
     readable: bool | None = None
+
+
+class GetBrokerConfigResponseHeader(ExtHeader):
+    """Answer to code 26. ``version``: the DataVersion of the settings, as JSON."""
+
+    version: str

@@ -1,0 +1,47 @@
+"""Settings read and changed while running: UPDATE_BROKER_CONFIG 25, GET_BROKER_CONFIG 26. Java: AdminBrokerProcessor, Configuration.
+
+25: body with ``key=value`` lines, taken whole or not at all; 16 for a key on the black list, 29 for one that is unknown or cannot change
+now (Apache answers success to both and does nothing, or something later). 26: ``version`` in the header, all settings in the body.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sprocketmq.errors import ConfigurationError, NoPermission
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import GetBrokerConfigResponseHeader
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+
+def update_broker_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    if not command.body:
+        return response(command)
+    try:
+        broker.live_config.update(bytes(command.body).decode(), now_ms)
+    except UnicodeDecodeError as error:
+        remark = f"the settings are not text in UTF-8 (byte {error.start})"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    except NoPermission as error:
+        return response(command, ResponseCode.NO_PERMISSION, error.remark)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.INVALID_PARAMETER, str(error))
+    return response(command)
+
+
+def get_broker_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    live = broker.live_config
+    header = GetBrokerConfigResponseHeader(version=live.data_version.encode().decode())
+    return response(command, header=header, body=live.text().encode())
+
+
+HANDLERS = {
+    RequestCode.UPDATE_BROKER_CONFIG: update_broker_config,
+    RequestCode.GET_BROKER_CONFIG: get_broker_config,
+}

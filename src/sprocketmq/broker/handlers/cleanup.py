@@ -1,0 +1,43 @@
+"""Tidying up by hand: CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELETE_EXPIRED_COMMITLOG 329. Java: AdminBrokerProcessor.
+
+306 and 329 run one round of the store's retention, at whatever hour it is; 329 deletes expired log files, 306 the queue files that pointed
+into deleted ones. Apache's 306 also forgets a queue whose messages have all expired and starts it at 0 again; here it keeps its offset, so
+that groups keep their place. 316 deletes queues of topics that have no configuration any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command, response
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+
+def clean_expired_consume_queue(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    broker.store.clean(now_ms)
+    return response(command)
+
+
+def delete_expired_commit_log(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    broker.store.clean(now_ms, any_hour=True)
+    return response(command)
+
+
+def clean_unused_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    for topic in {topic for topic, _ in broker.store.queues()}:
+        if broker.topics.get(topic) is None and not broker.topics.is_system(topic):
+            broker.store.delete_topic(topic)
+    return response(command)
+
+
+HANDLERS = {
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: clean_expired_consume_queue,
+    RequestCode.DELETE_EXPIRED_COMMITLOG: delete_expired_commit_log,
+    RequestCode.CLEAN_UNUSED_TOPIC: clean_unused_topic,
+}

@@ -1,0 +1,98 @@
+"""Who is connected and reads what: GET_PRODUCER_CONNECTION_LIST 204, GET_ALL_PRODUCER_INFO 328, QUERY_TOPIC_CONSUME_BY_WHO 300,
+QUERY_TOPICS_BY_CONSUMER 343 and QUERY_SUBSCRIPTION_BY_CONSUMER 345 (5.x). Java: AdminBrokerProcessor, ProducerManager.
+
+GET_CONSUMER_CONNECTION_LIST 203 is with the other requests about members.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import Connection as ConnectionBody
+from sprocketmq.wire.bodies import (
+    GroupList,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
+    QuerySubscriptionResponseBody,
+    TopicList,
+)
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import (
+    GetProducerConnectionListRequestHeader,
+    QuerySubscriptionByConsumerRequestHeader,
+    QueryTopicConsumeByWhoRequestHeader,
+    QueryTopicsByConsumerRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+
+def producer_connections(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    group = command.header(GetProducerConnectionListRequestHeader).producer_group
+    members = broker.producers.groups.get(group)
+    if members is None:
+        return response(command, ResponseCode.SYSTEM_ERROR, f"producer group {group} has no member")
+    connected = [
+        ConnectionBody(
+            client_id=member.client_id,
+            client_addr=member.connection.remote_address,
+            language=member.language,
+            version=member.version,
+        )
+        for member in members.values()
+    ]
+    return response(command, body=ProducerConnection(connection_set=connected).encode())
+
+
+def all_producers(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    data = {
+        group: [
+            ProducerInfo(
+                client_id=member.client_id,
+                remote_ip=f"/{member.connection.remote_address}",
+                language=member.language,
+                version=member.version,
+                last_update_timestamp=member.last_update_ms,
+            )
+            for member in members.values()
+        ]
+        for group, members in broker.producers.groups.items()
+    }
+    return response(command, body=ProducerTableInfo(data=data).encode())
+
+
+def groups_of_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    """Groups that subscribe to the topic now, and those that left an offset."""
+    topic = command.header(QueryTopicConsumeByWhoRequestHeader).topic
+    online = [name for name, group in broker.consumers.groups.items() if topic in group.subscriptions]
+    groups = list(dict.fromkeys([*online, *broker.offsets.groups_of(topic)]))
+    return response(command, body=GroupList(group_list=groups).encode())
+
+
+def topics_of_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    group = command.header(QueryTopicsByConsumerRequestHeader).group
+    body = TopicList(topic_list=broker.offsets.topics_of(group), broker_addr=broker.address)
+    return response(command, body=body.encode())
+
+
+def subscription_of_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(QuerySubscriptionByConsumerRequestHeader)
+    group = broker.consumers.get(header.group)
+    subscription = None if group is None else group.subscriptions.get(header.topic)
+    body = QuerySubscriptionResponseBody(group=header.group, topic=header.topic, subscription_data=subscription)
+    return response(command, body=body.encode())
+
+
+HANDLERS = {
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: producer_connections,
+    RequestCode.GET_ALL_PRODUCER_INFO: all_producers,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: groups_of_topic,
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: topics_of_group,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: subscription_of_group,
+}

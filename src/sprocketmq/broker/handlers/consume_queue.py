@@ -1,0 +1,53 @@
+"""Looking into a consume queue: QUERY_CONSUME_QUEUE 321. Java: AdminBrokerProcessor.queryConsumeQueue.
+
+Fields: topic, queueId, index (an offset), count, consumerGroup. Answer: the range of the queue, its entries from index on, and with a group
+its subscription. An index outside of the range is answered with success and no body, as Java does.
+
+Gaps: entries of the extended queue and what a filter's bit map says of them; there is no extended queue here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import QueryConsumeQueueRequestHeader
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+# One answer holds no more entries, whatever is asked for: the loop serves others, too.
+_MOST_ENTRIES: Final = 10_000
+
+
+def query_consume_queue(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(QueryConsumeQueueRequestHeader)
+    topic, queue_id, store = header.topic, header.queue_id, broker.store
+    low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+    if high == 0:
+        return response(command, ResponseCode.SYSTEM_ERROR, f"nothing was ever written to {topic} queue {queue_id}")
+    if not low <= header.index < high:
+        return response(command, remark=f"index is {header.index}, {low} to {high - 1} are in {topic} queue {queue_id}")
+    body = QueryConsumeQueueResponseBody(max_queue_index=high, min_queue_index=low)
+    if header.consumer_group is not None:
+        group = broker.consumers.get(header.consumer_group)
+        body.subscription_data = None if group is None else group.subscriptions.get(topic)
+        if body.subscription_data is None:
+            body.filter_data = f"{header.consumer_group}@{topic} is not online!"
+        else:
+            body.filter_data = "null"
+    count = min(header.count, _MOST_ENTRIES)
+    units = store.units(topic, queue_id, header.index, count) if count > 0 else []
+    body.queue_data = [
+        ConsumeQueueData(physic_offset=unit.physical_offset, physic_size=unit.size, tags_code=unit.tags_code)
+        for unit in units
+    ]
+    return response(command, body=body.encode())
+
+
+HANDLERS = {RequestCode.QUERY_CONSUME_QUEUE: query_consume_queue}

@@ -1,0 +1,34 @@
+"""Pages of a table, as 5.x's tools and slaves ask for topics and groups (codes 21 and 201). Java: subTopicConfigTable, subGroupTable.
+
+A page begins at a sequence number of the names in their order. It is counted for one state of the table: a caller that names another
+state (dataVersion), or none, begins again at the first name, so that it can never miss what was inserted before its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.bodies import DataVersion
+
+__all__ = ["page_of"]
+
+V = TypeVar("V")
+
+
+def page_of(
+    table: Mapping[str, V], version: DataVersion, first: int | None, wanted: str | None, most: int
+) -> dict[str, V]:
+    """Up to ``most`` rows from number ``first`` on; from 0 on when ``wanted`` is not the state the table is in.
+
+    Raises:
+        ProtocolError: there is no first number, or a negative one.
+    """
+    if first is None or first < 0 or most < 1:
+        raise ProtocolError(
+            f"a page from {first} of {most} rows is asked for, a page from 0 of 1 row or more is allowed"
+        )
+    if not (wanted or "").strip() or DataVersion.decode((wanted or "").encode()) != version:
+        first = 0
+    return {name: table[name] for name in sorted(table)[first : first + most]}

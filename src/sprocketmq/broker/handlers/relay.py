@@ -1,0 +1,150 @@
+"""Asking a member of a group on a tool's behalf: GET_CONSUMER_RUNNING_INFO 307, CONSUME_MESSAGE_DIRECTLY 309, and
+INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223. Java: AdminBrokerProcessor.callConsumer, Broker2Client.
+
+307 and 309 go to the one member that clientId names, as they came; 309 gets the broker's name, the flags of topic and group, and the record
+of msgId as its body. The member's answer comes back as it is; no answer within 10 s is 207, a member that is not there 1. 223 asks all
+members of the group (or clientAddr's) where they are (221), 5 s each, all at once, and answers with those that told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.broker.consumers import Member
+from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RequestTimeout
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import GetConsumerStatusBody
+from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.command import FLAG_RESPONSE, Command, request, response
+from sprocketmq.wire.headers import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+    GetConsumerStatusRequestHeader,
+)
+from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.message_id import decode_offset_message_id
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+_CALL_TIMEOUT_MS: Final = 10_000
+_STATUS_TIMEOUT_MS: Final = 5_000
+
+
+def running_info(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(GetConsumerRunningInfoRequestHeader)
+    return _call(broker, connection, command, header.consumer_group, header.client_id, command.ext_fields, b"")
+
+
+def consume_directly(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(ConsumeMessageDirectlyResultRequestHeader)
+    group, message_id = header.consumer_group, header.msg_id or ""
+    try:
+        record = broker.store.record_at(decode_offset_message_id(message_id)[1])
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    if record is None:
+        return response(command, ResponseCode.SYSTEM_ERROR, f"no message has the id {message_id}, or it expired")
+    ext = {**command.ext_fields, "brokerName": broker.config.broker_name}
+    topic, config = broker.topics.get(header.topic or ""), broker.groups.find(group, now_ms)
+    if topic is not None:
+        ext["topicSysFlag"] = str(topic.topic_sys_flag)
+    if config is not None:
+        ext["groupSysFlag"] = str(config.group_sys_flag)
+    return _call(broker, connection, command, group, header.client_id or "", ext, bytes(record))
+
+
+def _call(
+    broker: Broker,
+    connection: Connection,
+    command: Command,
+    group: str,
+    client_id: str,
+    ext: dict[str, str],
+    body: bytes,
+) -> Command | None:
+    members = broker.consumers.get(group)
+    found = [] if members is None else [m for m in members.members.values() if m.client_id == client_id]
+    if not found:
+        return response(
+            command, ResponseCode.SYSTEM_ERROR, f"no member {client_id} of consumer group {group} is online"
+        )
+    member = found[-1]
+    if member.version < Version.V3_1_8_SNAPSHOT:
+        remark = f"{client_id} is of version {member.version}, which cannot answer this; upgrade it"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    asked = request(command.code, body=body)
+    asked.ext_fields = dict(ext)
+    _answer_later(broker, connection, _relayed(command, member, asked))
+    return None
+
+
+async def _relayed(command: Command, member: Member, asked: Command) -> Command:
+    try:
+        told = await member.connection.invoke(asked, _CALL_TIMEOUT_MS)
+    except RequestTimeout as error:
+        remark = f"{member.client_id} did not answer: {error}"
+        return response(command, ResponseCode.CONSUME_MSG_TIMEOUT, remark)
+    except NetworkError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, f"{member.client_id} could not be asked: {error}")
+    return Command(
+        told.code,
+        command.opaque,
+        FLAG_RESPONSE,
+        remark=told.remark,
+        ext_fields=told.ext_fields,
+        body=bytes(told.body),
+        serialize_type=command.serialize_type,
+    )
+
+
+def consumer_status(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(GetConsumerStatusRequestHeader)
+    group = broker.consumers.get(header.group)
+    if group is None:
+        remark = f"consumer group {header.group} has no member to be asked"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    wanted = (header.client_addr or "").strip()
+    members = [member for member in group.members.values() if not wanted or member.client_id == wanted]
+    for member in group.members.values():
+        if member.version < Version.V3_0_7_SNAPSHOT:
+            remark = f"{member.client_id} is of version {member.version}, which cannot answer this; upgrade it"
+            return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    _answer_later(broker, connection, _statuses(command, header, members))
+    return None
+
+
+async def _statuses(command: Command, header: GetConsumerStatusRequestHeader, members: list[Member]) -> Command:
+    answers = await asyncio.gather(*(_status(header, member) for member in members))
+    table = {member.client_id: offsets for member, offsets in zip(members, answers, strict=True) if offsets is not None}
+    return response(command, body=GetConsumerStatusBody(consumer_table=table).encode())
+
+
+async def _status(header: GetConsumerStatusRequestHeader, member: Member) -> dict[MessageQueue, int] | None:
+    """None when the member does not tell: the others still count."""
+    asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
+    try:
+        told = await member.connection.invoke(
+            request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, asked), _STATUS_TIMEOUT_MS
+        )
+        return GetConsumerStatusBody.decode(told.body).message_queue_table if not told.code and told.body else None
+    except (RequestTimeout, NetworkError, ProtocolError):
+        return None
+
+
+def _answer_later(broker: Broker, connection: Connection, answer: Awaitable[Command]) -> None:
+    async def send() -> None:
+        connection.send(await answer)
+
+    broker.keep(asyncio.get_running_loop().create_task(send()))
+
+
+HANDLERS = {
+    RequestCode.GET_CONSUMER_RUNNING_INFO: running_info,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: consume_directly,
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: consumer_status,
+}
