@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.acl_signature import SIGNATURE, sign
 from sprocketmq.wire.codes import ResponseCode
@@ -29,7 +30,6 @@ log = logging.getLogger("sprocketmq.broker")
 
 # A client may add this field after signing (Java: MixAll.UNIQUE_MSG_QUERY_FLAG).
 _ADDED_AFTER_SIGNING: Final = "_UNIQUE_KEY_QUERY"
-_LOG_INTERVAL_MS: Final = 60_000
 
 
 class Access(Protocol):
@@ -57,14 +57,14 @@ def acl_file(config: BrokerConfig) -> Path:
 
 def guarded(handlers: Mapping[int, Handler], access: Access) -> dict[int, Handler]:
     """The same handlers behind the gate."""
-    refusals = _Refusals()
+    refusals = CalmLog(log)
 
     def guard(handler: Handler) -> Callable[[Broker, Connection, Command, int], Command | None]:
         def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
             reason = access.refusal(connection, command)
             if reason is None:
                 return handler(broker, connection, command, now_ms)
-            refusals.add(connection, command, reason, now_ms)
+            refusals.tell(now_ms / 1000, "a request from %s is refused: %s", connection.remote_address, reason)
             return response(command, ResponseCode.NO_PERMISSION, reason)
 
         return handle
@@ -84,18 +84,3 @@ def is_signed_with(command: Command, secret_key: str) -> bool:
         return False
     signed = {name: value for name, value in fields.items() if name != _ADDED_AFTER_SIGNING}
     return hmac.compare_digest(sign(signed, command.body, secret_key).encode(), given.encode())
-
-
-class _Refusals:
-    """Counts refused requests; tells the log of the first at once, of the others once a minute."""
-
-    def __init__(self) -> None:
-        self._untold, self._next_ms = 0, 0
-
-    def add(self, connection: Connection, command: Command, reason: str, now_ms: int) -> None:
-        self._untold += 1
-        if now_ms >= self._next_ms:
-            log.warning(
-                "%d requests were refused, the last from %s: %s", self._untold, connection.remote_address, reason
-            )
-            self._untold, self._next_ms = 0, now_ms + _LOG_INTERVAL_MS

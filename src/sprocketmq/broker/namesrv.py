@@ -13,6 +13,7 @@ import logging
 
 from sprocketmq.broker.config import NameServerConfig
 from sprocketmq.broker.kv_config import KVConfigTable
+from sprocketmq.broker.listening import limits_of, tls_of, watched_certificates
 from sprocketmq.broker.namesrv_requests import HANDLERS
 from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.core.namesrv_table import MinIdChange, NamesrvTable
@@ -68,6 +69,7 @@ class NameServer(Service):
         self.table = NamesrvTable()
         self._server: Server | None = None
         self._scan: Periodic | None = None
+        self._certificates: list[Periodic] = []
         self.kv_config = KVConfigTable(self.config.kv_config_path)
         self.start_ms = self.clock.now_ms()
         self._pool: ConnectionPool | None = None
@@ -90,14 +92,18 @@ class NameServer(Service):
         self.start_ms = self.clock.now_ms()
         self.kv_config.load()
         self._pool = ConnectionPool()
-        self._server = Server(self._handle, on_close=self._connection_closed)
+        tls = tls_of(self.config)
+        self._server = Server(self._handle, on_close=self._connection_closed, tls=tls, limits=limits_of(self.config))
         self.port = await self._server.start(self.host, self.port)
         self._scan = Periodic(self.clock, self.config.scan_not_active_broker_interval_ms, self._scan_silent_brokers)
+        self._certificates = watched_certificates(self.clock, tls)
         log.info("name server listens on %s", self.address)
 
     async def _stop(self) -> None:
         if self._scan is not None:
             self._scan.cancel()
+        for watching in self._certificates:
+            watching.cancel()
         for task in self._telling:
             task.cancel()
         if self._server is not None:

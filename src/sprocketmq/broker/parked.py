@@ -5,6 +5,8 @@ Laws (those of the waiting room are in core.long_poll)
    Nothing can be missed in between, because a pull reads and parks in one step of the same loop.
 2. A woken pull is run again without the right to park, so it is answered exactly once.
 3. One timer, for the earliest deadline; none while nobody waits.
+4. No more wait than ``limit``, and of one connection no more than ``limit_per_connection``: one peer must not fill the memory, nor the room
+   of the others.
 """
 
 from __future__ import annotations
@@ -35,9 +37,16 @@ class ParkedPulls:
     """The waiting pulls of a broker. ``run_again(request)`` answers one; ``max_offset(topic, queue_id)`` is the store's."""
 
     def __init__(
-        self, clock: Clock, run_again: Callable[[PullRequest], None], max_offset: Callable[[str, int], int]
+        self,
+        clock: Clock,
+        run_again: Callable[[PullRequest], None],
+        max_offset: Callable[[str, int], int],
+        *,
+        limit: int = 100_000,
+        limit_per_connection: int = 20_000,
     ) -> None:
         self._clock, self._run_again, self._max_offset = clock, run_again, max_offset
+        self._limit, self._limit_per_connection = limit, limit_per_connection
         self._room: LongPoll[PullRequest] = LongPoll()
         self._arrived: dict[tuple[str, int], set[int]] = {}
         self._timer: Timer | None = None
@@ -53,8 +62,10 @@ class ParkedPulls:
         header: PullMessageRequestHeader,
         match: Callable[[int], bool] | None,
         deadline_ms: int,
-    ) -> None:
-        """Hold the pull until a message for it arrives, or ``deadline_ms``."""
+    ) -> bool:
+        """Hold the pull until a message for it arrives, or ``deadline_ms``; False when there is no room for it."""
+        if len(self._room) >= self._limit or self._room.count_of(connection) >= self._limit_per_connection:
+            return False
         command.body = b""  # a view of the whole read it came in: do not keep that alive for 15 s
         request = PullRequest(connection, command, header)
         self._room.park(
@@ -62,6 +73,7 @@ class ParkedPulls:
         )
         if self._timer is None or deadline_ms < self._timer_due_ms:
             self._set_timer(deadline_ms)
+        return True
 
     def waiting(self, topic: str, queue_id: int) -> bool:
         """Whether anybody would be woken at all."""

@@ -19,6 +19,7 @@ Laws
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -46,11 +47,12 @@ class ParkedPull(Generic[R]):
 class LongPoll(Generic[R]):
     """The waiting room of a broker."""
 
-    __slots__ = ("_heap", "_queues", "_sequence", "_size")
+    __slots__ = ("_heap", "_owned", "_queues", "_sequence", "_size")
 
     def __init__(self) -> None:
         self._queues: dict[tuple[str, int], dict[ParkedPull[R], None]] = {}
         self._heap: list[tuple[int, int, ParkedPull[R]]] = []
+        self._owned: dict[object, int] = {}
         self._sequence = 0
         self._size = 0
 
@@ -80,6 +82,7 @@ class LongPoll(Generic[R]):
         self._sequence += 1
         heappush(self._heap, (deadline_ms, self._sequence, pull))
         self._size += 1
+        self._owned[owner] = self._owned.get(owner, 0) + 1
         return pull
 
     def wake(self, topic: str, queue_id: int, max_offset: int, tags_code: int | None = None) -> list[ParkedPull[R]]:
@@ -149,6 +152,10 @@ class LongPoll(Generic[R]):
         self._heap.clear()
         return pulls
 
+    def count_of(self, owner: object) -> int:
+        """How many wait for this owner."""
+        return self._owned.get(owner, 0)
+
     def __len__(self) -> int:
         return self._size
 
@@ -160,6 +167,11 @@ class LongPoll(Generic[R]):
             del self._queues[key]
         pull.parked = False
         self._size -= 1
+        left = self._owned[pull.owner] - 1
+        if left:
+            self._owned[pull.owner] = left
+        else:
+            del self._owned[pull.owner]
 
     def _compact(self) -> None:
         # Woken pulls stay in the heap until their deadline. On a busy queue that would be thousands, each holding its request.
@@ -172,5 +184,6 @@ class LongPoll(Generic[R]):
         assert len(pulls) == self._size, "size is off"
         assert all(pull.parked for pull in pulls), "a pull that left still waits"
         assert all(self._queues.values()), "an empty queue stays"
+        assert self._owned == Counter(pull.owner for pull in pulls), "the waiters of an owner are miscounted"
         in_heap = {id(pull) for _, _, pull in self._heap if pull.parked}
         assert in_heap == {id(pull) for pull in pulls}, "the heap and the queues disagree"

@@ -14,6 +14,7 @@ from typing import Final
 
 from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed
 from sprocketmq.net.connection import Connection, RequestHandler
+from sprocketmq.wire.acl_signature import Credentials, signed_fields
 from sprocketmq.wire.command import Command
 
 __all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "split_address"]
@@ -45,11 +46,13 @@ class ConnectionPool:
         *,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         ssl_context: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
         on_close: Callable[[str], None] | None = None,
     ) -> None:
         self._handler = handler
         self._connect_timeout_ms = connect_timeout_ms
         self._ssl_context = ssl_context
+        self._signer = None if credentials is None else _signer(credentials)
         self._on_close = on_close
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, asyncio.Task[Connection]] = {}
@@ -124,6 +127,7 @@ class ConnectionPool:
             raise ConnectFailed(
                 f"cannot connect to {address}: {error.strerror or error}; is a server listening there?", address
             ) from error
+        connection.signer = self._signer
         return connection
 
     def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
@@ -141,3 +145,16 @@ class ConnectionPool:
             del self._open[address]
             if self._on_close is not None:
                 self._on_close(address)
+
+
+def _signer(credentials: Credentials) -> Callable[[Command], None]:
+    def add_signature(command: Command) -> None:
+        command.ext_fields = signed_fields(
+            command.ext_fields,
+            command.body,
+            credentials.access_key,
+            credentials.secret_key,
+            credentials.security_token,
+        )
+
+    return add_signature

@@ -1,22 +1,53 @@
-"""A listening socket whose connections speak the remoting protocol (Java: NettyRemotingServer)."""
+"""A listening socket whose connections speak the remoting protocol (Java: NettyRemotingServer).
+
+Limits, so that no peer can take the server from the others: one connection too many is closed at once, a silent one after a while, and one
+whose peer reads nothing of what waits for it as well. What a single connection may hold is the business of ``net.connection``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import ssl
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.connection import Connection, RequestHandler
+from sprocketmq.net.calm_log import CalmLog
+from sprocketmq.net.connection import Connection, RequestHandler, ShortWays
+from sprocketmq.net.tls import ServerTls
+from sprocketmq.net.tls_listener import TlsListener
 from sprocketmq.wire.frame import MAX_FRAME_BYTES
 
-__all__ = ["Server"]
+__all__ = ["Limits", "Server"]
 
-# NettyServerConfig.serverChannelMaxIdleTimeSeconds
-_MAX_IDLE_S: Final = 120.0
+log = logging.getLogger("sprocketmq.net")
+
 _BACKLOG: Final = 1024
+# File descriptors that are not for clients: files of the store, the listening sockets, the broker's own connections.
+_RESERVED_DESCRIPTORS: Final = 256
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server bears.
+
+    Attributes:
+        max_connections: one more is closed at once. Where the process may open fewer files, that many less 256.
+        max_idle_s: a connection from which nothing was read for so long is closed (serverChannelMaxIdleTimeSeconds).
+        slow_reader_timeout_s: so long a peer may leave all unread that waits for it above the high-water mark.
+        max_frame_bytes: a longer frame costs its connection (com.rocketmq.remoting.frameMaxLength).
+    """
+
+    max_connections: int = 65_536
+    max_idle_s: float = 120.0
+    slow_reader_timeout_s: float = 60.0
+    max_frame_bytes: int = MAX_FRAME_BYTES
+
+    @property
+    def sweep_interval_s(self) -> float:
+        return min(self.max_idle_s, self.slow_reader_timeout_s) / 4
 
 
 class Server:
@@ -28,21 +59,36 @@ class Server:
         *,
         on_open: Callable[[Connection], None] | None = None,
         on_close: Callable[[Connection], None] | None = None,
-        ssl_context: ssl.SSLContext | None = None,
-        max_frame_bytes: int = MAX_FRAME_BYTES,
+        tls: ServerTls | None = None,
+        limits: Limits | None = None,
+        short_ways: ShortWays = dict,
     ) -> None:
         self._handler = handler
+        self._short_ways = short_ways
         self._user_on_open, self._user_on_close = on_open, on_close
-        self._ssl_context = ssl_context
-        self._max_frame_bytes = max_frame_bytes
+        self._tls, self._limits = tls, limits or Limits()
+        self._max_connections = _affordable(self._limits.max_connections)
         self._connections: set[Connection] = set()
+        self._stalled: dict[Connection, tuple[int, float]] = {}  # bytes that wait, and since when they do not get fewer
+        self._refused, self._cut_off = CalmLog(log), CalmLog(log)
         self._server: asyncio.AbstractServer | None = None
+        self._tls_listener: TlsListener | None = None
         self._idle_sweep: asyncio.TimerHandle | None = None
         self.host, self.port = "", 0
 
     @property
     def connections(self) -> frozenset[Connection]:
         return frozenset(self._connections)
+
+    @property
+    def refused_connections(self) -> int:
+        """How many connections were one too many."""
+        return self._refused.count
+
+    @property
+    def cut_off_connections(self) -> int:
+        """How many connections were closed because their peers did not read."""
+        return self._cut_off.count
 
     async def start(self, host: str, port: int) -> int:
         """Listen on ``host:port`` (port 0: any free one) and return the port.
@@ -52,9 +98,7 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(
-                self._new_connection, host, port, backlog=_BACKLOG, ssl=self._ssl_context
-            )
+            self.host, self.port = host, await self._listen(host, port)
         except OSError as error:
             why = {errno.EADDRINUSE: "another process listens there", errno.EACCES: "not permitted"}.get(
                 error.errno or 0, error.strerror or str(error)
@@ -62,9 +106,16 @@ class Server:
             raise ConfigurationError(
                 f"cannot listen on {host}:{port}: {why}; choose another port, or 0 for any free one"
             ) from error
-        self.host, self.port = host, self._server.sockets[0].getsockname()[1]
-        self._idle_sweep = loop.call_later(_MAX_IDLE_S / 4, self._sweep)
+        self._idle_sweep = loop.call_later(self._limits.sweep_interval_s, self._sweep)
         return self.port
+
+    async def _listen(self, host: str, port: int) -> int:
+        loop = asyncio.get_running_loop()
+        if self._tls is not None:
+            self._tls_listener = TlsListener(self._tls, self._new_connection, self._has_room, self._limits.max_idle_s)
+            return await self._tls_listener.start(host, port, _BACKLOG)
+        self._server = await loop.create_server(self._new_connection, host, port, backlog=_BACKLOG)
+        return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         """Stop listening and close every connection; written answers still go out."""
@@ -72,6 +123,8 @@ class Server:
             self._idle_sweep.cancel()
         if self._server is not None:
             self._server.close()
+        if self._tls_listener is not None:
+            self._tls_listener.close()
         for connection in list(self._connections):
             connection.close()
         for _ in range(50):  # a peer that does not read may hold its bytes: give it half a second, then cut
@@ -84,21 +137,65 @@ class Server:
             await self._server.wait_closed()
 
     def _new_connection(self) -> Connection:
-        return Connection(self._handler, self._opened, self._closed, self._max_frame_bytes)
+        return Connection(self._handler, self._opened, self._closed, self._limits.max_frame_bytes, self._short_ways)
+
+    def _has_room(self, others: int = 0) -> bool:
+        if len(self._connections) + others < self._max_connections:
+            return True
+        now_s = asyncio.get_running_loop().time()
+        self._refused.tell(now_s, "a connection is refused: %d are open, which is the limit", self._max_connections)
+        return False
 
     def _opened(self, connection: Connection) -> None:
+        if not self._has_room():
+            connection.abort()
+            return
         self._connections.add(connection)
         if self._user_on_open is not None:
             self._user_on_open(connection)
 
     def _closed(self, connection: Connection) -> None:
+        if connection not in self._connections:  # it was one too many
+            return
         self._connections.discard(connection)
+        self._stalled.pop(connection, None)
         if self._user_on_close is not None:
             self._user_on_close(connection)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
+        now_s = loop.time()
         for connection in list(self._connections):
-            if loop.time() - connection.last_read_s > _MAX_IDLE_S:
-                connection.close()
-        self._idle_sweep = loop.call_later(_MAX_IDLE_S / 4, self._sweep)
+            if connection.is_congested:
+                self._look_at_slow_reader(connection, now_s)
+            else:
+                self._stalled.pop(connection, None)
+                if now_s - connection.last_read_s > self._limits.max_idle_s:
+                    connection.close()
+        self._idle_sweep = loop.call_later(self._limits.sweep_interval_s, self._sweep)
+
+    def _look_at_slow_reader(self, connection: Connection, now_s: float) -> None:
+        unsent_bytes = connection.unsent_bytes
+        before_bytes, since_s = self._stalled.get(connection, (unsent_bytes + 1, now_s))
+        if unsent_bytes < before_bytes:
+            self._stalled[connection] = (unsent_bytes, now_s)
+        elif now_s - since_s >= self._limits.slow_reader_timeout_s:
+            self._cut_off.tell(
+                now_s,
+                "%s reads nothing of %d bytes that wait for it, it is cut off",
+                connection.remote_address,
+                unsent_bytes,
+            )
+            connection.abort()
+
+
+def _affordable(connections: int) -> int:
+    """No more than the process may open files: running out of them would stop the store as well."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return connections
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return connections
+    return max(1, min(connections, soft - _RESERVED_DESCRIPTORS))

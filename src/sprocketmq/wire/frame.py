@@ -16,7 +16,9 @@ __all__ = ["MAX_FRAME_BYTES", "FrameDecoder"]
 
 # com.rocketmq.remoting.frameMaxLength: 16 MiB, counted with the four length bytes.
 MAX_FRAME_BYTES: Final = 16_777_216
-_LENGTH: Final = struct.Struct(">i")
+_LENGTH: Final = struct.Struct(">i").unpack_from
+
+Span = tuple[int, int]
 
 
 class FrameDecoder:
@@ -40,23 +42,32 @@ class FrameDecoder:
         Raises:
             ProtocolError: (FrameTooLarge) the stream is not the remoting protocol; close the connection.
         """
+        whole, spans = self.cut(data)
+        view = memoryview(whole)
+        return [decode_command(view[at:stop]) for at, stop in spans]
+
+    def cut(self, data: bytes | bytearray | memoryview) -> tuple[bytes, list[Span]]:
+        """The same without decoding: immutable bytes, and where in them the whole frames are (without their length words).
+
+        Raises:
+            ProtocolError: (FrameTooLarge) as :meth:`feed`.
+        """
         rest = self._rest
         if rest:
-            rest += data
-            if len(rest) < self._need:
-                return []
-            # One copy makes the bytes immutable, so that command bodies may outlive this buffer.
-            view = memoryview(bytes(rest))
+            if len(rest) + len(data) < self._need:
+                rest += data
+                return b"", []
+            whole = b"".join((rest, data))
             self._rest = bytearray()
         else:
-            view = memoryview(data if isinstance(data, bytes) else bytes(data))
-        return self._split(view)
+            whole = data if isinstance(data, bytes) else bytes(data)
+        return whole, self._spans(whole)
 
-    def _split(self, view: memoryview) -> list[Command]:
-        commands: list[Command] = []
-        at, end = 0, len(view)
+    def _spans(self, whole: bytes) -> list[Span]:
+        spans: list[Span] = []
+        at, end = 0, len(whole)
         while end - at >= 4:
-            (length,) = _LENGTH.unpack_from(view, at)
+            (length,) = _LENGTH(whole, at)
             if length < 4:
                 raise ProtocolError(f"a frame announces {length} bytes, at least 4 are needed for its header length")
             if length + 4 > self._max_frame_bytes:
@@ -67,10 +78,10 @@ class FrameDecoder:
             if stop > end:
                 self._need = 4 + length
                 break
-            commands.append(decode_command(view[at + 4 : stop]))
+            spans.append((at + 4, stop))
             at = stop
         else:
             self._need = 4
         if at < end:
-            self._rest = bytearray(view[at:])
-        return commands
+            self._rest = bytearray(memoryview(whole)[at:])
+        return spans

@@ -1,0 +1,81 @@
+"""From the settings of broker and name server: their TLS and the limits of their connections (Java: NettyServerConfig, TlsHelper)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from sprocketmq.broker.service import Periodic
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.clock import Clock
+from sprocketmq.net.server import Limits
+from sprocketmq.net.tls import ServerTls, TlsSettings
+from sprocketmq.wire.java_properties import parse_properties
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.config import NetworkConfig
+
+__all__ = ["limits_of", "tls_of", "watched_certificates"]
+
+_POLL_INTERVAL_MS: Final = 500  # FileWatchService
+
+
+def limits_of(config: NetworkConfig) -> Limits:
+    """The limits that a server of this configuration keeps."""
+    return Limits(
+        max_connections=config.max_connections,
+        max_idle_s=config.server_channel_max_idle_time_seconds,
+        slow_reader_timeout_s=config.slow_reader_timeout_ms / 1000,
+        max_frame_bytes=config.frame_max_length,
+    )
+
+
+def tls_of(config: NetworkConfig) -> ServerTls | None:
+    """The TLS that a server of this configuration speaks, None when it is disabled.
+
+    Raises:
+        ConfigurationError: a file cannot be read, or the settings contradict each other.
+    """
+    config = _with_file(config)
+    mode = config.tls_server_mode
+    has_certificate = bool(config.tls_server_cert_path or config.tls_server_key_path or config.tls_test_mode_enable)
+    if mode == "disabled" or (not mode and not has_certificate):
+        return None
+    return ServerTls(
+        TlsSettings(
+            mode="enforcing" if mode == "enforcing" else "permissive",
+            cert_path=config.tls_server_cert_path,
+            key_path=config.tls_server_key_path,
+            key_password=config.tls_server_key_password,
+            need_client_auth=config.tls_server_need_client_auth or "none",
+            auth_client=bool(config.tls_server_auth_client),
+            trust_cert_path=config.tls_server_trust_cert_path,
+            test_mode=bool(config.tls_test_mode_enable),
+        )
+    )
+
+
+def watched_certificates(clock: Clock, tls: ServerTls | None) -> list[Periodic]:
+    """What reads the certificates again when they change."""
+    return [] if tls is None else [Periodic(clock, _POLL_INTERVAL_MS, tls.reload_if_changed)]
+
+
+def _with_file(config: NetworkConfig) -> NetworkConfig:
+    """The settings with those of ``tls.config.file`` where they do not say anything themselves."""
+    if not config.tls_config_file:
+        return config
+    try:
+        text = Path(config.tls_config_file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"tls.config.file {config.tls_config_file} cannot be read: {error}") from error
+    ours = {field.encode_name for field in msgspec.structs.fields(config) if field.name.startswith("tls_")}
+    of_file = {key: value for key, value in parse_properties(text).items() if key in ours}  # the others are a client's
+    known = type(config).from_properties(of_file)
+    silent = {
+        field.name: getattr(known, field.name)
+        for field in msgspec.structs.fields(config)
+        if field.name.startswith("tls_") and getattr(config, field.name) in ("", None)
+    }
+    return msgspec.structs.replace(config, **silent)

@@ -1,0 +1,33 @@
+"""A log line for something that may happen a thousand times a second: the first at once, the others once a minute with their number."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+__all__ = ["CalmLog"]
+
+_INTERVAL_S: Final = 60.0
+
+
+class CalmLog:
+    """One kind of event. ``log`` is where it is told, as a warning."""
+
+    def __init__(self, log: logging.Logger, interval_s: float = _INTERVAL_S) -> None:
+        self._log, self._interval_s = log, interval_s
+        self._count, self._untold, self._next_s = 0, 0, float("-inf")
+
+    @property
+    def count(self) -> int:
+        """How often it happened."""
+        return self._count
+
+    def tell(self, now_s: float, message: str, *args: object) -> None:
+        """It happened; ``message`` is only formatted when it is told."""
+        self._count += 1
+        self._untold += 1
+        if now_s < self._next_s:
+            return
+        before = f" ({self._untold - 1} more since the last such line)" if self._untold > 1 else ""
+        self._log.warning(message + before, *args)
+        self._untold, self._next_s = 0, now_s + self._interval_s

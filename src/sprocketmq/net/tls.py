@@ -1,0 +1,177 @@
+"""TLS of a server: Apache's modes and settings, certificates read again when their files change (Java: TlsHelper, TlsSystemConfig).
+
+    disabled     plain only
+    permissive   both on one port: a connection whose first byte is 0x16 begins a TLS handshake, any other is plain
+    enforcing    TLS only
+
+New connections take the certificate that was read last; open ones keep theirs. Apache's default is permissive with a certificate that it
+makes itself (test mode). Here that is said, not assumed: without a certificate TLS is off, and test mode wants the package cryptography.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import logging
+import os
+import ssl
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["HANDSHAKE_BYTE", "ServerTls", "TlsSettings"]
+
+log = logging.getLogger("sprocketmq.net")
+
+HANDSHAKE_BYTE: Final = 0x16
+_VERIFY: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
+_TEST_CERTIFICATE_DAYS: Final = 3_650
+
+
+@dataclass(frozen=True)
+class TlsSettings:
+    """What a server's TLS is made of; the names are Apache's without their prefix.
+
+    Attributes:
+        mode: permissive or enforcing.
+        cert_path, key_path: PEM files, the certificate with its chain.
+        key_password: of an encrypted key.
+        need_client_auth: none, optional or require a certificate of the client.
+        auth_client, trust_cert_path: check it against these authorities.
+        test_mode: make a self-signed certificate instead of reading one.
+    """
+
+    mode: Literal["permissive", "enforcing"] = "permissive"
+    cert_path: str = ""
+    key_path: str = ""
+    key_password: str = field(default="", repr=False)
+    need_client_auth: str = "none"
+    auth_client: bool = False
+    trust_cert_path: str = ""
+    test_mode: bool = False
+
+    @property
+    def files(self) -> list[str]:
+        return [path for path in (self.cert_path, self.key_path, self.trust_cert_path) if path]
+
+
+class ServerTls:
+    """The context that new connections take. ``reload_if_changed`` is to be called now and then.
+
+    Raises:
+        ConfigurationError: a file is missing or unreadable, or the settings contradict each other.
+    """
+
+    def __init__(self, settings: TlsSettings) -> None:
+        self.settings = settings
+        self._stamp = self._stamp_now()
+        self.context = _test_context() if settings.test_mode else _context(settings)
+
+    @property
+    def is_enforcing(self) -> bool:
+        return self.settings.mode == "enforcing"
+
+    def reload_if_changed(self) -> None:
+        """Read the files again if one changed; what cannot be read leaves the present certificate in use."""
+        stamp = self._stamp_now()
+        if self.settings.test_mode or stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self.context = _context(self.settings)
+        except ConfigurationError as error:
+            # A certificate and its key are two files: between the two changes they do not fit.
+            log.warning("the certificate in use stays: %s", error)
+        else:
+            log.info("certificate %s was read again", self.settings.cert_path)
+
+    def _stamp_now(self) -> list[tuple[str, int, int]]:
+        stamps = []
+        for path in self.settings.files:
+            with contextlib.suppress(OSError):
+                status = os.stat(path)
+                stamps.append((path, status.st_mtime_ns, status.st_size))
+        return stamps
+
+
+def _context(settings: TlsSettings) -> ssl.SSLContext:
+    if not settings.cert_path or not settings.key_path:
+        raise ConfigurationError(
+            f"TLS is {settings.mode} without a certificate; set tls.server.certPath and tls.server.keyPath, or tls.test.mode.enable=true"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # Never None: OpenSSL would ask the terminal for the password of an encrypted key.
+        context.load_cert_chain(settings.cert_path, settings.key_path, settings.key_password)
+    except (OSError, ValueError) as error:  # SSLError is an OSError
+        raise ConfigurationError(
+            f"certificate {settings.cert_path} with key {settings.key_path} cannot be used: {_reason(error)}; "
+            "both must be readable PEM files that fit together"
+        ) from error
+    if settings.need_client_auth != "none":
+        _check_clients(context, settings)
+    return context
+
+
+def _check_clients(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    if not settings.auth_client or not settings.trust_cert_path:
+        raise ConfigurationError(
+            f"tls.server.need.client.auth is {settings.need_client_auth} without authorities to check certificates against; "
+            "set tls.server.authClient=true and tls.server.trustCertPath"
+        )
+    try:
+        context.load_verify_locations(settings.trust_cert_path)
+    except OSError as error:
+        raise ConfigurationError(
+            f"tls.server.trustCertPath {settings.trust_cert_path} cannot be used: {_reason(error)}; a readable PEM file is allowed"
+        ) from error
+    context.verify_mode = _VERIFY[settings.need_client_auth]
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _test_context() -> ssl.SSLContext:
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509.oid import NameOID
+    except ImportError as error:
+        raise ConfigurationError(
+            "tls.test.mode.enable is true, which needs the package cryptography; install sprocketmq[tls], or set a certificate"
+        ) from error
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    addresses = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=_TEST_CERTIFICATE_DAYS))
+        .add_extension(x509.SubjectAlternativeName(addresses), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    with tempfile.TemporaryDirectory(
+        prefix="sprocketmq-tls-"
+    ) as folder:  # the ssl module reads certificates from files only
+        both = Path(folder) / "test.pem"
+        both.touch(0o600)
+        both.write_bytes(
+            key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+            + certificate.public_bytes(pem)
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(both)
+    log.warning("TLS uses a self-signed certificate made now: clients cannot tell this server from another")
+    return context

@@ -1,0 +1,174 @@
+"""Listening where the first byte of a connection says whether it speaks TLS (Java: NettyRemotingServer.TlsModeHandler).
+
+    accept --> wait until a byte can be read, look at it without taking it --> 0x16: handshake with the present certificate
+                                                                           `-> any other: plain, or closed when TLS is enforced
+
+Only a server with TLS listens this way; without it the loop's own listener is used and nothing is looked at. A connection that says
+nothing, or does not finish its handshake in time, is closed; until then it counts as a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.calm_log import CalmLog
+from sprocketmq.net.tls import HANDSHAKE_BYTE, ServerTls
+
+__all__ = ["TlsListener"]
+
+log = logging.getLogger("sprocketmq.net")
+
+_HANDSHAKE_TIMEOUT_S: Final = 10.0  # netty's default
+_ACCEPT_PAUSE_S: Final = 1.0
+_ACCEPTS_PER_TURN: Final = 100
+
+
+class TlsListener:
+    """Listening sockets and the connections that have not become protocols yet.
+
+    Args:
+        make_protocol: a new protocol for a connection that is ready.
+        has_room: whether one more connection is allowed beside so many that are not protocols yet.
+        first_byte_timeout_s: how long a connection may say nothing.
+    """
+
+    def __init__(
+        self,
+        tls: ServerTls,
+        make_protocol: Callable[[], asyncio.BaseProtocol],
+        has_room: Callable[[int], bool],
+        first_byte_timeout_s: float,
+    ) -> None:
+        self._tls, self._make_protocol, self._has_room = tls, make_protocol, has_room
+        self._first_byte_timeout_s = first_byte_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._listening: list[socket.socket] = []
+        self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._shaking: set[asyncio.Task[None]] = set()
+        self._plain_log, self._handshake_log = CalmLog(log), CalmLog(log)
+
+    async def start(self, host: str, port: int, backlog: int) -> int:
+        """Listen on all addresses of ``host`` and return the port. Raises OSError as binding does."""
+        infos = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, kind, protocol, _, address in dict.fromkeys(infos):
+                listening = socket.socket(family, kind, protocol)
+                self._listening.append(listening)
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                listening.bind((address[0], port, *address[2:]))
+                listening.listen(backlog)
+                listening.setblocking(False)
+                port = listening.getsockname()[1]  # of 0 (any free one) the first socket made a number
+                self._watch(listening)
+        except BaseException:
+            self.close()
+            raise
+        return port
+
+    def close(self) -> None:
+        """Stop listening, close what is not a protocol yet."""
+        for listening in self._listening:
+            self._loop.remove_reader(listening)
+            listening.close()
+        self._listening.clear()
+        for connection, timer in list(self._silent.items()):
+            timer.cancel()
+            self._loop.remove_reader(connection)
+            connection.close()
+        self._silent.clear()
+        for task in self._shaking:
+            task.cancel()
+
+    @property
+    def unfinished(self) -> int:
+        """Connections that are accepted and not protocols yet."""
+        return len(self._silent) + len(self._shaking)
+
+    def _watch(self, listening: socket.socket) -> None:
+        if listening.fileno() < 0:
+            return
+        try:
+            self._loop.add_reader(listening, self._accept, listening)
+        except NotImplementedError as error:
+            raise ConfigurationError(
+                "TLS needs an event loop that watches sockets; use a selector loop or uvloop"
+            ) from error
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                connection, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no file descriptors left: trying at once again would only burn time
+                log.error("no connection can be accepted for %s s: %s", _ACCEPT_PAUSE_S, error.strerror)
+                self._loop.remove_reader(listening)
+                self._loop.call_later(_ACCEPT_PAUSE_S, self._watch, listening)
+                return
+            if not self._has_room(self.unfinished):
+                connection.close()
+                continue
+            connection.setblocking(False)
+            self._silent[connection] = self._loop.call_later(self._first_byte_timeout_s, self._give_up, connection)
+            self._loop.add_reader(connection, self._look, connection)
+
+    def _give_up(self, connection: socket.socket) -> None:
+        self._silent.pop(connection).cancel()
+        self._loop.remove_reader(connection)
+        connection.close()
+
+    def _look(self, connection: socket.socket) -> None:
+        try:
+            first = connection.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            first = b""
+        speaks_tls = first[:1] == bytes([HANDSHAKE_BYTE])
+        if not first or (self._tls.is_enforcing and not speaks_tls):
+            if first:
+                self._plain_log.tell(
+                    self._loop.time(),
+                    "a plain connection from %s is closed: only TLS is spoken here",
+                    _peer(connection),
+                )
+            self._give_up(connection)
+            return
+        self._silent.pop(connection).cancel()
+        self._loop.remove_reader(connection)
+        task = self._loop.create_task(self._become(connection, self._tls.context if speaks_tls else None))
+        self._shaking.add(task)
+        task.add_done_callback(self._shaking.discard)
+
+    async def _become(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
+        peer = _peer(connection)
+        try:
+            await self._loop.connect_accepted_socket(
+                self._make_protocol,
+                connection,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else _HANDSHAKE_TIMEOUT_S,
+            )
+        except (OSError, asyncio.TimeoutError) as error:  # SSLError and ConnectionError are OSErrors
+            self._handshake_log.tell(
+                self._loop.time(), "the TLS handshake with %s failed: %s", peer, error or type(error).__name__
+            )
+            connection.close()
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+
+
+def _peer(connection: socket.socket) -> str:
+    try:
+        return str(connection.getpeername()[0])
+    except OSError:
+        return "a peer that is gone"
