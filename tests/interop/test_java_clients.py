@@ -48,7 +48,6 @@ def test_a_tag_expression_filters(start: StartProgram, topic: str) -> None:
     assert len({d["msgId"] for d in deliveries}) == 20
 
 
-@pytest.mark.gap("SQL92 is not served yet")
 def test_a_sql_expression_filters(start: StartProgram, topic: str) -> None:
     send(start, topic, 10, tags="A")
     deliveries = consume(start, topic, 4, sql="number BETWEEN 3 AND 6")

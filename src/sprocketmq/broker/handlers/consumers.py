@@ -90,9 +90,11 @@ def consumer_list(broker: Broker, connection: Connection, command: Command, now_
 
 def check_client_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     """A consumer asks at its start whether its filter is understood here (sent for other filters than tags only)."""
-    data = CheckClientConfigRequestBody.decode(command.body)
-    subscription = data.subscription_data
-    if is_tag_type(subscription.expression_type):
+    body = bytes(command.body)
+    subscription = None
+    if body not in (b"", b"null"):
+        subscription = CheckClientConfigRequestBody.decode(body).subscription_data
+    if subscription is None or is_tag_type(subscription.expression_type):
         return response(command)
     if not broker.config.enable_property_filter:
         return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))

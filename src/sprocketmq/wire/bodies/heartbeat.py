@@ -94,7 +94,7 @@ class HeartbeatData(Body):
 class CheckClientConfigRequestBody(Body):
     """Code 46: may this client subscribe so? Asked for expressions other than tags."""
 
-    client_id: str
-    group: str
-    subscription_data: SubscriptionData
+    client_id: str | None = None
+    group: str | None = None
+    subscription_data: SubscriptionData | None = None
     namespace: str | None = None
