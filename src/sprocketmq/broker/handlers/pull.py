@@ -20,7 +20,7 @@ from sprocketmq.broker.handlers.pull_checks import check_pull
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadStatus
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import FLAG_RESPONSE, Command
+from sprocketmq.wire.command import FLAG_RESPONSE, Command, response
 from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
 
@@ -89,7 +89,9 @@ def answer_pull(
             wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_ms
             if wait_ms > 0 and not command.is_oneway:
                 match = wanted.match if wanted.match_record is None else ArrivalProbe(broker.store, header, wanted)
-                broker.parked.park(connection, command, header, match, now_ms + wait_ms)
+                if not broker.parked.park(connection, command, header, match, now_ms + wait_ms):
+                    remark = "too many pulls wait at this broker, or on this connection; try again later"
+                    return response(command, ResponseCode.POLLING_FULL, remark)
                 return None
     # PullMessageResponseHeader written out: one struct and one dict less per pull.
     ext = {
