@@ -18,7 +18,8 @@ __all__ = ["Stamps"]
 class Stamps:
     """Made once the broker's address is known, because host and port are part of both ids.
 
-    Attributes: ``host`` (address bytes, port) goes into each record, ``region_id`` and ``trace_on`` into each answer to a send.
+    Attributes: ``host`` (address bytes, port) goes into each record, ``region_id`` and ``trace_on`` into each answer to a send;
+    ``message_id_prefix`` begins each offset message id.
     """
 
     def __init__(self, host: str, port: int, *, cluster_name: str, region_id: str, trace_on: bool) -> None:
@@ -26,7 +27,7 @@ class Stamps:
         self.region_id, self.trace_on = region_id, "true" if trace_on else "false"
         self._cluster_mark = f"CLUSTER\x01{cluster_name}\x02".encode()
         self._trace_mark = f"MSG_REGION\x01{region_id}\x02TRACE_ON\x01{self.trace_on}\x02".encode()
-        self._message_id_prefix = offset_message_id(self.host, 0)[:-16]
+        self.message_id_prefix = offset_message_id(self.host, 0)[:-16]
         self._unique_key_prefix = unique_key_prefix(self.host[0], os.getpid(), id(self) & 0x7FFFFFFF)
         self._counter = itertools.count()
         self._month_start_ms = self._next_month_ms = 0
@@ -44,7 +45,7 @@ class Stamps:
 
     def offset_message_id(self, physical_offset: int) -> str:
         """The id that names the copy stored at ``physical_offset``."""
-        return f"{self._message_id_prefix}{physical_offset:016X}"
+        return f"{self.message_id_prefix}{physical_offset:016X}"
 
     def new_unique_key(self, now_ms: int) -> str:
         """A message id for a sender that gave none."""

@@ -135,7 +135,7 @@ class Connection(asyncio.Protocol):
             if way is not None:
                 try:
                     answer = way(self, view, at, stop)
-                except Exception as error:  # as in _handle: a bug costs one answer
+                except Exception as error:  # noqa: BLE001 - as in _handle: a bug costs one answer
                     command = decode_command(view[at:stop])
                     self.send(self._failed(command, error))
                     continue
@@ -331,7 +331,7 @@ class Connection(asyncio.Protocol):
                 answer = self._handler(self, command)
             except RocketMQError as error:
                 answer = response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error))
-            except Exception as error:  # law 3's twin: a bug in one handler costs one answer, never the server
+            except Exception as error:  # noqa: BLE001 - law 3: a bug in one handler costs one answer
                 answer = self._failed(command, error)
         if answer is not None and not command.is_oneway:
             self.send(answer)

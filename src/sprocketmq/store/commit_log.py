@@ -32,13 +32,12 @@ class CommitLog:
 
     Attributes:
         at: position of the end in the last file; ``start``: physical offset where that file begins.
-        room: position up to which a record may reach in it (a filler still fits behind).
+        room: position up to which a record may reach in it (a filler still fits behind); ``view``: that file, writable.
         last_store_timestamp_ms: of the newest record.
         indexed_offset: where the newest record that has its queue entry begins; -1 = none yet. The checkpoint takes it.
     """
 
     __slots__ = (
-        "_view",
         "at",
         "file_size_bytes",
         "files",
@@ -46,12 +45,13 @@ class CommitLog:
         "last_store_timestamp_ms",
         "room",
         "start",
+        "view",
     )
 
     def __init__(self, files: MappedFileQueue) -> None:
         self.files = files
         self.file_size_bytes = files.file_size_bytes
-        self._view, self.at, self.room, self.start = _NO_VIEW, 0, -1, 0
+        self.view, self.at, self.room, self.start = _NO_VIEW, 0, -1, 0
         self.last_store_timestamp_ms = 0
         self.indexed_offset = -1
 
@@ -89,7 +89,7 @@ class CommitLog:
             file = self._roll(file, needed)
         else:
             file.ensure_space(self.at, self.at + needed)
-        self._view, self.room = file.view, file.room - BLANK_BYTES
+        self.view, self.room = file.view, file.room - BLANK_BYTES
 
     def _roll(self, full: StoreFile | None, needed: int) -> StoreFile:
         following = self.max_offset if full is None else full.start + full.size_bytes
@@ -106,7 +106,7 @@ class CommitLog:
 
     def write(self, record: bytes) -> None:
         """Put what was reserved for at the end: a record, or a batch of them."""
-        view, at = self._view, self.at
+        view, at = self.view, self.at
         end = at + len(record)
         view[at + 8 : end] = record[8:]
         view[at : at + 8] = record[:8]  # law of torn writes: the head goes last
@@ -188,7 +188,7 @@ class CommitLog:
 
     def end_at(self, physical_offset: int) -> None:
         """Recovery: the valid data ends here."""
-        self._view, self.room = _NO_VIEW, -1
+        self.view, self.room = _NO_VIEW, -1
         file = self.files.file_at(physical_offset)
         if file is not None:
             self.start, self.at = file.start, physical_offset - file.start
@@ -216,7 +216,7 @@ class CommitLog:
 
     def truncate_to_end(self) -> None:
         """Recovery: everything behind the end becomes zero."""
-        self._view, self.room = _NO_VIEW, -1
+        self.view, self.room = _NO_VIEW, -1
         self.files.truncate_to(self.max_offset)
 
 

@@ -67,12 +67,15 @@ class ConsumeQueue:
     """
 
     __slots__ = (
-        "at", "budget", "files", "flushed_offset", "max_offset", "min_offset", "queue_id", "room", "topic", "topic_bytes", "view",
+        "at", "budget", "files", "flushed_offset", "max_offset", "min_offset", "queue_id", "room", "topic", "topic_bytes", "topic_part",
+        "view",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, budget: MappedBudget) -> None:
         self.topic, self.queue_id, self.files, self.budget = topic, queue_id, files, budget
         self.topic_bytes = topic.encode()
+        # Behind the body in each record; empty where a record needs the longer form.
+        self.topic_part = bytes((len(self.topic_bytes),)) + self.topic_bytes if len(self.topic_bytes) < 128 else b""
         self.min_offset = self.max_offset = self.flushed_offset = 0
         self.view, self.at, self.room = _NO_VIEW, 0, -1
 

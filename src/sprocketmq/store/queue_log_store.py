@@ -28,13 +28,15 @@ from sprocketmq.store.message_store import (
     Unit,
 )
 from sprocketmq.store.retention import Retention
-from sprocketmq.wire.record import encode_record, record_size
+from sprocketmq.wire.record import encode_record, record_size, write_plain_record
+from sprocketmq.wire.sys_flag import BORNHOST_V6, STOREHOSTADDRESS_V6
 
 __all__ = ["QueueLogStore"]
 
 _TRANSACTION_MASK = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
 _MAX_PROPERTIES_BYTES = 32_767
+_NOT_PLAIN = _TRANSACTION_MASK | BORNHOST_V6 | STOREHOSTADDRESS_V6
 _iter_units = UNIT.iter_unpack
 _pack_unit = UNIT.pack_into
 
@@ -90,6 +92,55 @@ class QueueLogStore:
         if self._refusal is not None:
             raise self._refusal
         queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
+        body, properties, sys_flag = message.body, message.properties, message.sys_flag
+        born_host, store_host = message.born_host, message.store_host
+        if (
+            len(body) > self.config.max_message_size
+            or len(properties) > _MAX_PROPERTIES_BYTES
+            or len(born_host[0]) != 4
+            or len(store_host[0]) != 4
+            or sys_flag & _NOT_PLAIN
+            or message.prepared_transaction_offset
+            or not queue.topic_part
+        ):
+            return self._append_other(queue, message, now_ms)
+        size = len(queue.topic_part) + len(body) + len(properties) + 90
+        if queue.at > queue.room:
+            queue.make_room()
+        log = self.commit_log
+        if log.at + size > log.room:
+            log.reserve(size)
+        at, queue_offset = log.at, queue.max_offset
+        physical_offset = log.start + at
+        write_plain_record(
+            log.view,
+            at,
+            size,
+            queue.topic_part,
+            body,
+            properties,
+            message.queue_id,
+            message.flag,
+            queue_offset,
+            physical_offset,
+            sys_flag,
+            message.born_timestamp_ms,
+            born_host,
+            now_ms,
+            store_host,
+            message.reconsume_times,
+        )
+        log.at = at + size
+        log.last_store_timestamp_ms = now_ms
+        at = queue.at
+        _pack_unit(queue.view, at, physical_offset, size, message.tags_code)
+        queue.at = at + UNIT_SIZE_BYTES
+        queue.max_offset = queue_offset + 1
+        log.indexed_offset = physical_offset
+        return AppendResult(physical_offset, queue_offset, now_ms, size)
+
+    def _append_other(self, queue: ConsumeQueue, message: StoredMessage, now_ms: int) -> AppendResult:
+        """IPv6 hosts, long topics, transactions; and what has to be refused."""
         topic = queue.topic_bytes
         size = self._checked_size(message, len(topic))
         indexed = (message.sys_flag & _TRANSACTION_MASK) not in (_PREPARED, _ROLLBACK)

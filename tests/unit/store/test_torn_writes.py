@@ -14,16 +14,15 @@ from .stores import NOW_MS, bodies, message, open_disk
 ONE_FILE = StoreConfig(mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
 
 
-class Watched:
-    """Stands for the mapped log file and keeps what it held after each write."""
+class Watched(bytearray):
+    """Stands for the mapped log file and keeps what it held after each part that was put into it."""
 
-    def __init__(self, view: memoryview) -> None:
-        self._view = view
+    def watch(self) -> None:
         self.moments: list[bytes] = []
 
-    def __setitem__(self, place: slice, data: bytes) -> None:
-        self._view[place] = data
-        self.moments.append(bytes(self._view))
+    def __setitem__(self, place: slice, data: bytes) -> None:  # type: ignore[override]
+        super().__setitem__(place, data)
+        self.moments.append(bytes(self))
 
 
 @pytest.mark.parametrize("sent", [[b"one"], [b"first", b"second", b"third"]])
@@ -31,14 +30,18 @@ def test_until_its_first_eight_bytes_are_there_nothing_of_a_write_exists(tmp_pat
     store = open_disk(tmp_path / "s", ONE_FILE)
     begin = store.append(message(body=b"before"), NOW_MS).size
     log = store.commit_log
-    watched = Watched(log._view)
-    log._view = watched  # type: ignore[assignment]
+    view = log.view
+    watched = Watched(view)
+    watched.watch()
+    log.view = watched  # type: ignore[assignment]
     if len(sent) == 1:
         store.append(message(body=sent[0]), NOW_MS)
     else:
         store.append_batch([message(body=body) for body in sent], NOW_MS)
-    log._view = watched._view
-    *before, after = watched.moments
+    log.view = view
+    after = bytes(watched)
+    view[:] = after
+    before = [moment for moment in watched.moments if moment != after]
     assert before
     assert all(moment[begin : begin + 8] == bytes(8) for moment in before)
     assert after[begin : begin + 8] != bytes(8)
