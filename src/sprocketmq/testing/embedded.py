@@ -44,7 +44,8 @@ class EmbeddedRocketMQ:
         clock: ``"manual"`` (default, a new :class:`ManualClock`), ``"system"``, or a clock of yours.
         store_dir: a directory makes the broker durable (see :meth:`restart_broker`); None keeps messages in memory.
         broker_name, cluster_name: as clients see them.
-        config: any of Apache's broker keys, as in ``messageDelayLevel="1s 5s"`` or ``autoCreateTopicEnable=False``.
+        config: any of Apache's broker keys, as in ``messageDelayLevel="1s 5s"`` or ``autoCreateTopicEnable=False``. Defaults are Apache's,
+            but for ``enablePropertyFilter``, which is on here: SQL92 subscriptions work.
 
     Attributes (after ``start``): ``namesrv_addr``, ``broker_addr`` (``host:port``), ``broker``, ``namesrv``, ``clock``, ``faults``.
 
@@ -72,7 +73,10 @@ class EmbeddedRocketMQ:
                 f"{unknown[0]!r} is given, Apache's broker keys are allowed, as in messageDelayLevel or autoCreateTopicEnable"
             )
         self._config = BrokerConfig.from_properties(
-            {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
+            {
+                key: str(value).lower() if isinstance(value, bool) else str(value)
+                for key, value in {"enablePropertyFilter": True, **config}.items()
+            }
         )
         self._engine: Engine | None = None
         self._namesrv: NameServer | None = None

@@ -1,0 +1,69 @@
+"""SQL92 subscriptions of our clients at our broker."""
+
+from __future__ import annotations
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.testing import EmbeddedRocketMQ
+
+FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+FAR = rmq.sql92("distance > 1000 AND carrier IN ('UA', 'DL')")
+
+
+def _send(producer: rmq.Producer, *flights: tuple[str, int]) -> None:
+    for carrier, distance in flights:
+        message = rmq.Message("flights", f"{carrier} {distance}".encode(), tags=carrier)
+        message.properties.update(carrier=carrier, distance=str(distance))
+        producer.send(message)
+
+
+def test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    _send(producer, ("UA", 2000), ("UA", 200), ("AA", 2000))
+    seen: list[str] = []
+    consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)
+    consumer.subscribe("flights", FAR)
+    consumer.on_message(lambda message: seen.append(message.body.decode()))
+    with consumer:
+        rocketmq.wait_until(lambda: seen == ["UA 2000"])
+        rocketmq.wait_until(lambda: len(rocketmq.broker.parked) > 0)
+        _send(producer, ("DL", 300), ("DL", 3000))
+        rocketmq.wait_until(lambda: len(seen) == 2)
+    assert seen == ["UA 2000", "DL 3000"]
+
+
+def test_a_pull_consumer_filters_alike(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    _send(producer, ("UA", 2000), ("UA", 200), ("AA", 2000), ("DL", 1001))
+    with rocketmq.pull_consumer("far", consume_from_where=FIRST) as consumer:
+        consumer.subscribe("flights", FAR)
+        seen: list[str] = []
+        while len(seen) < 2:
+            messages = consumer.poll(timeout_ms=5_000)
+            assert messages
+            seen += [message.body.decode() for message in messages]
+    assert seen == ["UA 2000", "DL 1001"]
+
+
+def test_a_wrong_condition_is_told_at_the_start(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)
+    consumer.subscribe("flights", rmq.sql92("distance > 'far'"))
+    consumer.on_message(lambda message: None)
+    with pytest.raises(rmq.RocketMQError, match="only numbers and properties can"):
+        consumer.start()
+    consumer.shutdown()
+
+
+@pytest.mark.rocketmq(enablePropertyFilter=False)
+def test_without_enable_property_filter_a_condition_is_refused(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)
+    consumer.subscribe("flights", FAR)
+    consumer.on_message(lambda message: None)
+    with pytest.raises(rmq.RocketMQError, match="enablePropertyFilter"):
+        consumer.start()
+    consumer.shutdown()
