@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, NamesrvTable, Registered
-from sprocketmq.wire.bodies import DataVersion, TopicConfig
+from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG, NamesrvTable, Registered
+from sprocketmq.wire.bodies import DataVersion, QueueData, TopicConfig
 
 
 def topics(*names: str, queues: int = 4) -> dict[str, TopicConfig]:
@@ -162,6 +162,150 @@ def test_a_route_is_a_copy() -> None:
     addresses(table)["a"][0] = "changed"
     table.cluster_info().broker_addr_table["a"].broker_addrs.clear()
     assert addresses(table) == {"a": {0: "a0:1"}}
+
+
+# -- 5.x's rules -----------------------------------------------------------------------------------------------------------------
+
+
+def take(
+    table: NamesrvTable,
+    broker_id: int,
+    *,
+    acting: bool | None,
+    state_version: int = 0,
+    address: str = "",
+    perm: int = 6,
+) -> Registered | None:
+    config = {name: TopicConfig(topic_name=name, perm=perm) for name in ("t", "u")}
+    data_version = DataVersion(counter=1, timestamp=7, state_version=state_version)
+    return table.register(
+        "c", "a", broker_id, address or f"a{broker_id}:1", config, data_version, 0, acting_master=acting
+    )
+
+
+def perms(table: NamesrvTable, topic: str = "t") -> list[int]:
+    route = table.route(topic)
+    return [] if route is None else [data.perm for data in route.queue_datas]
+
+
+def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing() -> None:
+    table = NamesrvTable()
+    one = {"t": TopicConfig(topic_name="t")}
+    assert table.register("c", "a", 0, "a0:1", one, version(), 0) is None
+    assert table.cluster_info().broker_addr_table == {}
+    assert table.cluster_info().cluster_addr_table == {}
+    register(table)
+    assert table.register("c", "a", 0, "a0:1", {"new": TopicConfig(topic_name="new")}, version(2), 0) is not None
+    assert "new" in table.topics()
+
+
+def test_of_two_brokers_with_one_id_the_higher_state_version_stays() -> None:
+    table = NamesrvTable()
+    take(table, 0, acting=False, state_version=2, address="strong:1")
+    assert take(table, 0, acting=False, state_version=1, address="weak:1") == Registered()
+    assert addresses(table) == {"a": {0: "strong:1"}}
+    take(table, 0, acting=False, state_version=3, address="newer:1")
+    assert addresses(table) == {"a": {0: "newer:1"}}
+    table.check_invariants()
+
+
+def test_a_deleted_topic_comes_back_with_the_next_registration() -> None:
+    table = NamesrvTable()
+    register(table)
+    table.delete_topic("t")
+    register(table)
+    assert addresses(table) == {"a": {0: "a0:1"}}
+
+
+def test_a_5x_slave_alone_brings_its_topics_and_a_4x_one_does_not() -> None:
+    table = NamesrvTable()
+    take(table, 1, acting=None)
+    assert table.topics() == []
+    table = NamesrvTable()
+    take(table, 1, acting=False)
+    assert perms(table) == [6]
+
+
+def test_an_acting_master_reads_only_and_stands_in_the_routes_as_master() -> None:
+    table = NamesrvTable()
+    table.support_acting_master = True
+    take(table, 0, acting=True)
+    take(table, 2, acting=True)
+    assert addresses(table) == {"a": {0: "a0:1", 2: "a2:1"}}
+    table.unregister("c", "a", "a0:1")
+    assert perms(table) == [4]
+    assert addresses(table) == {"a": {0: "a2:1"}}
+    [change] = table.min_id_changes
+    assert (change.min_id, change.min_address, change.offline_address, change.tell) == (2, "a2:1", "a0:1", ["a2:1"])
+    lower = take(table, 1, acting=True)
+    assert lower is not None
+    assert lower.lower_id is not None
+    assert (lower.lower_id.min_id, lower.lower_id.tell) == (1, ["a2:1"])
+
+
+def test_without_acting_masters_a_group_without_master_shows_none() -> None:
+    table = NamesrvTable()
+    table.support_acting_master = True
+    take(table, 0, acting=False)
+    take(table, 1, acting=False)
+    table.unregister("c", "a", "a0:1")
+    assert perms(table) == [6]
+    assert addresses(table) == {"a": {1: "a1:1"}}
+    assert table.min_id_changes == []
+
+
+def test_the_write_permission_is_wiped_until_a_change_and_added() -> None:
+    table = NamesrvTable()
+    register(table)
+    register(table, "b")
+    assert table.wipe_write_perm("a") == 2
+    assert table.wipe_write_perm("unknown") == 0
+    assert sorted(perms(table)) == [4, 6]
+    register(table)
+    assert sorted(perms(table)) == [4, 6]  # an unchanged registration does not give it back
+    assert table.add_write_perm("a") == 2
+    assert perms(table) == [6, 6]
+    table.wipe_write_perm("a")
+    register(table, counter=2)
+    assert perms(table) == [6, 6]
+
+
+def test_a_registration_may_delete_what_it_does_not_name() -> None:
+    table = NamesrvTable()
+    table.register("c", "a", 0, "a0:1", topics("t", "old"), version(1), 0)
+    table.register("c", "a", 0, "a0:1", topics("t"), version(2), 0)
+    assert "old" in table.topics()
+    table.delete_missing_topics = True
+    table.register("c", "a", 0, "a0:1", topics("t"), version(3), 0)
+    assert "old" not in table.topics()
+    table.check_invariants()
+
+
+def test_topics_may_be_registered_by_hand_on_known_brokers_only() -> None:
+    table = NamesrvTable()
+    register(table)
+    assert not table.register_topic("x", [QueueData(broker_name="a"), QueueData(broker_name="stranger")])
+    assert not table.register_topic("x", [])
+    assert table.route("x") is None
+    assert table.register_topic("x", [QueueData(broker_name="a", read_queue_nums=3, perm=6)])
+    assert addresses(table, "x") == {"a": {0: "a0:1"}}
+
+
+def test_lists_of_topics() -> None:
+    table = NamesrvTable()
+    config = {
+        name: TopicConfig(topic_name=name, topic_sys_flag=flag)
+        for name, flag in (("plain", 0), ("unit", 1), ("sub", 2), ("both", 3))
+    }
+    table.register("c", "a", 0, "a0:1", config, version(), 0)
+    assert table.topics_with_flag(UNIT_FLAG) == ["unit", "both"]
+    assert table.topics_with_flag(UNIT_SUB_FLAG) == ["sub", "both"]
+    assert table.topics_with_flag(UNIT_SUB_FLAG, UNIT_FLAG) == ["sub"]
+    assert table.system_topics() == (["c", "a"], "a0:1")
+    assert NamesrvTable().system_topics() == ([], None)
+    assert table.members("a") == {0: "a0:1"}
+    assert table.members("b") == {}
+    assert table.topics_of_cluster("nowhere") == []
 
 
 class NamesrvModel(RuleBasedStateMachine):
