@@ -65,6 +65,7 @@ from sprocketmq.net.pool import ConnectionPool, split_address
 from sprocketmq.net.server import Server
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
+from sprocketmq.store.live_progress import LiveProgress
 from sprocketmq.wire.bodies import TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, request, response
@@ -165,7 +166,13 @@ class Broker(Service):
         self.locks = QueueLockTable()
         self.counters = Counters()
         self.statistics = Statistics(self.counters, config.broker_cluster_name, self.topics.is_system, now_ms)
-        self.schedule = Schedule(self.clock, self.store, DelayLevels.parse(config.message_delay_level), self.put)
+        self.schedule = Schedule(
+            self.clock,
+            self.store,
+            DelayLevels.parse(config.message_delay_level),
+            self.put,
+            LiveProgress(None if root is None else str(root / "config" / "delayOffset.live")),
+        )
         self.timers = TimerMessages(self.clock, self.store, lambda: self.config, root, self.put)
         self.parked = ParkedPulls(
             self.clock,

@@ -87,7 +87,7 @@ class ConfigStore:
 
     def save_delay_offsets(self) -> None:
         if self._schedule.is_dirty:
-            self._save(self._delay_file, self._schedule.content().encode())
+            self._schedule.when_durable(lambda content: self._save(self._delay_file, content))
 
     def save_all(self, now_ms: int) -> None:
         """At the start and at the end."""

@@ -413,7 +413,7 @@ class TimerMessages:
         if unit.deletes and not unit.rolls:
             return
         self._put(_copy(record, unit.write_ms, now_ms, rolls=unit.rolls), now_ms)
-        self._count(topic, -1, now_ms)
+        self._count(topic, 1 if unit.deletes else -1, now_ms)
 
     def _finish(self, part: _Round) -> None:
         now_ms = self._clock.now_ms()

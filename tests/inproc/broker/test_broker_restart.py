@@ -97,7 +97,33 @@ def test_offsets_are_written_each_five_seconds_and_only_when_something_changed(d
 def test_delay_progress_is_written_each_ten_seconds(disk_cluster):
     disk_cluster.client().send("flights", b"x", delay_level=1)
     disk_cluster.clock.advance(10_000)
+    disk_cluster.eventually((Path(disk_cluster.store_dir) / "config" / "delayOffset.json").exists)
     assert config(disk_cluster, "delayOffset.json")["offsetTable"] == {1: 1}
+
+
+def test_delay_progress_is_not_written_before_the_copies_it_speaks_of_are_on_the_disk(disk_cluster, monkeypatch):
+    store, asked = disk_cluster.broker.store, []
+    real = store.when_durable
+
+    def hold(end: int) -> concurrent.futures.Future[None]:
+        held: concurrent.futures.Future[None] = concurrent.futures.Future()
+        asked.append((end, held))
+        return held
+
+    monkeypatch.setattr(store, "when_durable", hold)
+    monkeypatch.setattr(type(store), "flushed_offset", property(lambda self: 0))
+    disk_cluster.client().send("flights", b"x", delay_level=1)
+    disk_cluster.clock.advance(1_000)
+    disk_cluster.client().send("flights", b"y", delay_level=1)
+    disk_cluster.clock.advance(9_000)
+    path = Path(disk_cluster.store_dir) / "config" / "delayOffset.json"
+    disk_cluster.eventually(lambda: asked)
+    assert not path.exists()
+    assert asked[0][0] == disk_cluster.on_loop(lambda: store.max_physical_offset)
+    monkeypatch.setattr(store, "when_durable", real)
+    for _, held in asked:
+        held.set_result(None)
+    disk_cluster.eventually(path.exists)
 
 
 def test_a_new_topic_is_on_disk_before_its_creation_is_answered(disk_cluster):
@@ -290,14 +316,13 @@ def test_a_store_that_cannot_be_written_answers_service_not_available(disk_clust
     assert len(client.messages("flights")) == 1
 
 
-def test_delayed_messages_wait_ten_seconds_longer_when_the_store_cannot_be_written(disk_cluster):
+def test_delayed_messages_wait_until_the_store_can_be_written_again(disk_cluster):
     client = disk_cluster.client()
     client.send("flights", b"x", delay_level=1)
     broker = disk_cluster.broker
     disk_cluster.on_loop(lambda: broker.store.refuse_appends(StoreNotWritable("the disk is full")))
-    disk_cluster.clock.advance(1_000)
+    disk_cluster.clock.advance(60_000)
     disk_cluster.on_loop(lambda: broker.store.refuse_appends(None))
-    disk_cluster.clock.advance(9_999)
     assert client.messages("flights") == []
-    disk_cluster.clock.advance(1)
+    disk_cluster.clock.advance(1_000)
     assert len(client.messages("flights")) == 1

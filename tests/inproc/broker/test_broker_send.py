@@ -138,12 +138,6 @@ def test_a_missing_header_field_is_named(client):
     assert "`c`" in answer.remark
 
 
-def test_timer_messages_are_refused_rather_than_delivered(client):
-    assert client.send("flights", properties={"TIMER_DELIVER_MS": "99999999999999"}).code == ResponseCode.SYSTEM_ERROR
-    client.send("flights", b"plain")
-    assert [message.body for message in client.messages("flights")] == [b"plain"]
-
-
 def test_a_one_way_send_is_stored_and_never_answered(cluster, client):
     client.send("flights", b"one", oneway=True)
     client.send("bad topic", b"refused", oneway=True)

@@ -24,7 +24,9 @@ def bodies(client, topic: str = "flights", queue_id: int = 0) -> list[bytes]:
 
 
 def send(client, body: bytes = b"x", *, queue_id: int = 0, **asked: object):
-    return client.send("flights", body, queue_id=queue_id, properties={name: str(value) for name, value in asked.items()})
+    return client.send(
+        "flights", body, queue_id=queue_id, properties={name: str(value) for name, value in asked.items()}
+    )
 
 
 def leap(cluster, delay_ms: int) -> None:
@@ -248,7 +250,12 @@ def test_a_handle_that_is_of_no_use_is_refused_with_604_and_changes_nothing(clus
 
     client.send("other", b"x")
     bad = ["", "x", "%%%", "djE", handle(topic="other"), handle(broker="broker-b"), handle(deliver="soon")]
-    bad += [handle(deliver=str(now)), handle(deliver="-1"), handle(deliver=str(now + 3 * DAY_MS)), handle(deliver="9" * 25)]
+    bad += [
+        handle(deliver=str(now)),
+        handle(deliver="-1"),
+        handle(deliver=str(now + 3 * DAY_MS)),
+        handle(deliver="9" * 25),
+    ]
     for one in bad:
         answer = recall(client, one)
         assert (answer.code, bool(answer.remark)) == (ResponseCode.ILLEGAL_OPERATION, True), one

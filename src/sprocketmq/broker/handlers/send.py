@@ -13,7 +13,13 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from sprocketmq.broker.handlers.special_messages import is_delayed, retry_topic_rules, special_message
+from sprocketmq.broker.handlers.special_messages import (
+    attach_recall_handle,
+    is_delayed,
+    is_special,
+    retry_topic_rules,
+    special_message,
+)
 from sprocketmq.broker.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN, topic_name_problem
 from sprocketmq.core.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
@@ -30,7 +36,7 @@ from sprocketmq.wire.headers import SendMessageRequestHeader
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["HANDLERS", "check_topic", "handle_send"]
+__all__ = ["HANDLERS", "check_topic", "handle_send", "waits_for_disk"]
 
 
 def handle_send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -100,7 +106,7 @@ def _send_one(
     raw = header.properties.encode() if header.properties else b""
     if raw and not raw.endswith(b"\x02"):
         raw += b"\x02"
-    waits = _waits(raw)
+    waits = waits_for_disk(raw)
     unique_key = props.get_property(raw, props.UNIQ_KEY)
     if unique_key is None:
         unique_key = broker.stamps.new_unique_key(now_ms)
@@ -125,7 +131,7 @@ def _send_one(
         refusal = retry_topic_rules(broker, command, header, message, now_ms)
         if refusal is not None:
             return refusal
-    if b"POP_CK\x01" in raw or b"DELAY" in raw or b"TIMER_" in raw or b"TRAN_MSG\x01" in raw:
+    if is_special(raw):
         refusal = special_message(broker, connection, command, message, now_ms)
         if refusal is not None:
             return refusal
@@ -140,10 +146,12 @@ def _send_one(
         return _illegal(command, str(error))
     message_id = broker.stamps.offset_message_id(result.physical_offset)
     answer = _stored(broker, command, message_id, queue_id, result.queue_offset, unique_key)
+    if message.topic is not header.topic:
+        attach_recall_handle(broker, message, answer)
     return broker.answer_when_durable(connection, command, answer, result.physical_offset + result.size, waits)
 
 
-def _waits(raw: bytes) -> bool:
+def waits_for_disk(raw: bytes) -> bool:
     """Whether the sender wants to know that the disk has it. Looked at twice: another property may end in the same letters."""
     return b"WAIT\x01false" not in raw or props.get_property(raw, props.WAIT) != "false"
 
@@ -160,7 +168,7 @@ def _send_batch(
     if header.topic.startswith(RETRY_PREFIX):
         return _illegal(command, f"a batch cannot be sent to retry topic {header.topic}; send its messages one by one")
     of_batch = broker.stamps.mark(header.properties.encode() if header.properties else b"")
-    waits = _waits(of_batch)
+    waits = waits_for_disk(of_batch)
     body = bytes(command.body)
     may_delay = b"DELAY" in body or b"TIMER_" in body  # one look at the whole instead of three at each message
     topic, sys_flag, born_at_ms, times = (

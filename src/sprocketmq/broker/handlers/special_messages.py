@@ -10,21 +10,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.core.retry_schedule import dlq_topic, group_of_retry_topic
+from sprocketmq.broker.timer_messages import TimerRefusal
+from sprocketmq.core.retry_schedule import dlq_topic, group_of_retry_topic, is_retry_topic
+from sprocketmq.core.timer_schedule import TIMER_TOPIC, is_timer, without_timer
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ResponseCode, Version
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import SendMessageRequestHeader
+from sprocketmq.wire.recall_handle import RecallHandle
 from sprocketmq.wire.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["is_delayed", "retry_topic_rules", "special_message"]
+__all__ = ["attach_recall_handle", "is_delayed", "is_special", "retry_topic_rules", "special_message", "wait_if_asked"]
 
 _TIMER_MARKS: Final = (b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"TIMER_DELIVER_MS\x01")
+
+
+def is_special(raw: bytes) -> bool:
+    """Whether these properties may be more than stored: one of the letters below is in them. ``special_message`` looks closely."""
+    return b"DELAY" in raw or b"TIMER_" in raw or b"TRAN_MSG\x01" in raw or b"POP_CK\x01" in raw
 
 
 def special_message(
@@ -44,14 +52,33 @@ def special_message(
             ResponseCode.MESSAGE_ILLEGAL,
             "sysFlag marks a half message without the property TRAN_MSG; send it as a transaction",
         )
-    if level > 0:
-        broker.schedule.park(message, level, now_ms)
-    elif _has_timer(raw):
-        remark = "timer messages are not supported by this broker; use a delay level, 1 to " + str(
-            broker.schedule.levels.max_level
-        )
-        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    refusal = wait_if_asked(broker, message, now_ms)
+    return None if refusal is None else response(command, refusal.code, refusal.remark)
+
+
+def wait_if_asked(broker: Broker, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
+    """Park a message that asks for a delay or a moment; for all but half messages. Java: HookUtils.handleScheduleMessage."""
+    if message.topic != TIMER_TOPIC:  # what is there waits already
+        level = _delay_level(message.properties)
+        if level > 0:
+            message.properties = without_timer(message.properties)
+            broker.schedule.park(message, level, now_ms)
+        elif is_timer(message.properties):
+            return broker.timers.park(message, now_ms)
     return None
+
+
+def attach_recall_handle(broker: Broker, message: StoredMessage, answer: Command) -> None:
+    """The answer to the send of a timer message says how to take it back. Java: attachRecallHandle."""
+    if message.topic != TIMER_TOPIC:
+        return
+    topic = props.get_property(message.properties, props.REAL_TOPIC) or ""
+    out_ms = props.get_property(message.properties, props.TIMER_OUT_MS)
+    if out_ms is not None and not is_retry_topic(topic):
+        key = props.get_property(message.properties, props.UNIQ_KEY) or ""
+        # One more than the slot, so that it falls into the same slot again.
+        handle = RecallHandle(topic, broker.config.broker_name, str(int(out_ms) + 1), key)
+        answer.ext_fields["recallHandle"] = handle.encode()
 
 
 def _half_message(broker: Broker, command: Command, message: StoredMessage) -> Command | None:
