@@ -99,7 +99,7 @@ class AsyncAdmin:
     @property
     def _api(self) -> RemotingApi:
         if self._api_ is None:
-            self._pool = ConnectionPool(ssl_context=self._options.ssl_context)
+            self._pool = ConnectionPool(ssl_context=self._options.ssl_context, credentials=self._options.credentials)
             servers = NameServers(self._pool, parse_addresses(self._options.addresses))
             self._api_ = RemotingApi(self._pool, servers, self._options.mq_client_api_timeout_ms)
             self._routes_ = Routes(self._api_)

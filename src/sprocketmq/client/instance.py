@@ -1,7 +1,7 @@
 """The client instance: what all producers and consumers of one client id share (S1; Java: MQClientInstance, MQClientManager).
 
-One per (client id, name servers, event loop): connections, routes, heartbeat and the periodic work; the first user starts it, the last one
-closes it.
+One per (client id, name servers, event loop, credentials): connections, routes, heartbeat and the periodic work; the first user starts it,
+the last one closes it.
 
     each 30 s   routes of all topics in use                     (first after 10 ms)
     each 30 s   connections of offline brokers closed, heartbeat to every broker    (first after 1 s, and whenever a member changes)
@@ -81,7 +81,7 @@ class ClientInstance:
         self.client_id = client_id
         self.options = options
         self.clock: Clock = options.clock
-        self.pool = ConnectionPool(self._handle, ssl_context=options.ssl_context)
+        self.pool = ConnectionPool(self._handle, ssl_context=options.ssl_context, credentials=options.credentials)
         self.name_servers = NameServers(self.pool, parse_addresses(options.addresses))
         self.api = RemotingApi(self.pool, self.name_servers, options.mq_client_api_timeout_ms)
         self.routes = Routes(self.api)
@@ -102,7 +102,7 @@ class ClientInstance:
     def acquire(cls, options: ClientOptions, client_id: str) -> ClientInstance:
         """The instance of ``client_id`` on the running loop, started by its first user."""
         loop = asyncio.get_running_loop()
-        key = (client_id, options.addresses, id(loop), id(options.clock))
+        key = (client_id, options.addresses, id(loop), id(options.clock), options.credentials)
         instance = cls._instances.get(key)
         if instance is None:
             instance = cls._instances[key] = cls(key, client_id, options)

@@ -6,7 +6,7 @@ import itertools
 import os
 import ssl
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from sprocketmq.client.name_servers import resolve_namesrv_addr
@@ -14,6 +14,7 @@ from sprocketmq.client.validators import check_range
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import Clock, SystemClock
+from sprocketmq.wire.acl_signature import Credentials
 
 __all__ = ["DEFAULT_INSTANCE_NAME", "SYSTEM_CLOCK", "ClientOptions"]
 
@@ -38,7 +39,9 @@ class ClientOptions:
         heartbeat_broker_interval_ms: how often brokers hear from us; they forget a client after 120 s.
         persist_consumer_offset_interval_ms: how often progress is written.
         mq_client_api_timeout_ms: limit of one administrative request.
-        ssl_context: speak TLS with this context; default plain.
+        access_key, secret_key, security_token: sign each request, for a cluster with access control; the first two go together.
+        tls: speak TLS, and check the servers' certificates against the authorities this machine trusts.
+        ssl_context: speak TLS with this context instead; default plain.
         clock: what periodic work and policy run on; tests pass a ManualClock.
 
     Raises:
@@ -53,6 +56,10 @@ class ClientOptions:
     heartbeat_broker_interval_ms: int = 30_000
     persist_consumer_offset_interval_ms: int = 5_000
     mq_client_api_timeout_ms: int = 3_000
+    access_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    security_token: str | None = field(default=None, repr=False)
+    tls: bool = False
     ssl_context: ssl.SSLContext | None = None
     clock: Clock = SYSTEM_CLOCK
 
@@ -67,10 +74,22 @@ class ClientOptions:
                 raise ConfigurationError(
                     f"{name} is {value!r}, text without '@' is allowed: it becomes a part of the client id"
                 )
+        if bool(self.access_key) != bool(self.secret_key):
+            given, missing = ("access_key", "secret_key") if self.access_key else ("secret_key", "access_key")
+            raise ConfigurationError(f"{given} is given without {missing}; a signature needs both")
+        if self.tls and self.ssl_context is None:
+            object.__setattr__(self, "ssl_context", ssl.create_default_context())
         check_range("poll_name_server_interval_ms", self.poll_name_server_interval_ms, 10, _DAY_MS)
         check_range("heartbeat_broker_interval_ms", self.heartbeat_broker_interval_ms, 10, 110_000)
         check_range("persist_consumer_offset_interval_ms", self.persist_consumer_offset_interval_ms, 10, _DAY_MS)
         check_range("mq_client_api_timeout_ms", self.mq_client_api_timeout_ms, 1, _DAY_MS)
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What requests are signed with, None when they are not."""
+        if not self.access_key or not self.secret_key:
+            return None
+        return Credentials(self.access_key, self.secret_key, self.security_token)
 
     @property
     def addresses(self) -> str:

@@ -1,0 +1,226 @@
+"""What one peer may take from the others: connections, time, memory. Each with an honest client beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sprocketmq.errors import NetworkError
+from sprocketmq.net.connection import Connection
+from sprocketmq.net.engine import Engine
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.server import Limits, Server
+from sprocketmq.wire.command import Command, encode_command, request, response
+
+ECHO, LARGE = 900, 904
+LARGE_BYTES = 256 * 1024
+# High-water mark, what one read may gather beyond it, and one answer.
+MAX_UNSENT_BYTES = (4 + 1) * 1024 * 1024 + 2 * LARGE_BYTES
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    engine = Engine("test-limits")
+    yield engine
+    engine.close()
+
+
+class Servant:
+    """Answers LARGE with a large body, in pieces like a pull; remembers what it did."""
+
+    def __init__(self) -> None:
+        self.served = 0
+        self.connections: list[Connection] = []
+
+    def __call__(self, connection: Connection, command: Command) -> Command | None:
+        self.served += 1
+        if connection not in self.connections:
+            self.connections.append(connection)
+        if command.code == LARGE:
+            answer = response(command)
+            connection.send_with_body(answer, [memoryview(bytes(LARGE_BYTES))], LARGE_BYTES)
+            return None
+        return response(command, body=bytes(command.body))
+
+
+def with_server(engine: Engine, scenario: Callable[[Server, Servant, str], Awaitable[Any]], **limits: Any) -> Any:
+    async def run() -> Any:
+        servant = Servant()
+        server = Server(servant, limits=Limits(**limits))
+        port = await server.start("127.0.0.1", 0)
+        try:
+            return await scenario(server, servant, f"127.0.0.1:{port}")
+        finally:
+            await server.stop()
+
+    return engine.run(run(), timeout_s=60)
+
+
+def raw(address: str) -> socket.socket:
+    """A connection of a peer that is not ours."""
+    host, port = address.split(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.setblocking(False)
+    return connection
+
+
+async def is_closed(connection: socket.socket) -> bool:
+    """Waits for the end of the stream."""
+    loop = asyncio.get_running_loop()
+    try:
+        while await asyncio.wait_for(loop.sock_recv(connection, 1 << 20), 30):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async def wait() -> None:
+        while not condition():
+            await asyncio.sleep(0.005)
+
+    await asyncio.wait_for(wait(), 30)
+
+
+async def honest(address: str) -> None:
+    pool = ConnectionPool()
+    assert (await pool.invoke(address, request(ECHO, body=b"honest"), 10_000)).body == b"honest"
+    await pool.aclose()
+
+
+def asked(code: int, count: int) -> bytes:
+    return b"".join(encode_command(Command(code, opaque=number)) for number in range(count))
+
+
+def test_one_connection_too_many_is_closed_at_once_and_counted(engine: Engine) -> None:
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        pool = ConnectionPool()
+        await pool.invoke(address, request(ECHO), 10_000)
+        with raw(address) as second:
+            await until(lambda: len(server.connections) == 2)
+            with raw(address) as third:
+                assert await is_closed(third)
+            assert server.refused_connections == 1
+            assert (await pool.invoke(address, request(ECHO), 10_000)).code == 0
+            second.close()
+            await until(lambda: len(server.connections) == 1)
+            await honest(address)  # there is room again
+        await pool.aclose()
+
+    with_server(engine, scenario, max_connections=2)
+
+
+def test_a_silent_connection_is_closed_and_a_busy_one_stays(engine: Engine) -> None:
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        pool = ConnectionPool()
+        with raw(address) as silent:
+            closing = asyncio.ensure_future(is_closed(silent))
+            while not closing.done():
+                await pool.invoke(address, request(ECHO), 10_000)
+                await asyncio.sleep(0.01)
+        assert len(servant.connections) == 1, "the busy connection was never replaced"
+        await pool.aclose()
+
+    with_server(engine, scenario, max_idle_s=0.4)
+
+
+def test_a_frame_over_the_limit_costs_its_connection(engine: Engine) -> None:
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        pool = ConnectionPool()
+        await pool.invoke(address, request(ECHO, body=bytes(1000)), 10_000)
+        with pytest.raises(NetworkError):
+            await pool.invoke(address, request(ECHO, body=bytes(3000)), 10_000)
+        await pool.aclose()
+        await honest(address)
+
+    with_server(engine, scenario, max_frame_bytes=2048)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["all in one read", "one after the other"])
+def test_a_peer_that_never_reads_does_not_grow_our_memory(engine: Engine, at_once: bool) -> None:
+    count = 400  # a hundred megabytes of answers
+
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        with raw(address) as deaf:
+            loop = asyncio.get_running_loop()
+            requests = asked(LARGE, count)
+            if at_once:
+                await loop.sock_sendall(deaf, requests)
+            else:
+                size = len(requests) // count
+                for number in range(60):
+                    await loop.sock_sendall(deaf, requests[number * size : (number + 1) * size])
+                    await asyncio.sleep(0)
+            await until(lambda: servant.connections and servant.connections[0].is_congested)
+            (connection,) = servant.connections
+            for _ in range(20):
+                await honest(address)
+                assert connection.unsent_bytes <= MAX_UNSENT_BYTES
+            served = servant.served
+            await honest(address)
+            assert servant.served == served + 1, "the handler is not fed for who does not read"
+
+    with_server(engine, scenario)
+
+
+def test_a_peer_that_reads_late_gets_every_answer_in_order(engine: Engine) -> None:
+    count = 100
+
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        with raw(address) as late:
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(late, asked(LARGE, count) + asked(ECHO, 1))
+            await until(lambda: servant.connections and servant.connections[0].is_congested)
+            late.setblocking(False)
+            reader, writer = await asyncio.open_connection(sock=late)
+            for number in range(count + 1):
+                frame = await asyncio.wait_for(
+                    reader.readexactly(int.from_bytes(await reader.readexactly(4), "big")), 30
+                )
+                assert f'"opaque":{number % count}'.encode() in frame[:200]
+            assert servant.served == count + 1
+            writer.close()
+            await writer.wait_closed()
+
+    with_server(engine, scenario)
+
+
+def test_a_peer_that_reads_nothing_for_long_is_cut_off_and_counted(engine: Engine) -> None:
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        with raw(address) as deaf:
+            await asyncio.get_running_loop().sock_sendall(deaf, asked(LARGE, 400))
+            await until(lambda: server.cut_off_connections == 1)
+            await until(lambda: not server.connections)
+            await honest(address)
+
+    with_server(engine, scenario, slow_reader_timeout_s=0.4)
+
+
+def test_what_waits_for_a_peer_to_read_runs_when_it_does_and_never_after_its_end(engine: Engine) -> None:
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        ran: list[str] = []
+        with raw(address) as peer:
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(peer, asked(LARGE, 60))
+            await until(lambda: servant.connections and servant.connections[0].is_congested)
+            (connection,) = servant.connections
+            connection.when_writable(lambda: ran.append("later"))
+            assert ran == []
+            while not ran:
+                await asyncio.wait_for(loop.sock_recv(peer, 1 << 20), 30)
+            while servant.served < 60 or connection.is_congested or connection.unsent_bytes:
+                await asyncio.wait_for(loop.sock_recv(peer, 1 << 20), 30)
+            connection.when_writable(lambda: ran.append("at once"))
+            await loop.sock_sendall(peer, asked(LARGE, 60))
+            await until(lambda: connection.is_congested)
+            connection.when_writable(lambda: ran.append("never"))
+        await until(lambda: connection.is_closed)
+        await honest(address)
+        assert ran == ["later", "at once"]
+
+    with_server(engine, scenario)

@@ -1,0 +1,273 @@
+"""TLS on real sockets: both kinds on one port, certificates of our own, clients that show theirs, changes while running."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from sprocketmq.errors import ConfigurationError, NetworkError
+from sprocketmq.net.connection import Connection
+from sprocketmq.net.engine import Engine
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.server import Limits, Server
+from sprocketmq.net.tls import ServerTls, TlsSettings
+from sprocketmq.wire.command import Command, encode_command, request, response
+
+CA = trustme.CA()
+OTHER_CA = trustme.CA()
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    engine = Engine("test-tls")
+    yield engine
+    engine.close()
+
+
+def echo(connection: Connection, command: Command) -> Command:
+    return response(command, 0, "echo", body=bytes(command.body))
+
+
+def write_certificate(folder: Path, ca: trustme.CA = CA, name: str = "localhost") -> TlsSettings:
+    issued = ca.issue_cert(name, "127.0.0.1")
+    issued.private_key_pem.write_to_path(folder / "key.pem")
+    (folder / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    ca.cert_pem.write_to_path(folder / "ca.pem")
+    return TlsSettings("permissive", str(folder / "cert.pem"), str(folder / "key.pem"))
+
+
+def trusting(ca: trustme.CA = CA, show: trustme.LeafCert | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    ca.configure_trust(context)
+    if show is not None:
+        show.configure_cert(context)
+    return context
+
+
+async def ask(address: str, context: ssl.SSLContext | None, body: bytes = b"hello") -> bytes:
+    pool = ConnectionPool(ssl_context=context)
+    try:
+        return bytes((await pool.invoke(address, request(900, body=body), 10_000)).body)
+    finally:
+        await pool.aclose()
+
+
+def with_server(
+    engine: Engine, tls: ServerTls, scenario: Callable[[Server, str], Awaitable[Any]], **limits: Any
+) -> Any:
+    async def run() -> Any:
+        server = Server(echo, tls=tls, limits=Limits(**limits))
+        port = await server.start("127.0.0.1", 0)
+        try:
+            return await scenario(server, f"127.0.0.1:{port}")
+        finally:
+            await server.stop()
+
+    return engine.run(run(), timeout_s=60)
+
+
+def with_settings(settings: TlsSettings, **changes: Any) -> ServerTls:
+    return ServerTls(TlsSettings(**{**settings.__dict__, **changes}))
+
+
+def test_permissive_speaks_plain_and_tls_on_one_port(engine: Engine, tmp_path: Path) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        large = bytes(range(256)) * 20_000
+        both = await asyncio.gather(*(ask(address, context, large) for context in (None, trusting()) * 5))
+        assert all(answer == large for answer in both)
+
+    with_server(engine, ServerTls(write_certificate(tmp_path)), scenario)
+
+
+def test_enforcing_closes_a_plain_connection_and_serves_tls(engine: Engine, tmp_path: Path) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        with pytest.raises(NetworkError):
+            await ask(address, None)
+        assert await ask(address, trusting()) == b"hello"
+
+    with_server(engine, with_settings(write_certificate(tmp_path), mode="enforcing"), scenario)
+
+
+def test_a_server_without_tls_closes_a_tls_connection(engine: Engine) -> None:
+    async def run() -> None:
+        server = Server(echo)
+        address = f"127.0.0.1:{await server.start('127.0.0.1', 0)}"
+        with pytest.raises(NetworkError):
+            await ask(address, trusting())
+        assert await ask(address, None) == b"hello"
+        await server.stop()
+
+    engine.run(run(), timeout_s=60)
+
+
+def test_a_client_notices_a_server_that_it_does_not_trust(engine: Engine, tmp_path: Path) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        with pytest.raises(NetworkError, match="certificate"):
+            await ask(address, trusting(OTHER_CA))
+        assert await ask(address, trusting()) == b"hello"
+
+    with_server(engine, ServerTls(write_certificate(tmp_path)), scenario)
+
+
+@pytest.mark.parametrize(("need", "without", "foreign"), [("require", False, False), ("optional", True, False)])
+def test_clients_show_certificates_where_they_are_asked(
+    engine: Engine, tmp_path: Path, need: str, without: bool, foreign: bool
+) -> None:
+    settings = write_certificate(tmp_path)
+    trust = str(tmp_path / "ca.pem")
+    tls = with_settings(settings, need_client_auth=need, auth_client=True, trust_cert_path=trust)
+
+    async def answered(address: str, context: ssl.SSLContext) -> bool:
+        try:
+            return await ask(address, context) == b"hello"
+        except NetworkError:
+            return False
+
+    async def scenario(server: Server, address: str) -> None:
+        assert await answered(address, trusting(show=CA.issue_cert("client")))
+        assert await answered(address, trusting()) == without
+        assert await answered(address, trusting(show=OTHER_CA.issue_cert("client"))) == foreign
+
+    with_server(engine, tls, scenario)
+
+
+def test_a_new_certificate_counts_for_new_connections_and_open_ones_go_on(engine: Engine, tmp_path: Path) -> None:
+    tls = ServerTls(write_certificate(tmp_path))
+
+    async def scenario(server: Server, address: str) -> None:
+        pool = ConnectionPool(ssl_context=trusting())
+        assert (await pool.invoke(address, request(900), 10_000)).remark == "echo"
+        old_key = (tmp_path / "key.pem").read_bytes()
+        write_certificate(tmp_path, OTHER_CA)
+        new_key = (tmp_path / "key.pem").read_bytes()
+        (tmp_path / "key.pem").write_bytes(old_key)  # half way: the new certificate with the old key
+        tls.reload_if_changed()
+        assert await ask(address, trusting()) == b"hello"
+        (tmp_path / "key.pem").write_bytes(new_key)
+        tls.reload_if_changed()
+        assert await ask(address, trusting(OTHER_CA)) == b"hello"
+        with pytest.raises(NetworkError):
+            await ask(address, trusting())
+        assert (await pool.invoke(address, request(900), 10_000)).remark == "echo"
+        await pool.aclose()
+
+    with_server(engine, tls, scenario)
+
+
+def test_an_encrypted_key_is_read_with_its_password_only(tmp_path: Path) -> None:
+    settings = write_certificate(tmp_path)
+    from cryptography.hazmat.primitives import serialization
+
+    key = serialization.load_pem_private_key((tmp_path / "key.pem").read_bytes(), None)
+    encryption = serialization.BestAvailableEncryption(b"sesame7")
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(pem, form, encryption))
+    with_settings(settings, key_password="sesame7")
+    for wrong in ("", "guess77"):
+        with pytest.raises(ConfigurationError, match=r"key\.pem"):
+            with_settings(settings, key_password=wrong)
+
+
+def test_the_certificate_of_test_mode_serves_who_does_not_check(engine: Engine) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    async def scenario(server: Server, address: str) -> None:
+        assert await ask(address, context) == b"hello"
+        with pytest.raises(NetworkError):
+            await ask(address, trusting())
+
+    with_server(engine, ServerTls(TlsSettings(test_mode=True)), scenario)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"cert_path": ""}, "tls.server.certPath"),
+        ({"key_path": "/nowhere/key.pem"}, "/nowhere/key.pem"),
+        ({"need_client_auth": "require"}, "tls.server.trustCertPath"),
+        ({"need_client_auth": "require", "auth_client": True, "trust_cert_path": "/nowhere/ca.pem"}, "/nowhere/ca.pem"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_name(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        with_settings(write_certificate(tmp_path), **changes)
+
+
+def test_a_half_open_handshake_and_a_silent_peer_cost_only_themselves(engine: Engine, tmp_path: Path) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        host, port = address.split(":")
+        with (
+            socket.create_connection((host, int(port))) as half_open,
+            socket.create_connection((host, int(port))) as silent,
+        ):
+            half_open.sendall(b"\x16\x03\x01")
+            assert await ask(address, trusting()) == b"hello"
+            assert await ask(address, None) == b"hello"
+            silent.setblocking(False)
+            loop = asyncio.get_running_loop()
+            assert await asyncio.wait_for(loop.sock_recv(silent, 1), 30) == b"", "a peer that says nothing is closed"
+
+    with_server(engine, ServerTls(write_certificate(tmp_path)), scenario, max_idle_s=0.2)
+
+
+def test_garbage_behind_the_first_byte_costs_its_connection(engine: Engine, tmp_path: Path) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        host, port = address.split(":")
+        loop = asyncio.get_running_loop()
+        with socket.create_connection((host, int(port))) as garbage:
+            garbage.sendall(b"\x16" + b"garbage" * 100)
+            garbage.setblocking(False)
+            with contextlib.suppress(ConnectionResetError):  # the end of the stream, perhaps after a TLS alert
+                while await asyncio.wait_for(loop.sock_recv(garbage, 100), 30):
+                    pass
+        assert await ask(address, trusting()) == b"hello"
+
+    with_server(engine, ServerTls(write_certificate(tmp_path)), scenario)
+
+
+def test_connections_over_the_limit_are_closed_before_their_handshake(engine: Engine, tmp_path: Path) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        pool = ConnectionPool(ssl_context=trusting())
+        await pool.invoke(address, request(900), 10_000)
+        with pytest.raises(NetworkError):
+            await ask(address, trusting())
+        assert server.refused_connections == 1
+        await pool.aclose()
+
+    with_server(engine, ServerTls(write_certificate(tmp_path)), scenario, max_connections=1)
+
+
+def test_a_peer_that_never_reads_does_not_grow_our_memory(engine: Engine, tmp_path: Path) -> None:
+    large = bytes(256 * 1024)
+    connections: list[Connection] = []
+
+    def serve(connection: Connection, command: Command) -> Command | None:
+        connections.append(connection)
+        connection.send_with_body(response(command), [large], len(large))
+        return None
+
+    def deaf_peer(port: int) -> ssl.SSLSocket:
+        peer = trusting().wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="localhost")
+        peer.sendall(b"".join(encode_command(Command(900, opaque=number)) for number in range(400)))
+        return peer
+
+    async def run() -> None:
+        server = Server(serve, tls=ServerTls(write_certificate(tmp_path)), limits=Limits(slow_reader_timeout_s=2))
+        port = await server.start("127.0.0.1", 0)
+        with await asyncio.get_running_loop().run_in_executor(None, deaf_peer, port):
+            while not server.cut_off_connections:
+                await asyncio.sleep(0.01)
+                assert all(connection.unsent_bytes <= 6 * 1024 * 1024 for connection in connections[:1])
+        assert len(connections) < 100, "the handler is not fed for who does not read"
+        await server.stop()
+
+    engine.run(run(), timeout_s=60)
