@@ -15,6 +15,7 @@ Laws
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Final, NamedTuple
 
 from sprocketmq.core.sql92 import Predicate, compile_sql92
 from sprocketmq.core.subscription import SQL92, is_tag_type
-from sprocketmq.errors import ConfigurationError, StoreError
+from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.clock import Clock
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.store.message_store import MessageStore, ReadStatus
@@ -34,12 +35,16 @@ from sprocketmq.wire.bodies import (
 )
 from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.properties import RETRY_TOPIC, get_property
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.record import MAGIC_V1, RecordFields, RecordView
+from sprocketmq.wire.sys_flag import BORNHOST_V6, STOREHOSTADDRESS_V6
 
 __all__ = ["EVERYTHING", "ArrivalProbe", "ConsumerFilter", "FilterTable", "Wanted"]
 
 log = logging.getLogger("sprocketmq.broker")
 
+# Of a record, from the magic on: magic, sysFlag, body length (both hosts IPv4).
+_FIXED: Final = struct.Struct(">I28xi44xi")
+_HOSTS_V6: Final = BORNHOST_V6 | STOREHOSTADDRESS_V6
 _MAX_COMPILED: Final = 1024  # expressions come from the network: remember some, not all
 _DEAD_BEFORE_LOAD_MS: Final = (
     30_000  # Java: what was alive when the file was written is taken as dead half a minute before it is read
@@ -141,7 +146,7 @@ class FilterTable:
         """Under ``filterSupportRetry``: a copy is judged by the filter of the topic it came from. Java: ExpressionForRetryMessageFilter."""
 
         def match_record(record: memoryview) -> bool:
-            raw = RecordView(record).raw_properties
+            raw = raw_properties(record)
             origin = self.get(group, get_property(raw, RETRY_TOPIC) or "")
             return origin is None or origin.predicate(raw)
 
@@ -237,8 +242,31 @@ class FilterTable:
 
 
 def wanted_records(predicate: Predicate) -> Wanted:
-    """Records whose properties fulfil ``predicate``."""
-    return Wanted(None, lambda record: predicate(RecordView(record).raw_properties))
+    """Records whose properties fulfil ``predicate``; a record that cannot be read goes to the client, as it does without a filter."""
+
+    def match_record(record: memoryview) -> bool:
+        try:
+            return predicate(raw_properties(record))
+        except ProtocolError:
+            return True
+
+    return Wanted(None, match_record)
+
+
+def raw_properties(record: memoryview) -> bytes:
+    """The properties of a whole record in their text form. Asked for each message that a filter looks at: the common form first.
+
+    Raises:
+        ProtocolError: it is no whole record.
+    """
+    try:
+        magic, sys_flag, body_bytes = _FIXED.unpack_from(record, RecordFields.MAGIC)
+        if magic == MAGIC_V1 and not sys_flag & _HOSTS_V6 and body_bytes >= 0:
+            topic_at = RecordFields.BODY + body_bytes
+            return bytes(record[topic_at + 3 + record[topic_at] :])  # behind the topic and the properties' own length
+    except (IndexError, struct.error):
+        pass
+    return RecordView(record).raw_properties
 
 
 class ArrivalProbe:
