@@ -33,7 +33,7 @@ from sprocketmq.broker.handlers.pull import answer_pull
 from sprocketmq.broker.handlers.send import handle_send
 from sprocketmq.broker.handover import LiveHandover
 from sprocketmq.broker.index_building import IndexBuilding
-from sprocketmq.broker.listening import limits_of, tls_of, watched_certificates
+from sprocketmq.broker.listening import client_tls_of, limits_of, tls_of, watched_certificates
 from sprocketmq.broker.live_config import LiveConfig
 from sprocketmq.broker.metrics import BrokerMetrics
 from sprocketmq.broker.offsets import OffsetTable
@@ -70,6 +70,7 @@ from sprocketmq.wire.bodies import TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, request, response
 from sprocketmq.wire.headers import NotifyConsumerIdsChangedRequestHeader
+from sprocketmq.wire.uniform_batch import UniformBatch
 
 __all__ = ["Broker"]
 
@@ -256,7 +257,9 @@ class Broker(Service):
         self._tls = tls_of(self.config)
         await self._listen()
         self.stamps = self._new_stamps()  # again: the port is known now
-        self._pool = ConnectionPool(credentials=inner_credentials(self.config))
+        self._pool = ConnectionPool(
+            ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config)
+        )
         self._registration = Registration(
             self.clock,
             self._pool,
@@ -441,6 +444,14 @@ class Broker(Service):
             for message in messages:
                 self.parked.arrived(message.topic, message.queue_id, message.tags_code)
         return results
+
+    def put_uniform(self, first: StoredMessage, batch: UniformBatch, now_ms: int) -> AppendResult | None:
+        """:meth:`put_batch` for messages that look alike; see ``MessageStore.append_uniform``. Raises as :meth:`put`."""
+        result = self.store.append_uniform(first, batch, now_ms)
+        if result is not None:
+            self.counters.stored(first.topic, batch.count, batch.count * result.size)
+            self.parked.arrived(first.topic, first.queue_id, first.tags_code)
+        return result
 
     def answer_when_durable(
         self, connection: Connection, command: Command, answer: Command, end: int, waits: bool

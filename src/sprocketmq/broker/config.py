@@ -54,6 +54,12 @@ _WIRE_NAMES: Final = {
     "tls_server_cert_path": "tls.server.certPath",
     "tls_server_auth_client": "tls.server.authClient",
     "tls_server_trust_cert_path": "tls.server.trustCertPath",
+    "tls_enable": "tls.enable",
+    "tls_client_key_path": "tls.client.keyPath",
+    "tls_client_key_password": "tls.client.keyPassword",
+    "tls_client_cert_path": "tls.client.certPath",
+    "tls_client_auth_server": "tls.client.authServer",
+    "tls_client_trust_cert_path": "tls.client.trustCertPath",
     "frame_max_length": "com.rocketmq.remoting.frameMaxLength",
     "slow_reader_timeout_ms": "slowReaderTimeoutMillis",
     "broker_ip2": "brokerIP2",
@@ -142,6 +148,8 @@ class NetworkConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
             (here or in ``tls_config_file``), else disabled.
         tls_config_file: properties file with further ``tls.*`` keys; those given directly win.
         tls_test_mode_enable: make a self-signed certificate at the start; needs the package ``cryptography``.
+        tls_enable: speak TLS where this server is the client: a broker to its name servers, a name server to brokers.
+        tls_client_auth_server, tls_client_trust_cert_path: check the other side's certificate, against these authorities if given.
         frame_max_length: largest frame in bytes; a longer one costs its connection.
         server_channel_max_idle_time_seconds: a connection that is silent for so long is closed.
         max_connections: one more is closed at once.
@@ -157,6 +165,12 @@ class NetworkConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
     tls_server_cert_path: str = ""
     tls_server_auth_client: bool | None = None
     tls_server_trust_cert_path: str = ""
+    tls_enable: bool | None = None
+    tls_client_key_path: str = ""
+    tls_client_key_password: str = ""
+    tls_client_cert_path: str = ""
+    tls_client_auth_server: bool | None = None
+    tls_client_trust_cert_path: str = ""
     frame_max_length: int = 16 * _MIB
     server_channel_max_idle_time_seconds: int = 120
     max_connections: int = 65_536

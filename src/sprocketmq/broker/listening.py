@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ from sprocketmq.wire.java_properties import parse_properties
 if TYPE_CHECKING:
     from sprocketmq.broker.config import NetworkConfig
 
-__all__ = ["limits_of", "tls_of", "watched_certificates"]
+__all__ = ["client_tls_of", "limits_of", "tls_of", "watched_certificates"]
 
 _POLL_INTERVAL_MS: Final = 500  # FileWatchService
 
@@ -55,6 +56,34 @@ def tls_of(config: NetworkConfig) -> ServerTls | None:
             test_mode=bool(config.tls_test_mode_enable),
         )
     )
+
+
+def client_tls_of(config: NetworkConfig) -> ssl.SSLContext | None:
+    """What this server speaks TLS with where it is the client, None for plain. As in Apache, names in certificates are not checked.
+
+    Raises:
+        ConfigurationError: a file cannot be read.
+    """
+    config = _with_file(config)
+    if not config.tls_enable:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    try:
+        if not config.tls_client_auth_server:
+            context.verify_mode = ssl.CERT_NONE
+        elif config.tls_client_trust_cert_path:
+            context.load_verify_locations(config.tls_client_trust_cert_path)
+        else:
+            context.load_default_certs()
+        if config.tls_client_cert_path:
+            key_path = config.tls_client_key_path or None
+            context.load_cert_chain(config.tls_client_cert_path, key_path, config.tls_client_key_password)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the files of tls.client.* cannot be used: {error.strerror or error}; certPath, keyPath and trustCertPath are PEM files"
+        ) from error
+    return context
 
 
 def watched_certificates(clock: Clock, tls: ServerTls | None) -> list[Periodic]:

@@ -13,7 +13,7 @@ import logging
 
 from sprocketmq.broker.config import NameServerConfig
 from sprocketmq.broker.kv_config import KVConfigTable
-from sprocketmq.broker.listening import limits_of, tls_of, watched_certificates
+from sprocketmq.broker.listening import client_tls_of, limits_of, tls_of, watched_certificates
 from sprocketmq.broker.namesrv_requests import HANDLERS
 from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.core.namesrv_table import MinIdChange, NamesrvTable
@@ -91,7 +91,7 @@ class NameServer(Service):
     async def _start(self) -> None:
         self.start_ms = self.clock.now_ms()
         self.kv_config.load()
-        self._pool = ConnectionPool()
+        self._pool = ConnectionPool(ssl_context=client_tls_of(self.config))
         tls = tls_of(self.config)
         self._server = Server(self._handle, on_close=self._connection_closed, tls=tls, limits=limits_of(self.config))
         self.port = await self._server.start(self.host, self.port)

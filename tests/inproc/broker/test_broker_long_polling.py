@@ -143,3 +143,21 @@ def test_a_stopping_broker_answers_who_waits(cluster, client):
     parked(cluster, 1)
     cluster.broker.stop()
     assert waiting.result(10).code == ResponseCode.PULL_NOT_FOUND
+
+
+@pytest.mark.parametrize("cluster", [{"max_parked_pulls": 5, "max_parked_pulls_per_connection": 3}], indirect=True)
+def test_no_more_pulls_wait_than_there_is_room_for(cluster):
+    greedy, modest, late = cluster.client(), cluster.client(), cluster.client()
+    modest.send("t", b"first")
+    assert modest.pull("g", "t").code == 0
+    waiting = [client.begin_pull("g", "t", 0, 1, suspend_ms=15_000) for client in (greedy,) * 3 + (modest,) * 2]
+    cluster.eventually(lambda: len(cluster.broker.parked) == 5)
+    for client in (greedy, late):  # one has its share, for the other there is no room at all
+        full = client.pull("g", "t", 0, 1, suspend_ms=15_000)
+        assert (full.code, "too many" in (full.remark or "")) == (ResponseCode.POLLING_FULL, True)
+    modest.send("t", b"second")
+    assert [future.result(10).code for future in waiting] == [0] * 5
+    again = late.begin_pull("g", "t", 0, 2, suspend_ms=15_000)
+    cluster.eventually(lambda: len(cluster.broker.parked) == 1)
+    modest.send("t", b"third")
+    assert again.result(10).code == 0
