@@ -43,7 +43,7 @@ _Evaluate: TypeAlias = Callable[[bytes], Any]
 # Java's compareTo of two values that are not null: negative, zero, positive.
 _Order: TypeAlias = Callable[[Any, Any], int]
 
-_SIGNS: Final[dict[str, Callable[[int, int], bool]]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_SIGNS: Final[dict[str, Callable[[Any, Any], bool]]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _WHOLE: Final = re.compile(r"[+-]?\d+").fullmatch
 _DOUBLE: Final = re.compile(
     r"([+-]?)(?:(NaN|Infinity)|((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?)"
@@ -162,6 +162,8 @@ def _equal(left: Expression, right: Expression) -> _Evaluate:
 def _compare(sign: str, left: Expression, right: Expression) -> _Evaluate:
     read_left, read_right = _compile(left), _compile(right)
     holds = _SIGNS[sign]
+    if left.kind is Kind.STRING and isinstance(right, Constant) and right.kind in (Kind.INT, Kind.LONG):
+        return _compare_with_whole(read_left, holds, right)
     both_text = left.kind is Kind.STRING and right.kind is Kind.STRING
     order = _order_of_numeric_texts if both_text else _order(left.kind, right.kind)
 
@@ -171,6 +173,17 @@ def _compare(sign: str, left: Expression, right: Expression) -> _Evaluate:
             return None
         other = read_right(raw)
         return None if other is None else holds(order(one, other), 0)
+
+    return evaluate
+
+
+def _compare_with_whole(read: _Evaluate, holds: Callable[[Any, Any], bool], constant: Constant) -> _Evaluate:
+    """What most filters are made of, with two calls less."""
+    convert, limit = _int if constant.kind is Kind.INT else _long, constant.value
+
+    def evaluate(raw: bytes) -> bool | None:
+        value = read(raw)
+        return None if value is None else holds(convert(value), limit)
 
     return evaluate
 
@@ -260,10 +273,14 @@ def _order_of_doubles(one: float, other: float) -> int:
 
 
 def _int(text: str) -> int:
+    if len(text) < 10 and text.isascii() and text.isdigit():
+        return int(text)
     return _whole(text, 31)
 
 
 def _long(text: str) -> int:
+    if len(text) < 19 and text.isascii() and text.isdigit():
+        return int(text)
     return _whole(text, 63)
 
 
