@@ -7,7 +7,8 @@
     32 confirmPhyOffset     int64   5.x, kept as found
     2048 "SPRKTMQ1", durable offset int64: a record begins there, and it and all before it are flushed with their queue entries
     2112 "SPRKTIX1", offset int64, 17 characters: everything before the offset is in the index, whose newest file has that name
-         (these two are ours; Java leaves them alone)
+    2176 "SPRKTCQ1", int64 each: end of the log, number of queues with entries, sum of their ends, at the last clean stop
+         (these three are ours; Java leaves them alone)
 
 4096 bytes, zero elsewhere. Timestamps find a file (Java's rule), ours finds a record, so that a restart scans a second of writes and not
 a whole gigabyte. The log only grows, so an old value of ours is merely early; recovery checks that a record begins there.
@@ -29,6 +30,9 @@ _OURS_AT = 2048
 _INDEX = struct.Struct(">8sq17s")
 _INDEX_AT = 2112
 _INDEX_MARK = b"SPRKTIX1"
+_CENSUS = struct.Struct(">8sqqq")
+_CENSUS_AT = 2176
+_CENSUS_MARK = b"SPRKTCQ1"
 _MARK = b"SPRKTMQ1"
 _SAFETY_MS = 3_000  # StoreCheckpoint.getMinTimestamp
 
@@ -45,6 +49,7 @@ class Checkpoint:
         self.confirm_phy_offset = 0
         self.durable_offset: int | None = None
         self.index_mark: tuple[str, int] | None = None  # (name of the newest index file, dispatched up to)
+        self.census: tuple[int, int, int] | None = None  # (end of the log, queues, sum of their ends)
 
     @property
     def min_timestamp_ms(self) -> int:
@@ -67,6 +72,8 @@ class Checkpoint:
         mark, offset = _OURS.unpack_from(raw, _OURS_AT)
         self.durable_offset = offset if mark == _MARK else None
         mark, offset, name = _INDEX.unpack_from(raw, _INDEX_AT)
+        mark_of_census, *census = _CENSUS.unpack_from(raw, _CENSUS_AT)
+        self.census = (census[0], census[1], census[2]) if mark_of_census == _CENSUS_MARK else None
         self.index_mark = (name.rstrip(b"\0").decode("ascii", "replace"), offset) if mark == _INDEX_MARK else None
 
     def save(self) -> None:
@@ -87,6 +94,8 @@ class Checkpoint:
         if self.index_mark is not None:
             name, offset = self.index_mark
             _INDEX.pack_into(raw, _INDEX_AT, _INDEX_MARK, offset, name.encode("ascii", "replace"))
+        if self.census is not None:
+            _CENSUS.pack_into(raw, _CENSUS_AT, _CENSUS_MARK, *self.census)
         try:
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             try:

@@ -89,6 +89,11 @@ class ConsumeQueueTable:
         for topic in {topic for topic, _ in self.queues}:
             self.delete_topic(topic)
 
+    def census(self, log_end: int) -> tuple[int, int, int]:
+        """(end of the log, queues with entries, sum of their ends): what the checkpoint keeps to notice lost queues."""
+        ends = [queue.max_offset for queue in self.queues.values() if queue.max_offset]
+        return log_end, len(ends), sum(ends)
+
     def dirty(self) -> list[ConsumeQueue]:
         """Queues with entries that are not on the disk."""
         return [queue for queue in list(self.queues.values()) if queue.max_offset != queue.flushed_offset]

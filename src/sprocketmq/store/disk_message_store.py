@@ -146,6 +146,8 @@ class DiskMessageStore(QueueLogStore):
             self._complete_index()
             flusher.close()
             if healthy:  # after a failed flush the next start must look closely
+                self._checkpoint.census = self.consume_queues.census(self.commit_log.max_offset)
+                self._checkpoint.save()
                 os.unlink(self._abort_path)
         finally:
             self._release()

@@ -6,13 +6,14 @@ import contextlib
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage, recovery
 from sprocketmq.store.check import check_directory
 from sprocketmq.store.consume_queue import UNIT
 from sprocketmq.store.mapped_file import MappedFile
@@ -21,6 +22,14 @@ from sprocketmq.wire.hashing import tags_code
 from .stores import NOW_MS, SMALL, bodies, crash, message, open_disk, problems, records
 
 ONE_FILE = StoreConfig(mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
+
+
+@pytest.fixture(autouse=True, params=["one by one", "many at once"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recovery takes the first records one by one and the rest in batches: each test with either alone."""
+    if request.param == "many at once":
+        monkeypatch.setattr(recovery, "_FEW_RECORDS", 1)
+        monkeypatch.setattr(recovery, "_RECORDS_AT_ONCE", 7)
 
 
 def log_file(path: Path, start: int = 0) -> Path:
@@ -382,3 +391,42 @@ def test_a_recovery_that_is_killed_begins_anew(tmp_path: Path, crash_at: int, mo
     expect(again, sent[:total])
     again.close()
     assert [str(problem) for problem in check_directory(path)] == []
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_one_lost_queue_is_noticed_after_a_clean_stop(tmp_path: Path, lost: int) -> None:
+    store = open_disk(tmp_path / "s")
+    sent = fill(store, 60)
+    store.close()
+    shutil.rmtree(tmp_path / "s/consumequeue/T" / str(lost))
+    store = reopened(tmp_path / "s")
+    expect(store, sent)
+    store.close()
+
+
+def test_a_deleted_topic_is_no_lost_queue(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s")
+    fill(store, 30)
+    fill(store, 30, "gone")
+    assert store.delete_topic("gone") == 3
+    store.close()
+    store = reopened(tmp_path / "s")
+    assert {topic for topic, _ in store.queues()} == {"T"}
+    store.close()
+
+
+def test_apaches_checkpoint_lets_recovery_begin_inside_a_file(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = [b"%d" % number for number in range(300)]
+    for number, body in enumerate(sent):
+        store.append(message("T", number % 3, body), NOW_MS + number * 1_000)
+    store.close()
+    (tmp_path / "s/abort").touch()
+    now = NOW_MS + 299_000
+    (tmp_path / "s/checkpoint").write_bytes(struct.pack(">qqqqq", now, now, 0, 0, 0).ljust(4096, b"\0"))
+    patch(queue_file(tmp_path / "s", start=1600), 100, UNIT.pack(0, 0, 0) * 15)  # entries lost not long ago
+    store = reopened(tmp_path / "s", ONE_FILE)
+    expect(store, sent)
+    assert store.recovery is not None
+    assert 60 <= store.recovery.record_count <= 70, "a minute and three seconds, not the whole file"
+    store.close()
