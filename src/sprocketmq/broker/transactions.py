@@ -103,6 +103,7 @@ class Transactions:
             offset = max(offset + 1, units[-1].queue_offset + 1) if units else op_end
         self._read_halves(half_end)
         self._finish_cut_off_commit()
+        self._mark_superseded()
         if table.half_progress < half_end:
             log.info("half messages %d to %d are looked at in the next check round", table.half_progress, half_end - 1)
         self._save_progress()
@@ -125,6 +126,19 @@ class Transactions:
                     table.found_half(unit.queue_offset, transaction, is_copy=is_copy, older=older)
                     older.append(unit.queue_offset)
             offset = units[-1].queue_offset + 1 if units else half_end
+
+    def _mark_superseded(self) -> None:
+        """Progress on the disk was behind the last round, so halves and their copies are both ahead of it. We see that, Apache would not:
+        the older ones are marked."""
+        for offset in self._table.superseded:
+            half = self._half_in_queue(offset)
+            if half is not None:
+                self._try_mark(offset, _transaction_id(half), self._broker.clock.now_ms())
+
+    def _half_in_queue(self, offset: int) -> RecordView | None:
+        units = self._broker.store.units(HALF_TOPIC, 0, offset, 1)
+        chunk = self._broker.store.record_at(units[0].physical_offset) if units else None
+        return None if chunk is None else RecordView(chunk)
 
     def _stored_progress(self, topic: str, end: int) -> int:
         first = self._broker.store.min_offset(topic, 0)
@@ -251,6 +265,7 @@ class Transactions:
         self._save_progress()
         if finished:
             self._round = None
+            self._broker.save_offsets()  # at once: a kill before it would leave halves and their copies ahead of progress
         else:
             self._next_turn = self._broker.clock.call_later(0, self._turn)
 
@@ -261,11 +276,10 @@ class Transactions:
             offset = table.next_open(end, _DONE_PER_TURN)
             if offset is None:
                 return table.half_progress >= end
-            units = self._broker.store.units(HALF_TOPIC, 0, offset, 1)
-            chunk = self._broker.store.record_at(units[0].physical_offset) if units else None
-            if chunk is None:
+            half = self._half_in_queue(offset)
+            if half is None:
                 table.gone(offset)
-            elif self._judge_one(RecordView(chunk), round_ms) is Verdict.WAIT:
+            elif self._judge_one(half, round_ms) is Verdict.WAIT:
                 return True
         return False
 

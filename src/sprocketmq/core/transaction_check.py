@@ -183,7 +183,12 @@ class TransactionTable:
                 self._copies[transaction] = offset
             else:
                 self._copies.pop(transaction, None)
-                self._ended[transaction] = Outcome.UNKNOWN
+                self.ended(transaction, Outcome.UNKNOWN)
+
+    @property
+    def superseded(self) -> list[int]:
+        """Halves from progress on that have newer copies, which only this run knows: after the start, what a kill left behind."""
+        return sorted(self._superseded)
 
     # -- what happens ----------------------------------------------------------------------------------------------------------
 
@@ -214,6 +219,7 @@ class TransactionTable:
         """An op message that settles the half at ``offset`` was stored at ``op_offset``."""
         if offset >= self.half_progress:
             self._settled.setdefault(offset, op_offset)
+        self._superseded.discard(offset)
         if self._copies.get(transaction) == offset:
             del self._copies[transaction]
         self._op_end = op_offset + 1
@@ -269,7 +275,7 @@ class TransactionTable:
 
     @property
     def held(self) -> int:
-        """How many facts are held: of the open transactions, of what was settled behind the oldest of them, and three times ``remembered``."""
+        """How many facts are held: on open transactions, on what was settled behind the oldest of them, and three times ``remembered``."""
         return (
             len(self._settled)
             + len(self._copies)
