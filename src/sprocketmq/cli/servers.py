@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
+from sprocketmq.broker.config import NetworkConfig
 from sprocketmq.cli.log_lines import set_up_logging
 from sprocketmq.cli.serving import Part, Shown, serve_until_stopped
 from sprocketmq.cli.settings import settings_of
@@ -32,10 +33,12 @@ def serve(
     """Both in one process. ``listenPort`` of the settings is the broker's, as in the broker.conf it comes from."""
     set_up_logging(log_level, log_format)
     settings = settings_of(config, assignments)
-    # One file for two servers: the keys that only a name server knows are its, all others the broker's, which warns of unknown ones.
+    # One file for two servers: the keys that only a name server knows are its, those of sockets both servers', all others the broker's,
+    # which warns of unknown ones.
     of_namesrv = NameServerConfig().to_properties().keys() - BrokerConfig().to_properties().keys()
+    of_sockets = NetworkConfig().to_properties().keys()
     namesrv_config = NameServerConfig.from_properties(
-        {key: value for key, value in settings.items() if key in of_namesrv}
+        {key: value for key, value in settings.items() if key in of_namesrv or key in of_sockets}
     )
     broker_config = BrokerConfig.from_properties(
         {key: value for key, value in settings.items() if key not in of_namesrv}
@@ -48,7 +51,7 @@ def serve(
     def make_broker() -> Broker:
         # namesrvAddr of the settings: further name servers, which outlive this process when the broker hands over.
         addresses = ";".join(filter(None, (name_server.address, broker_config.namesrv_addr)))
-        return _broker(addresses, broker_port, store, host, broker_config)
+        return _broker(addresses, broker_port, store, host, broker_config, config)
 
     serve_until_stopped(
         [lambda: name_server, make_broker],
@@ -104,21 +107,25 @@ def broker(
             "no name server is given; use --namesrv-addr HOST:PORT, or namesrvAddr in --config, or NAMESRV_ADDR in the environment"
         )
     serve_until_stopped(
-        [lambda: _broker(address, port, store, host, settings)],
+        [lambda: _broker(address, port, store, host, settings, config)],
         lambda parts: f"broker={_address(parts[0])}",
         until_stdin_closes=until_stdin_closes,
         show=_status_line,
     )
 
 
-def _broker(namesrv_addr: str, port: int | None, store: Path | None, host: str | None, config: BrokerConfig) -> Broker:
-    return Broker(
+def _broker(
+    namesrv_addr: str, port: int | None, store: Path | None, host: str | None, config: BrokerConfig, file: Path | None
+) -> Broker:
+    broker = Broker(
         namesrv_addr=namesrv_addr,
         host=host,
         port=port,
         store_dir=None if store is None else store.expanduser().absolute(),
         config=config,
     )
+    broker.live_config.file = file  # what a tool changes while the broker runs is changed there, too
+    return broker
 
 
 def _address(part: Part) -> str:

@@ -9,6 +9,7 @@ from sprocketmq.wire.headers import (
     GetEarliestMsgStoretimeRequestHeader,
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
     QueryConsumerOffsetRequestHeader,
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
@@ -16,6 +17,7 @@ from sprocketmq.wire.headers import (
 
 
 def commit(client, group: str, topic: str, queue_id: int, offset: int):
+    client.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader(group))  # makes the group
     header = UpdateConsumerOffsetRequestHeader(group, topic, queue_id, offset)
     return client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
@@ -71,14 +73,17 @@ def test_commits_for_unknown_topics_and_negative_numbers_are_refused(client):
     assert commit(client, "g", "flights", -1, 1).code == ResponseCode.INVALID_PARAMETER
 
 
-@pytest.mark.parametrize("cluster", [{"auto_create_subscription_group": False}], indirect=True)
-def test_commits_for_unknown_groups_are_refused(client):
+def test_commits_for_unknown_groups_are_refused_and_make_no_group(client):
     client.send("flights")
-    assert commit(client, "g", "flights", 0, 1).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    for _ in range(2):
+        header = UpdateConsumerOffsetRequestHeader("g", "flights", 0, 1)
+        answer = client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
 def test_a_one_way_commit_counts(client):
     client.send("flights")
+    client.pull("g", "flights")
     client.tell(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "flights", 0, 5))
     assert query(client, "g", "flights").ext_fields["offset"] == "5"
 

@@ -21,6 +21,7 @@ from sprocketmq.wire.headers import (
 
 
 def commit(client, offset: int) -> None:
+    client.pull("g", "flights")  # makes the group
     client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "flights", 0, offset))
 
 

@@ -1,6 +1,6 @@
 """Offsets: QUERY_CONSUMER_OFFSET 14, UPDATE_CONSUMER_OFFSET 15, SEARCH_OFFSET_BY_TIMESTAMP 29, GET_MAX_OFFSET 30, GET_MIN_OFFSET 31,
-GET_EARLIEST_MSG_STORETIME 32, GET_ALL_CONSUMER_OFFSET 43, QUERY_CORRECTION_OFFSET 308, CLONE_GROUP_OFFSET 314. Java:
-ConsumerManageProcessor, AdminBrokerProcessor.
+GET_EARLIEST_MSG_STORETIME 32, GET_ALL_CONSUMER_OFFSET 43, GET_ALL_DELAY_OFFSET 45, QUERY_CORRECTION_OFFSET 308, CLONE_GROUP_OFFSET
+314. Java: ConsumerManageProcessor, AdminBrokerProcessor.
 
 A group without an offset is answered 22, and starts where its client decides (ConsumeFromWhere), with one exception that Java makes: while
 the very first message of the queue is there and not far back in the log, it is answered 0. So a new group misses nothing of a young topic.
@@ -117,6 +117,14 @@ def all_consumer_offsets(broker: Broker, connection: Connection, command: Comman
     return response(command, body=broker.offsets.snapshot().encode())
 
 
+def delay_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    """How far each delay level has delivered, for a slave."""
+    dirty = broker.schedule.is_dirty
+    body = broker.schedule.content().encode()
+    broker.schedule.is_dirty = dirty  # what is told to a slave is not yet in our own file
+    return response(command, body=body)
+
+
 def correction_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     """Where the slowest group stands in each queue, or "no correction" where the compared group stands before that."""
     header = command.header(QueryCorrectionOffsetHeader)
@@ -150,6 +158,7 @@ HANDLERS = {
     RequestCode.GET_MIN_OFFSET: min_offset,
     RequestCode.GET_EARLIEST_MSG_STORETIME: earliest_store_time,
     RequestCode.GET_ALL_CONSUMER_OFFSET: all_consumer_offsets,
+    RequestCode.GET_ALL_DELAY_OFFSET: delay_offsets,
     RequestCode.QUERY_CORRECTION_OFFSET: correction_offsets,
     RequestCode.CLONE_GROUP_OFFSET: clone_group_offset,
 }

@@ -1,9 +1,8 @@
 """How far things are: GET_TOPIC_STATS_INFO 202, GET_CONSUME_STATS 208, QUERY_CONSUME_TIME_SPAN 303, VIEW_BROKER_STATS_DATA 315,
 GET_BROKER_CONSUME_STATS 317. Java: AdminBrokerProcessor.
 
-A group that is online has no stats for a topic that it no longer subscribes to, though an offset is left. 208 without a topic also shows
-subscribed topics that have no offset yet, where Java shows them from the first commit on. 317 counts what is in flight from the pull
-offset, where Java leaves that at 0 and so counts below zero.
+A group has stats for the topics that it has offsets for; while it is online, not for those that it no longer subscribes to. 317 counts what
+is in flight from the pull offset, where Java leaves that at 0 and so counts below zero.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING
 
-from sprocketmq.core.retry_schedule import retry_topic
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import (
     ConsumeStats,
@@ -64,19 +62,11 @@ def consume_stats(broker: Broker, connection: Connection, command: Command, now_
     elif (header.topic or "").strip():
         topics = [topic for topic in (header.topic or "",) if _is_of_interest(broker, group, topic)]
     else:
-        topics = _topics_of(broker, group)
+        topics = [topic for topic in broker.offsets.topics_of(group) if _is_of_interest(broker, group, topic)]
     stats = ConsumeStats()
     for topic in dict.fromkeys(topics):
         _add_stats(broker, stats, group, topic)
     return response(command, body=stats.encode())
-
-
-def _topics_of(broker: Broker, group: str) -> list[str]:
-    topics = [topic for topic in broker.offsets.topics_of(group) if _is_of_interest(broker, group, topic)]
-    consumer = broker.consumers.get(group)
-    if consumer is not None:
-        topics += consumer.subscriptions
-    return [topic for topic in topics if topic == retry_topic(group) or not topic.startswith("%RETRY%")]
 
 
 def _is_of_interest(broker: Broker, group: str, topic: str) -> bool:

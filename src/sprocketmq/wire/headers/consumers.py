@@ -98,4 +98,4 @@ class ViewBrokerStatsDataRequestHeader(ExtHeader):
 class GetConsumeStatsInBrokerHeader(ExtHeader):
     """Code 317."""
 
-    is_order: bool
+    is_order: bool = False

@@ -115,7 +115,7 @@ class ResetOffsetRequestHeader(ExtHeader):
     topic: str
     group: str
     timestamp: Int64
-    is_force: bool
+    is_force: bool = False
     queue_id: Int32 = -1
     offset: Int64 | None = None
 

@@ -1,0 +1,140 @@
+"""Asking members on a tool's behalf: codes 307, 309 and 223."""
+
+from __future__ import annotations
+
+import pytest
+
+from sprocketmq.broker.handlers import relay
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire.bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, GetConsumerStatusBody
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import response
+from sprocketmq.wire.headers import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+    GetConsumerStatusRequestHeader,
+)
+from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.record import decode_records
+
+
+class Answering:
+    """A member that answers what the broker asks: code to a function of the request, None for no answer."""
+
+    def __init__(self, cluster, client_id: str, replies=None, **heartbeat):
+        self.client, self.asked, self.replies = cluster.client(), [], replies or {}
+
+        async def make_pool():
+            return ConnectionPool(self._handle)
+
+        cluster.engine.run(self.client.pool.aclose())
+        self.client.pool = cluster.engine.run(make_pool())
+        self.client.heartbeat(client_id, group="g", topics={"flights": "*"}, **heartbeat)
+
+    def _handle(self, connection, command):
+        self.asked.append(command)
+        reply = self.replies.get(command.code)
+        return None if reply is None else reply(command)
+
+
+def running_info(client, client_id: str = "c1", group: str = "g"):
+    header = GetConsumerRunningInfoRequestHeader(group, client_id, True)
+    return client.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+
+
+def test_running_info_goes_to_the_member_as_it_came_and_its_answer_back(cluster, client):
+    body = ConsumerRunningInfo(properties={"a": "b"}, jstack="stack").encode()
+    member = Answering(cluster, "c1", {RequestCode.GET_CONSUMER_RUNNING_INFO: lambda c: response(c, body=body)})
+    Answering(cluster, "c2")
+    answer = running_info(client)
+    assert (answer.code, ConsumerRunningInfo.decode(answer.body).jstack) == (0, "stack")
+    asked = next(c for c in member.asked if c.code == RequestCode.GET_CONSUMER_RUNNING_INFO)
+    assert asked.ext_fields == {"consumerGroup": "g", "clientId": "c1", "jstackEnable": "true"}
+
+
+def test_a_member_that_is_not_there_is_said_to_be_offline(cluster, client):
+    Answering(cluster, "c1")
+    for answer in (running_info(client, "c2"), running_info(client, group="nobody")):
+        assert (answer.code, bool(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)
+
+
+def test_a_refusal_of_the_member_comes_back_as_it_is(cluster, client):
+    Answering(cluster, "c1", {RequestCode.GET_CONSUMER_RUNNING_INFO: lambda c: response(c, 1, "not now")})
+    answer = running_info(client)
+    assert (answer.code, answer.remark) == (1, "not now")
+
+
+def test_a_member_that_does_not_answer_is_a_timeout(cluster, client, monkeypatch):
+    monkeypatch.setattr(relay, "_CALL_TIMEOUT_MS", 50)
+    Answering(cluster, "c1")
+    assert running_info(client).code == ResponseCode.CONSUME_MSG_TIMEOUT
+
+
+def test_a_member_that_breaks_off_is_an_error(cluster, client):
+    member = Answering(cluster, "c1")
+    pending = client.begin(RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfoRequestHeader("g", "c1", False))
+    cluster.eventually(lambda: any(c.code == RequestCode.GET_CONSUMER_RUNNING_INFO for c in member.asked))
+    member.client.close()
+    assert pending.result(10).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_member_that_is_too_old_is_not_asked(cluster, client):
+    member = Answering(cluster, "c1")
+    (known,) = cluster.broker.consumers.get("g").members.values()
+    known.version = 61
+    assert running_info(client).code == ResponseCode.SYSTEM_ERROR
+    assert not [c for c in member.asked if c.code == RequestCode.GET_CONSUMER_RUNNING_INFO]
+
+
+def test_a_message_is_consumed_directly_with_its_record_and_the_flags_of_topic_and_group(cluster, client):
+    client.send("flights", b"first")
+    message_id = client.send("flights", b"second").ext_fields["msgId"]
+    result = ConsumeMessageDirectlyResult(consume_result="CR_SUCCESS").encode()
+    member = Answering(cluster, "c1", {RequestCode.CONSUME_MESSAGE_DIRECTLY: lambda c: response(c, body=result)})
+    header = ConsumeMessageDirectlyResultRequestHeader("g", "c1", message_id, topic="flights")
+    answer = client.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
+    assert ConsumeMessageDirectlyResult.decode(answer.body).consume_result == "CR_SUCCESS"
+    asked = next(c for c in member.asked if c.code == RequestCode.CONSUME_MESSAGE_DIRECTLY)
+    assert [record.body for record in decode_records(asked.body)] == [b"second"]
+    told = {name: asked.ext_fields[name] for name in ("brokerName", "topicSysFlag", "groupSysFlag")}
+    assert told == {"brokerName": "broker-a", "topicSysFlag": "0", "groupSysFlag": "0"}
+
+
+@pytest.mark.parametrize("message_id", ["junk", "", None, "7F00000100002A9F0000000000FFFFFF"])
+def test_a_message_that_is_not_there_is_not_consumed(cluster, client, message_id):
+    client.send("flights")
+    member = Answering(cluster, "c1")
+    header = ConsumeMessageDirectlyResultRequestHeader("g", "c1", message_id)
+    answer = client.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
+    assert (answer.code, bool(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)
+    assert not [c for c in member.asked if c.code == RequestCode.CONSUME_MESSAGE_DIRECTLY]
+
+
+def status_of(offset: int):
+    body = GetConsumerStatusBody(message_queue_table={MessageQueue("flights", "broker-a", 0): offset}).encode()
+    return {RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: lambda c: response(c, body=body)}
+
+
+def test_the_status_of_a_group_is_what_its_members_tell_and_those_that_do_not_are_left_out(
+    cluster, client, monkeypatch
+):
+    monkeypatch.setattr(relay, "_STATUS_TIMEOUT_MS", 50)
+    Answering(cluster, "c1", status_of(1))
+    Answering(cluster, "c2", status_of(2))
+    Answering(cluster, "mute")
+    Answering(cluster, "junk", {RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: lambda c: response(c, body=b"{")})
+
+    def status(client_id: str | None = None) -> dict[str, list[int]]:
+        header = GetConsumerStatusRequestHeader("flights", "g", client_id)
+        answer = client.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header)
+        table = GetConsumerStatusBody.decode(answer.body).consumer_table
+        return {name: list(offsets.values()) for name, offsets in table.items()}
+
+    assert status() == {"c1": [1], "c2": [2]}
+    assert status("c2") == {"c2": [2]}
+    assert status("stranger") == {}
+
+
+def test_the_status_of_a_group_that_is_offline_is_an_error(client):
+    header = GetConsumerStatusRequestHeader("flights", "nobody")
+    assert client.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header).code == ResponseCode.SYSTEM_ERROR
