@@ -20,7 +20,7 @@ from interop.child import Child, poll_until
 from interop.java_peers import APACHE_4, Java, JavaPeers
 from interop.remoting import create_topic, has_route
 
-__all__ = ["ApacheCluster", "free_ports", "mqadmin"]
+__all__ = ["ApacheCluster", "as_slave", "free_ports", "mqadmin"]
 
 _NAMESRV: Final = "org.apache.rocketmq.namesrv.NamesrvStartup"
 _BROKER: Final = "org.apache.rocketmq.broker.BrokerStartup"
@@ -147,6 +147,11 @@ class ApacheCluster:
         self._broker = self._jvm(_BROKER, self._write_conf("broker", keys))
         self._wait(self._broker, lambda: has_route(self.namesrv_addr, "TBW102"), "the broker is registered")
 
+    def become_master(self) -> None:
+        """Start a slave that was stopped as the master of its group, upon the same store."""
+        self._broker_conf.update(brokerId=0, brokerRole="ASYNC_MASTER")
+        self.start_broker()
+
     def create_topic(self, topic: str, queues: int = 8, **header: str) -> None:
         """Create a topic and wait until the name server knows it; `header` overrides fields of the request."""
         create_topic(self.broker_addr, topic, queues, header)
@@ -203,7 +208,18 @@ class ApacheCluster:
         poll_until(looked, what, _START_TIMEOUT_S, 0.1)
 
 
-def mqadmin(version: str, *args: str, timeout_s: float = 60.0, jvm_flags: tuple[str, ...] = ()) -> str:
+def as_slave(version: str, namesrv_addr: str, **broker_conf: str | int | bool) -> ApacheCluster:
+    """A slave, number 1, of the master named broker-a; `start` returns before it has copied anything."""
+    return ApacheCluster(version, namesrv_addr=namesrv_addr, brokerId=1, brokerRole="SLAVE", **broker_conf)
+
+
+def mqadmin(
+    version: str,
+    *args: str,
+    timeout_s: float = 60.0,
+    jvm_flags: tuple[str, ...] = (),
+    keys: tuple[str, str] | None = None,
+) -> str:
     """Run one `mqadmin` command, e.g. ("topicStatus", "-n", namesrv_addr, "-t", "flights"), and return what it printed.
 
     A tool that cannot read an answer prints a stack trace and still ends with 0: look for "Exception" in what comes back.
@@ -214,6 +230,8 @@ def mqadmin(version: str, *args: str, timeout_s: float = 60.0, jvm_flags: tuple[
     with tempfile.TemporaryDirectory(prefix="mqadmin-") as scratch:
         home = Path(scratch)
         _write_logback(home)
+        if keys is not None:  # what the tools sign with
+            (home / "conf/tools.yml").write_text("accessKey: {}\nsecretKey: {}\n".format(*keys), "utf-8")
         flags = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Drocketmq.home.dir={home}", *jvm_flags)
         command = JavaPeers.java(version).command(_ADMIN, *args, flags=flags, home=home)
         # Some commands (consumerStatus) leave folders of results where they were started.

@@ -2,6 +2,9 @@ package peers;
 
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.remoting.RPCHook;
 
 /** Command line of the interop programs: `--name value` pairs, nothing else. An unknown name or a missing one stops the program. */
 final class Arguments {
@@ -34,5 +37,11 @@ final class Arguments {
 
     boolean flag(String name) {
         return Boolean.parseBoolean(given.getOrDefault(name, "false"));
+    }
+
+    /** What signs requests with --access-key and --secret-key; null without them. */
+    RPCHook signature() {
+        String accessKey = given.get("access-key");
+        return accessKey == null ? null : new AclClientRPCHook(new SessionCredentials(accessKey, need("secret-key")));
     }
 }

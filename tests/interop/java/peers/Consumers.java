@@ -18,7 +18,8 @@ final class Consumers {
     }
 
     static DefaultMQPushConsumer configured(Arguments arguments) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.need("group"));
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
+            arguments.need("group"), arguments.signature(), new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(arguments.need("namesrv"));
         consumer.setClientIP("127.0.0.1");
         consumer.setInstanceName(arguments.text("instance", "interop-" + arguments.need("group")));

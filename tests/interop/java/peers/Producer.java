@@ -36,7 +36,7 @@ public final class Producer {
             transactional.setTransactionListener(new ByNumber());
             producer = transactional;
         } else {
-            producer = new DefaultMQProducer(group);
+            producer = new DefaultMQProducer(group, arguments.signature());
         }
         producer.setNamesrvAddr(arguments.need("namesrv"));
         producer.setClientIP("127.0.0.1");

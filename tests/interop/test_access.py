@@ -1,0 +1,167 @@
+"""Access control and TLS as Java sees them: Apache's clients with keys, its tools for accounts, users and policies, its TLS.
+
+With SPROCKETMQ_INTEROP_SERVER the users are Apache 5.4.0's and the accounts Apache 4.9.7's: what fails there is wrong in the test.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from interop.apache_cluster import mqadmin
+from interop.peers import APACHE_4, APACHE_5, VERSIONS, ApacheCluster, JavaProgram, SprocketServer, poll_until
+from interop.remoting import ask
+
+Server = ApacheCluster | SprocketServer
+
+BOSS, WORKER = ("Boss7777", "boss-secret"), ("Worker77", "worker-secret")
+APACHE = bool(os.environ.get("SPROCKETMQ_INTEROP_SERVER"))
+USERS = {
+    "authenticationEnabled": True,
+    "authorizationEnabled": True,
+    "authenticationProvider": "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider",
+    "authorizationProvider": "org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider",
+    "authorizationMetadataProvider": "org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider",
+    "initAuthenticationUser": '{"username":"Boss7777","password":"boss-secret"}',
+    "innerClientAuthenticationCredentials": '{"accessKey":"Inner777","secretKey":"inner-secret"}',
+}
+SEND_V2 = 310
+HEADER_V2 = dict(
+    zip("abcdefghijkm", ("p", "orders", "TBW102", "4", "0", "0", "1", "0", "", "0", "false", "false"), strict=True)
+)
+
+
+@pytest.fixture(scope="module")
+def users_server(java_peers: None) -> Iterator[Server]:
+    server: Server = ApacheCluster(APACHE_5, **USERS) if APACHE else SprocketServer(**USERS)
+    with server as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def accounts_server(java_peers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    content = yaml.safe_dump({"accounts": [{"accessKey": BOSS[0], "secretKey": BOSS[1], "admin": True}]})
+    server: Server
+    if APACHE:
+        server = ApacheCluster(APACHE_4, aclEnable=True)
+        (server.home / "conf").mkdir(exist_ok=True)
+        (server.home / "conf/plain_acl.yml").write_text(content)
+    else:
+        path = tmp_path_factory.mktemp("home") / "plain_acl.yml"
+        path.write_text(content)
+        server = SprocketServer(aclEnable=True, aclFile=str(path))
+    with server as started:
+        yield started
+
+
+def send(
+    version: str, server: Server, keys: tuple[str, str] | None, count: int = 3, **options: str | int | bool
+) -> bool:
+    """Whether a Java producer could send to topic orders."""
+    named = {} if keys is None else {"access_key": keys[0], "secret_key": keys[1]}
+    with JavaProgram(
+        version, "Producer", namesrv=server.namesrv_addr, topic="orders", count=count, **named, **options
+    ) as program:  # type: ignore[arg-type]
+        try:
+            sent = program.read_rest("sent", 60)
+        except RuntimeError:  # it reported that it was refused
+            return False
+        return program.wait() == 0 and len(sent) == count
+
+
+def consume(version: str, server: Server, keys: tuple[str, str], count: int) -> list[str]:
+    program = JavaProgram(
+        version, "PushConsumer", namesrv=server.namesrv_addr, topic="orders", group="billing", count=count, access_key=keys[0],
+        secret_key=keys[1],
+    )  # fmt: skip
+    with program:
+        return sorted(line["body"] for line in program.read_rest("message", 90))
+
+
+@pytest.mark.parametrize("java", VERSIONS)
+def test_users_and_policies_are_administered_by_mqadmin_and_kept_to_by_java_clients(
+    users_server: Server, java: str
+) -> None:
+    address, worker = users_server.broker_addr, (f"Worker{java}", "worker-secret")
+
+    def admin(*args: str) -> str:
+        return mqadmin(APACHE_5, *args, "-b", address, keys=BOSS)
+
+    refused = ask(address, SEND_V2, HEADER_V2, b"body")
+    assert refused.code == 16, refused.header
+    admin("updateTopic", "-t", "orders", "-r", "2", "-w", "2")
+    assert "success" in admin("createUser", "-u", worker[0], "-p", worker[1])
+    assert "exist" in admin("createUser", "-u", worker[0], "-p", "other")
+    assert not send(java, users_server, worker, 1)
+    assert "success" in admin(
+        "createAcl", "-s", f"User:{worker[0]}", "-r", "Topic:ord*", "-a", "Pub,Sub", "-d", "Allow", "-i", "127.0.0.0/8"
+    )
+    assert "success" in admin("createAcl", "-s", f"User:{worker[0]}", "-r", "Group:*", "-a", "Sub", "-d", "Allow")
+    assert send(java, users_server, worker)
+    assert send(java, users_server, worker, 10, mode="batch") or java == APACHE_4  # a line per batch
+    assert len(consume(java, users_server, worker, 3)) >= 3
+
+    listed = admin("listAcl", "-s", worker[0])
+    assert "Topic:ord*" in listed
+    assert "Group:*" in listed
+    assert "127.0.0.0/8" in admin("getAcl", "-s", f"User:{worker[0]}")
+    assert worker[0] in admin("listUser", "-f", "Worker")
+    assert "Normal" in admin("getUser", "-u", worker[0])
+    assert "success" in admin("updateAcl", "-s", f"User:{worker[0]}", "-r", "Topic:orders", "-a", "Pub", "-d", "Deny")
+    assert not send(java, users_server, worker, 1)
+    assert "success" in admin("deleteAcl", "-s", f"User:{worker[0]}", "-r", "Topic:orders")
+    assert "success" in admin("updateUser", "-u", worker[0], "-s", "disable")
+    assert not send(java, users_server, worker, 1)
+    assert "success" in admin("deleteUser", "-u", worker[0])
+    assert worker[0] not in admin("listUser", "-f", "Worker")
+    copied = mqadmin(APACHE_5, "copyUser", "-f", address, "-t", address, "-u", BOSS[0], keys=BOSS)
+    assert "success" in copied.lower()
+
+
+def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(accounts_server: Server) -> None:
+    address = accounts_server.broker_addr
+
+    def admin(*args: str, keys: tuple[str, str] = BOSS) -> str:
+        return mqadmin(APACHE_4, *args, "-b", address, keys=keys)
+
+    refused = ask(address, SEND_V2, HEADER_V2, b"body")
+    assert refused.code == (1 if APACHE else 16), refused.header
+    admin("updateTopic", "-t", "orders", "-r", "2", "-w", "2")
+    made = admin("updateAclConfig", "-a", WORKER[0], "-s", WORKER[1], "-t", "orders=PUB|SUB", "-g", "billing=SUB")
+    assert "success" in made
+    for java in VERSIONS:
+        assert send(java, accounts_server, WORKER)
+        assert not send(java, accounts_server, (WORKER[0], "wrong-secret"), 1)
+        assert not send(java, accounts_server, None, 1)
+    assert len(consume(APACHE_5, accounts_server, WORKER, 6)) == 6
+    assert "success" not in admin("updateTopic", "-t", "more", "-r", "2", "-w", "2", keys=WORKER)
+    version = admin("clusterAclConfigVersion")
+    assert "broker-a" in version
+    assert "1" in version
+    assert "success" in admin("deleteAclConfig", "-a", WORKER[0])
+    assert not send(APACHE_4, accounts_server, WORKER, 1)
+    assert "success" in admin("updateGlobalWhiteAddr", "-g", "127.0.0.1")
+    poll_until(lambda: ask(address, SEND_V2, HEADER_V2, b"body").code == 0, "the white address counts", 10)
+
+
+@pytest.mark.parametrize("java", VERSIONS)
+def test_java_clients_speak_tls_with_a_server_that_wants_it(java_peers: None, java: str, tmp_path: Path) -> None:
+    tls = {"tls.server.mode": "enforcing", "tls.enable": True, "tls.test.mode.enable": True}
+    with SprocketServer(**tls) as server:  # type: ignore[arg-type]
+        with pytest.raises(OSError, match="closed"):
+            ask(server.broker_addr, SEND_V2, HEADER_V2, b"body")
+        flags = ("-Dtls.enable=true",)
+        options = {"namesrv": server.namesrv_addr, "topic": "orders"}
+        with JavaProgram(
+            java, "Producer", jvm_flags=flags, count=20, body_bytes=50_000, compress_over=1_000_000, **options
+        ) as producer:
+            assert len(producer.read_rest("sent", 60)) == 20
+        with JavaProgram(java, "PushConsumer", jvm_flags=flags, count=20, group="billing", **options) as consumer:
+            bodies = [line["body"] for line in consumer.read_rest("message", 90)]
+        assert len(set(bodies)) == 20
+        assert all(len(body) >= 50_000 for body in bodies)

@@ -1,0 +1,148 @@
+"""Mutants of access control, TLS and limits."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["ACCESS_MUTANTS"]
+
+CORE, BROKER, NET = "src/sprocketmq/core/access", "src/sprocketmq/broker", "src/sprocketmq/net"
+ACL = "tests/unit/core/test_access_plain_acl.py"
+USERS = "tests/unit/core/test_access_users.py"
+GATE = "tests/inproc/broker/test_broker_access.py"
+LIMITS = "tests/system/net/test_limits.py"
+TLS = "tests/system/net/test_tls.py"
+
+ACCESS_MUTANTS = [
+    Mutant(
+        "access",
+        "any signature fits",
+        f"{BROKER}/access.py",
+        "    if _ADDED_AFTER_SIGNING not in fields:\n        return False",
+        "    if _ADDED_AFTER_SIGNING not in fields:\n        return True",
+        f"{GATE}::test_any_change_of_a_signed_request_is_noticed",
+    ),
+    Mutant(
+        "access",
+        "a refused request is carried out all the same",
+        f"{BROKER}/access.py",
+        "            return response(command, ResponseCode.NO_PERMISSION, reason)",
+        "            handler(broker, connection, command, now_ms)\n"
+        "            return response(command, ResponseCode.NO_PERMISSION, reason)",
+        f"{GATE}::test_a_oneway_send_without_permission_stores_nothing",
+    ),
+    Mutant(
+        "access",
+        "every account can make itself an administrator, as in Apache 4.9",
+        f"{CORE}/plain_acl.py",
+        "        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,\n",
+        "",
+        f"{GATE}::test_administrators_codes_are_for_administrators",
+    ),
+    Mutant(
+        "access",
+        "DENY is a permission like others",
+        f"{CORE}/plain_acl.py",
+        "    if owned & DENY:\n        return False",
+        "    if owned & DENY:\n        return True",
+        f"{ACL}::test_each_topic_and_group_has_its_permission_or_the_default",
+    ),
+    Mutant(
+        "access",
+        "lite pulls of 5.x pass unseen",
+        f"{CORE}/plain_needs.py",
+        '    RequestCode.LITE_PULL_MESSAGE: _subscribe("topic", "consumerGroup"),\n',
+        "",
+        f"{ACL}::test_a_request_touches_what_its_header_names",
+    ),
+    Mutant(
+        "access",
+        "a broken file of accounts takes all accounts away",
+        f"{BROKER}/plain_access.py",
+        "            self._stamp = stamp  # told once",
+        "            self._acl = PlainAcl({})\n            self._stamp = stamp  # told once",
+        f"{GATE}::test_a_changed_file_counts_within_half_a_second_and_a_broken_one_never",
+    ),
+    Mutant(
+        "access",
+        "decisions outlive a change of policies",
+        f"{CORE}/users.py",
+        "        for policy_type, entries in checked:\n            acl.update(policy_type, entries)\n        self._remembered.clear()",
+        "        for policy_type, entries in checked:\n            acl.update(policy_type, entries)",
+        f"{USERS}::test_a_remembered_decision_ends_with_any_change",
+    ),
+    Mutant(
+        "access",
+        "the least specific policy decides",
+        f"{CORE}/policies.py",
+        "best = min(matching",
+        "best = max(matching",
+        f"{USERS}::test_the_more_specific_entry_decides_whatever_the_order",
+    ),
+    Mutant(
+        "access",
+        "policies count from anywhere",
+        f"{CORE}/policies.py",
+        "    return network is not None and address in network",
+        "    return network is not None",
+        f"{USERS}::test_an_entry_counts_only_from_its_sources",
+    ),
+    Mutant(
+        "access",
+        "a normal user makes himself Super",
+        f"{BROKER}/handlers/auth.py",
+        "    if touches_super and not broker.users.is_super(command):",
+        "    if False:",
+        f"{GATE}::test_a_normal_user_neither_administers_users_nor_touches_a_super_user",
+    ),
+    Mutant(
+        "limits",
+        "requests that were read are served though nobody reads the answers",
+        f"{NET}/connection.py",
+        "                if self._drained is not None:\n"
+        "                    self._hold(whole, spans[number:])\n"
+        "                    return\n",
+        "",
+        f"{LIMITS}::test_a_peer_that_never_reads_does_not_grow_our_memory",
+    ),
+    Mutant(
+        "limits",
+        "answers held back for a slow reader are forgotten",
+        f"{NET}/connection.py",
+        "            unread, self._unread = self._unread, None\n            self._serve(*unread)",
+        "            self._unread = None",
+        f"{LIMITS}::test_a_peer_that_reads_late_gets_every_answer_in_order",
+    ),
+    Mutant(
+        "limits",
+        "one connection too many is served",
+        f"{NET}/server.py",
+        "        if not self._has_room():\n            connection.abort()\n            return\n",
+        "",
+        f"{LIMITS}::test_one_connection_too_many_is_closed_at_once_and_counted",
+    ),
+    Mutant(
+        "limits",
+        "any number of pulls may wait",
+        f"{BROKER}/parked.py",
+        "        if len(self._room) >= self._limit or",
+        "        if False and",
+        "tests/inproc/broker/test_broker_long_polling.py::test_no_more_pulls_wait_than_there_is_room_for",
+    ),
+    Mutant(
+        "tls",
+        "enforcing lets plain connections in",
+        f"{NET}/tls_listener.py",
+        "        if not first or (self._tls.is_enforcing and not speaks_tls):",
+        "        if not first:",
+        f"{TLS}::test_enforcing_closes_a_plain_connection_and_serves_tls",
+    ),
+    Mutant(
+        "tls",
+        "a certificate is read once for ever",
+        f"{NET}/tls.py",
+        "            self.context = _context(self.settings)\n        except",
+        "            _context(self.settings)\n        except",
+        f"{TLS}::test_a_new_certificate_counts_for_new_connections_and_open_ones_go_on",
+    ),
+]
