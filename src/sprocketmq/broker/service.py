@@ -142,6 +142,12 @@ class Service(ABC):
         """Stop by itself, after the present request was answered; on the service's own loop."""
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self.astop())
+            self._stopping.add_done_callback(self._told)
+
+    def _told(self, stopping: asyncio.Task[None]) -> None:
+        error = None if stopping.cancelled() else stopping.exception()
+        if error is not None:
+            log.error("%s did not stop cleanly", self._name, exc_info=error)
 
     @abstractmethod
     async def _start(self) -> None: ...

@@ -140,7 +140,7 @@ class DiskMessageStore(QueueLogStore):
         flusher, self._flusher = self._flusher, None
         if flusher is None:
             return
-        healthy = self.refusal is None or self.retention.disk_full
+        healthy = self.refusal is self._frozen or self.retention.disk_full
         self.refuse_appends(StoreNotWritable("the store is closed; start the broker again"))
         try:
             self._complete_index()

@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -332,6 +333,7 @@ def test_a_broker_hands_over_at_its_slaves_round_and_never_starts_again(disk_clu
     assert len(slave.log) == end
     assert b"two" in slave.log
     assert b"three" not in slave.log
+    assert not Path(disk_cluster.store_dir, "abort").exists()
     with pytest.raises(StoreNotWritable, match=r"handed over.*handedOver\.json"):
         disk_cluster.new_broker().start()
 
