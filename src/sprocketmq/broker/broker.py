@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,9 +28,8 @@ from sprocketmq.broker.counters import Counters
 from sprocketmq.broker.durability import DurableAnswers
 from sprocketmq.broker.filters import FilterTable, Wanted
 from sprocketmq.broker.groups import GroupTable
-from sprocketmq.broker.handlers import handler_table
+from sprocketmq.broker.handlers import Handler, handler_table
 from sprocketmq.broker.handlers.pull import answer_pull
-from sprocketmq.broker.handlers.send import handle_send
 from sprocketmq.broker.handover import LiveHandover
 from sprocketmq.broker.index_building import IndexBuilding
 from sprocketmq.broker.listening import client_tls_of, limits_of, tls_of, watched_certificates
@@ -39,13 +38,13 @@ from sprocketmq.broker.metrics import BrokerMetrics
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.plain_access import PlainAccess
-from sprocketmq.broker.plain_sends import PlainSends
 from sprocketmq.broker.registration import Registration
 from sprocketmq.broker.replication import Replication
 from sprocketmq.broker.request_modes import RequestModes
 from sprocketmq.broker.route_lookup import RouteLookup
 from sprocketmq.broker.schedule import Schedule
 from sprocketmq.broker.service import Part, Periodic, Service
+from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.broker.slow_requests import SlowRequests
 from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.statistics import Statistics
@@ -301,7 +300,7 @@ class Broker(Service):
             self._handle,
             on_open=self._connection_opened,
             on_close=self._connection_closed,
-            short_ways=PlainSends(self).ways,
+            short_ways=ShortWays(self),
             tls=self._tls,
             limits=limits_of(self.config),
         )
@@ -386,14 +385,14 @@ class Broker(Service):
             return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
 
     @property
-    def is_open_to_plain_sends(self) -> bool:
-        """Whether a send may go the short way (``plain_sends``): nobody stands in front of its handler, and its answer waits for nobody."""
-        return (
-            self._handlers.get(RequestCode.SEND_MESSAGE_V2) is handle_send
-            and self.intercept is None
-            and self._durable is None
-            and self.config.broker_role != SYNC_MASTER
-        )
+    def open_handlers(self) -> Mapping[int, Handler]:
+        """The handlers that a request meets first: none while something stands in front of all of them (see ``short_ways``)."""
+        return self._handlers if self.intercept is None else {}
+
+    @property
+    def sends_wait(self) -> bool:
+        """Whether the answer to a send waits for the disk or for a slave."""
+        return self._durable is not None or self.config.broker_role == SYNC_MASTER
 
     def _run_pull_again(self, pull: PullRequest) -> None:
         connection, command = pull.connection, pull.command

@@ -15,7 +15,6 @@ Laws
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -25,7 +24,7 @@ from sprocketmq.broker.handlers.special_messages import is_special
 from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN
 from sprocketmq.errors import RocketMQError
-from sprocketmq.net.connection import Connection, ShortWay
+from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, RequestCode
@@ -87,33 +86,29 @@ class _Shape(msgspec.Struct, frozen=True):
 
 
 class PlainSends:
-    """``ways()`` is what a connection asks for before each read; see the head of the module."""
+    """``send`` is the short way; :meth:`begin` is called, and ``now_ms`` set, before each read."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._shapes: dict[str, _Shape | None] = {}
         self._stamps: Stamps | None = None
         self._max_body_bytes = 0
-        self._now_ms = 0
-        self._open: dict[bytes, ShortWay] = {b"310,": self._send}
-        self._closed: dict[bytes, ShortWay] = {}
         self._answer = _Answer("", "", "")
+        self.now_ms = 0
 
-    def ways(self) -> Mapping[bytes, ShortWay]:
-        """The short ways that are open now, for as long as no other request is handled."""
+    def begin(self) -> bool:
+        """Whether the way is open: an answer waits for nobody, and the broker may be written."""
         broker = self._broker
-        config = broker.config
-        if not broker.is_open_to_plain_sends or config.broker_permission != PERM_READ | PERM_WRITE:
-            return self._closed
+        if broker.sends_wait or broker.config.broker_permission != PERM_READ | PERM_WRITE:
+            return False
         if self._stamps is not broker.stamps:
             self._stamps = stamps = broker.stamps
             self._shapes.clear()
             self._answer = _Answer(stamps.message_id_prefix, stamps.region_id, stamps.trace_on)
-        self._max_body_bytes = config.max_message_size
-        self._now_ms = broker.clock.now_ms()
-        return self._open
+        self._max_body_bytes = broker.config.max_message_size
+        return True
 
-    def _send(self, connection: Connection, view: memoryview, at: int, stop: int) -> bytes | None:
+    def send(self, connection: Connection, view: memoryview, at: int, stop: int) -> bytes | None:
         (header_bytes,) = _WORD(view, at)  # above 24 bits: no JSON
         body_at = at + 4 + header_bytes
         if not at < body_at < stop or stop - body_at > self._max_body_bytes:
@@ -142,8 +137,7 @@ class PlainSends:
             or ext.m != "false"
             or ext.d not in _NUMBERS
             or ext.l not in _NUMBERS
-            or len(born) != 13
-            or not (born.isascii() and born.isdigit())
+            or not (0 < len(born) < 19 and born[0] != "0" and born.isascii() and born.isdigit())
         ):
             return None
         key_at = raw.find(_KEY) + 9
@@ -155,7 +149,7 @@ class PlainSends:
         shape = self._shapes.get(template)
         if shape is None:
             shape = self._learn(template, key_at)
-        if shape is None or not key.isalnum() or not key.isascii():
+        if shape is None or not key.isascii() or not (key.isalnum() or _is_plain(key)):
             return None
         properties = (raw + shape.added).encode()
         if len(properties) > props.MAX_PROPERTIES_BYTES:
@@ -175,7 +169,7 @@ class PlainSends:
             shape.tags_code,
         )
         try:
-            result = self._broker.put(message, self._now_ms)
+            result = self._broker.put(message, self.now_ms)
         except RocketMQError:
             return None  # nothing was stored; the long way says why
         return self._answer.encode(result.physical_offset, ext.e, result.queue_offset, key, head.opaque)
@@ -198,6 +192,11 @@ class PlainSends:
             self._shapes.clear()
         self._shapes[template] = shape
         return shape
+
+
+def _is_plain(key: str) -> bool:
+    """Whether it stands in JSON as it is."""
+    return key.isprintable() and '"' not in key and "\\" not in key
 
 
 class _Answer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import struct
 import time
 
 from sprocketmq.net.address import packed_address
@@ -46,6 +47,12 @@ class Stamps:
     def offset_message_id(self, physical_offset: int) -> str:
         """The id that names the copy stored at ``physical_offset``."""
         return f"{self.message_id_prefix}{physical_offset:016X}"
+
+    def offset_message_ids(self, physical_offset: int, step: int, count: int) -> str:
+        """The same for ``count`` copies each ``step`` bytes behind the one before, joined by commas."""
+        digits = struct.pack(f">{count}q", *range(physical_offset, physical_offset + step * count, step)).hex().upper()
+        prefix = self.message_id_prefix
+        return prefix + f",{prefix}".join([digits[at : at + 16] for at in range(0, 16 * count, 16)])
 
     def new_unique_key(self, now_ms: int) -> str:
         """A message id for a sender that gave none."""

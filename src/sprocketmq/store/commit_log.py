@@ -138,6 +138,18 @@ class CommitLog:
         end = min(self.at if file.start == self.start else file.size_bytes, at + max_bytes)
         return file.readable[at:end] if at < end else None
 
+    def part_at(self, physical_offset: int, log_end: int) -> tuple[memoryview, int, int]:
+        """The file that holds it: a read-only view, the offset where it begins, and where what is written in it ends.
+
+        Raises:
+            StoreCorrupt: as :meth:`slice`.
+        """
+        file = self.files.file_at(physical_offset)
+        if file is None or physical_offset >= log_end:
+            self.slice(physical_offset, 1)
+            raise AssertionError("slice judges otherwise")
+        return file.readable, file.start, min(file.start + file.size_bytes, log_end)
+
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that begins there; None where none does. The offset may come from the network."""
         record = self.view_at(physical_offset, check_crc=False)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 
+from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.mapped_file import StoreFile
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.message_store import UNIT_SIZE_BYTES
@@ -111,6 +112,28 @@ class ConsumeQueue:
         UNIT.pack_into(self.view, self.at, physical_offset, size_bytes, tags_code)
         self.at += UNIT_SIZE_BYTES
         self.max_offset += 1
+
+    def put_all(self, units: bytes) -> None:
+        """Append many units, all or none.
+
+        Raises:
+            StoreNotWritable: no space; the queue is unchanged.
+        """
+        begin, done = self.max_offset, 0
+        try:
+            while done < len(units):
+                if self.at > self.room:
+                    self.make_room()
+                part = units[
+                    done : done + self.room - self.at + UNIT_SIZE_BYTES - (self.room - self.at) % UNIT_SIZE_BYTES
+                ]
+                self.view[self.at : self.at + len(part)] = part
+                self.at += len(part)
+                self.max_offset += len(part) // UNIT_SIZE_BYTES
+                done += len(part)
+        except StoreNotWritable:
+            self.truncate_to(begin)
+            raise
 
     def put_at(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
         """Recovery: make the unit of ``queue_offset`` what its record says. Writes nothing that is right already.

@@ -18,6 +18,7 @@ from typing import Protocol
 import msgspec
 
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
+from sprocketmq.wire.uniform_batch import UniformBatch
 
 __all__ = [
     "AppendResult",
@@ -219,6 +220,14 @@ class MessageStore(Protocol):
 
     def append_batch(self, messages: Sequence[StoredMessage], now_ms: int) -> list[AppendResult]:
         """Like ``append`` for many messages of one topic and queue: consecutive offsets, all or nothing, also after a crash."""
+        ...
+
+    def append_uniform(self, first: StoredMessage, batch: UniformBatch, now_ms: int) -> AppendResult | None:
+        """``append_batch`` for a batch whose elements look alike: ``first`` is the message of the first one.
+
+        Its properties begin with the element's own. The place of the first; each following one is the same ``size`` behind.
+        None, and nothing was written: these hosts or this topic need ``append_batch``.
+        """
         ...
 
     def read(

@@ -30,6 +30,7 @@ from sprocketmq.store.message_store import (
 from sprocketmq.store.retention import Retention
 from sprocketmq.wire.record import encode_record, record_size, write_plain_record
 from sprocketmq.wire.sys_flag import BORNHOST_V6, STOREHOSTADDRESS_V6
+from sprocketmq.wire.uniform_batch import UniformBatch
 
 __all__ = ["QueueLogStore"]
 
@@ -37,6 +38,7 @@ _TRANSACTION_MASK = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
 _MAX_PROPERTIES_BYTES = 32_767
 _NOT_PLAIN = _TRANSACTION_MASK | BORNHOST_V6 | STOREHOSTADDRESS_V6
+_NO_VIEW = memoryview(b"")
 _iter_units = UNIT.iter_unpack
 _pack_unit = UNIT.pack_into
 
@@ -182,24 +184,39 @@ class QueueLogStore:
             results.append(AppendResult(at, queue_offset, now_ms, size))
             at += size
             queue_offset += 1
-        self._put_batch(queue, b"".join(records), results, messages)
+        units = [
+            UNIT.pack(result.physical_offset, result.size, message.tags_code)
+            for result, message in zip(results, messages, strict=True)
+        ]
+        # Entries beyond the end of the log are invisible, so unlike in append they come first: making room for a later one can
+        # still fail, and then nothing has happened.
+        queue.put_all(b"".join(units))
+        self.commit_log.write(b"".join(records))
         self.commit_log.last_store_timestamp_ms = now_ms
         self.commit_log.indexed_offset = results[-1].physical_offset
         return results
 
-    def _put_batch(
-        self, queue: ConsumeQueue, records: bytes, results: list[AppendResult], messages: Sequence[StoredMessage]
-    ) -> None:
-        # Entries beyond max_offset are invisible, so unlike in append they may come first: making room for a later one can
-        # still fail, and then nothing has happened.
-        begin = queue.max_offset
-        try:
-            for result, message in zip(results, messages, strict=True):
-                queue.put(result.physical_offset, result.size, message.tags_code)
-        except StoreNotWritable:
-            queue.truncate_to(begin)
-            raise
-        self.commit_log.write(records)
+    def append_uniform(self, first: StoredMessage, batch: UniformBatch, now_ms: int) -> AppendResult | None:
+        if self._refusal is not None:
+            raise self._refusal
+        queue = self._queues.get((first.topic, first.queue_id)) or self._open_queue(first)
+        size = self._checked_size(first, len(queue.topic_bytes))
+        if (
+            not queue.topic_part
+            or len(first.born_host[0]) != 4
+            or len(first.store_host[0]) != 4
+            or first.sys_flag & _NOT_PLAIN
+        ):
+            return None
+        log = self.commit_log
+        at, queue_offset = log.reserve(size * batch.count), queue.max_offset
+        record = _record(first, queue.topic_bytes, queue_offset, at, now_ms)
+        records = batch.records(record, size - len(first.properties), queue_offset, at)
+        queue.put_all(batch.units(size, at, first.tags_code))
+        log.write(records)
+        log.last_store_timestamp_ms = now_ms
+        log.indexed_offset = at + size * (batch.count - 1)
+        return AppendResult(at, queue_offset, now_ms, size)
 
     def _open_queue(self, message: StoredMessage) -> ConsumeQueue:
         return self.consume_queues.open(message.topic, message.queue_id)
@@ -254,9 +271,11 @@ class QueueLogStore:
 
     def _collect(self, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int) -> None:
         """The common case: every entry is wanted, neighbours in the log go out as one chunk."""
-        chunks, take = result.chunks, self.commit_log.slice
+        chunks, log = result.chunks, self.commit_log
+        log_end = log.max_offset
+        view, view_start, view_end = _NO_VIEW, 0, -1
         total = count = skipped = 0
-        run_start = run_end = -1
+        run_start = run_end = 0
         for physical_offset, size, _ in _iter_units(queue.unit_bytes(result.next_offset, max(1, max_messages))):
             if total + size > max_bytes:
                 if size == FILLER_SIZE:
@@ -264,16 +283,19 @@ class QueueLogStore:
                     continue
                 if count:
                     break
-            if physical_offset == run_end:
-                run_end += size
-            else:
+            if physical_offset != run_end or not count or physical_offset >= view_end:
                 if count:
-                    chunks.append(take(run_start, run_end - run_start))
-                run_start, run_end = physical_offset, physical_offset + size
+                    chunks.append(view[run_start - view_start : run_end - view_start])
+                if not view_start <= physical_offset < view_end:
+                    view, view_start, view_end = log.part_at(physical_offset, log_end)
+                run_start = physical_offset
+            run_end = physical_offset + size
+            if run_end > view_end:
+                log.slice(physical_offset, size)  # raises: the entry points nowhere
             total += size
             count += 1
         if count:
-            chunks.append(take(run_start, run_end - run_start))
+            chunks.append(view[run_start - view_start : run_end - view_start])
         result.bytes, result.count = total, count
         result.next_offset += count + skipped
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 
 from sprocketmq.store import StoreConfig
 
-from .stores import NOW_MS, bodies, message, open_disk
+from .stores import NOW_MS, SMALL, bodies, message, open_disk
 
-ONE_FILE = StoreConfig(mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
+ONE_FILE = dataclasses.replace(SMALL, mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
 
 
 class Watched(bytearray):

@@ -11,7 +11,7 @@ creation; queue id; then the message itself (size, properties). Messages that ar
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.special_messages import (
     attach_recall_handle,
@@ -32,11 +32,14 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import FLAG_RESPONSE, Command, response
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import SendMessageRequestHeader
+from sprocketmq.wire.uniform_batch import UniformBatch
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
 __all__ = ["HANDLERS", "check_topic", "handle_send", "waits_for_disk"]
+
+_UNIFORM_FROM_BYTES: Final = 1024  # below, the long way is as fast
 
 
 def handle_send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -167,10 +170,47 @@ def _send_batch(
     """Many messages of one topic and queue in one request, stored as ordinary messages with consecutive offsets, all or none."""
     if header.topic.startswith(RETRY_PREFIX):
         return _illegal(command, f"a batch cannot be sent to retry topic {header.topic}; send its messages one by one")
+    body = bytes(command.body)
     of_batch = broker.stamps.mark(header.properties.encode() if header.properties else b"")
     waits = waits_for_disk(of_batch)
+    uniform = UniformBatch.of(body) if len(body) >= _UNIFORM_FROM_BYTES else None
+    try:
+        if uniform is not None and props.get_property(uniform.properties, props.UNIQ_KEY) is not None:
+            element = (uniform.flag, uniform.body, uniform.properties)
+            messages = _messages_of_batch(broker, connection, command, header, queue_id, now_ms, of_batch, [element])
+            if isinstance(messages, Command):
+                return messages
+            result = broker.put_uniform(messages[0], uniform, now_ms)
+            if result is not None:
+                return _batch_stored(broker, connection, command, messages[0], result, uniform.count, waits)
+        elements = split_batch(body)
+        messages = _messages_of_batch(broker, connection, command, header, queue_id, now_ms, of_batch, elements)
+        if isinstance(messages, Command):
+            return messages
+        if not messages:
+            return _illegal(command, "the batch holds no message; send at least one")
+        results = broker.put_batch(messages, now_ms)
+    except ConfigurationError as error:
+        return _illegal(command, str(error))
+    ids = ",".join([broker.stamps.offset_message_id(result.physical_offset) for result in results])
+    keys = props.get_property(messages[0].properties, props.UNIQ_KEY) or ""
+    answer = _stored(broker, command, ids, queue_id, results[0].queue_offset, keys)
+    return broker.answer_when_durable(connection, command, answer, _end(results[-1]), waits)
+
+
+def _messages_of_batch(
+    broker: Broker,
+    connection: Connection,
+    command: Command,
+    header: SendMessageRequestHeader,
+    queue_id: int,
+    now_ms: int,
+    of_batch: bytes,
+    elements: list[tuple[int, bytes, bytes]],
+) -> list[StoredMessage] | Command:
+    """What the elements are stored as; the refusal of all of them for the sake of one."""
     body = bytes(command.body)
-    may_delay = b"DELAY" in body or b"TIMER_" in body  # one look at the whole instead of three at each message
+    may_delay = b"DELAY" in body or b"TIMER_" in body  # one look at the whole instead of three at each
     topic, sys_flag, born_at_ms, times = (
         header.topic,
         header.sys_flag,
@@ -178,7 +218,7 @@ def _send_batch(
         header.reconsume_times or 0,
     )
     born_host, store_host, messages = connection.state["born_host"], broker.stamps.host, []
-    for flag, part, raw in split_batch(body):
+    for flag, part, raw in elements:
         if may_delay and is_delayed(raw):
             return _illegal(command, "a message of the batch has a delay; send delayed messages one by one")
         if not part:
@@ -196,16 +236,23 @@ def _send_batch(
         messages.append(
             StoredMessage(topic, queue_id, part, raw, flag, sys_flag, born_at_ms, born_host, store_host, times, 0, code)
         )
-    if not messages:
-        return _illegal(command, "the batch holds no message; send at least one")
-    try:
-        results = broker.put_batch(messages, now_ms)
-    except ConfigurationError as error:
-        return _illegal(command, str(error))
-    ids = ",".join([broker.stamps.offset_message_id(result.physical_offset) for result in results])
-    keys = props.get_property(messages[0].properties, props.UNIQ_KEY) or ""
-    answer = _stored(broker, command, ids, queue_id, results[0].queue_offset, keys)
-    return broker.answer_when_durable(connection, command, answer, _end(results[-1]), waits)
+    return messages
+
+
+def _batch_stored(
+    broker: Broker,
+    connection: Connection,
+    command: Command,
+    first: StoredMessage,
+    result: AppendResult,
+    count: int,
+    waits: bool,
+) -> Command | None:
+    ids = broker.stamps.offset_message_ids(result.physical_offset, result.size, count)
+    key = props.get_property(first.properties, props.UNIQ_KEY) or ""
+    answer = _stored(broker, command, ids, first.queue_id, result.queue_offset, key)
+    end = result.physical_offset + count * result.size
+    return broker.answer_when_durable(connection, command, answer, end, waits)
 
 
 def _end(result: AppendResult) -> int:
