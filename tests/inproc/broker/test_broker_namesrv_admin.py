@@ -1,0 +1,279 @@
+"""What administrators and 5.x brokers ask of a name server: texts, write permission, lists, settings, groups of brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+
+import pytest
+
+from sprocketmq.broker import NameServer, NameServerConfig
+from sprocketmq.net.clock import ManualClock
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.server import Server
+from sprocketmq.wire.bodies import (
+    DataVersion,
+    GetBrokerMemberGroupResponseBody,
+    KVTable,
+    QueueData,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicList,
+    TopicRouteData,
+)
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.headers import (
+    DeleteTopicFromNamesrvRequestHeader,
+    GetBrokerMemberGroupRequestHeader,
+    GetKVConfigRequestHeader,
+    GetKVListByNamespaceRequestHeader,
+    GetRouteInfoRequestHeader,
+    GetTopicsByClusterRequestHeader,
+    PutKVConfigRequestHeader,
+    RegisterBrokerRequestHeader,
+    RegisterTopicRequestHeader,
+    WipeWritePermOfBrokerRequestHeader,
+)
+from sprocketmq.wire.java_properties import parse_properties
+
+ORDER = "ORDER_TOPIC_CONFIG"
+OWN = set(NameServerConfig().to_properties())
+
+
+@pytest.fixture
+def names(cluster):
+    return cluster.namesrv_client()
+
+
+def put(names, key: str, value: str, namespace: str = ORDER):
+    return names.ask(RequestCode.PUT_KV_CONFIG, PutKVConfigRequestHeader(namespace, key, value))
+
+
+def get(names, key: str, namespace: str = ORDER):
+    return names.ask(RequestCode.GET_KV_CONFIG, GetKVConfigRequestHeader(namespace, key))
+
+
+def change(names, **settings: str):
+    body = "".join(f"{key}={value}\n" for key, value in settings.items()).encode()
+    return names.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
+
+
+def settings_of(names) -> dict[str, str]:
+    return parse_properties(bytes(names.ask(RequestCode.GET_NAMESRV_CONFIG).body).decode())
+
+
+def route(names, topic: str):
+    return names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader(topic))
+
+
+def register(names, broker_id: int = 0, address: str = "", *, compressed: bool = False, **fields):
+    table = {name: TopicConfig(topic_name=name, attributes={"a": "b c"}) for name in ("ordered", "u")}
+    body = RegisterBrokerBody(
+        topic_config_serialize_wrapper=TopicConfigSerializeWrapper(
+            topic_config_table=table, data_version=DataVersion(counter=1, timestamp=5)
+        )
+    )
+    raw = body.encode_compressed() if compressed else body.encode()
+    header = RegisterBrokerRequestHeader(
+        "other", address or f"10.0.0.9:{broker_id + 1}", "DefaultCluster", "", broker_id,
+        compressed=compressed, body_crc32=zlib.crc32(raw) & 0x7FFFFFFF, **fields,
+    )  # fmt: skip
+    return names.ask(RequestCode.REGISTER_BROKER, header, raw)
+
+
+def test_texts_are_put_listed_and_deleted(names):
+    assert get(names, "ordered").code == ResponseCode.QUERY_NOT_FOUND
+    listing = GetKVListByNamespaceRequestHeader(ORDER)
+    assert names.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, listing).code == ResponseCode.QUERY_NOT_FOUND
+    assert put(names, "ordered", "broker-a:4").code == 0
+    assert get(names, "ordered").ext_fields["value"] == "broker-a:4"
+    answer = names.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, listing)
+    assert KVTable.decode(answer.body).table == {"ordered": "broker-a:4"}
+    assert names.ask(RequestCode.DELETE_KV_CONFIG, GetKVConfigRequestHeader(ORDER, "ordered")).code == 0
+    assert names.ask(RequestCode.DELETE_KV_CONFIG, GetKVConfigRequestHeader("none", "none")).code == 0
+    assert get(names, "ordered").code == ResponseCode.QUERY_NOT_FOUND
+
+
+def test_texts_survive_a_restart_in_apaches_file(tmp_path):
+    path = tmp_path / "namesrv" / "kvConfig.json"
+    config = NameServerConfig(kv_config_path=str(path))
+
+    async def twice() -> str | None:
+        async with NameServer(port=0, config=config) as first:
+            first.kv_config.put(ORDER, "ordered", "broker-a:4")
+        assert json.loads(path.read_text()) == {"configTable": {ORDER: {"ordered": "broker-a:4"}}}
+        async with NameServer(port=0, config=config) as second:
+            return second.kv_config.get(ORDER, "ordered")
+
+    assert asyncio.run(twice()) == "broker-a:4"
+
+
+def test_an_order_configuration_reaches_clients_and_brokers(cluster, names):
+    register(names)
+    put(names, "ordered", "other:4")
+    assert TopicRouteData.decode(route(names, "ordered").body).order_topic_conf is None  # off by default
+    change(names, orderMessageEnable="true")
+    assert TopicRouteData.decode(route(names, "ordered").body).order_topic_conf == "other:4"
+    assert KVTable.decode(register(names).body).table == {"ordered": "other:4"}
+    change(names, returnOrderTopicConfigToBroker="false")
+    assert bytes(register(names).body) == b""
+
+
+def test_our_broker_marks_topics_with_an_order_configuration(cluster, client, names):
+    client.send("ordered")
+    client.send("plain")
+    put(names, "ordered", "broker-a:4")
+    cluster.clock.advance(31_000)
+    cluster.eventually(lambda: cluster.broker.topics.get("ordered").order)
+    assert not cluster.broker.topics.get("plain").order
+
+
+def test_a_compressed_registration_is_read(names):
+    assert register(names, compressed=True).code == 0
+    assert TopicRouteData.decode(route(names, "ordered").body).broker_datas[0].broker_addrs == {0: "10.0.0.9:1"}
+
+
+def test_a_compressed_registration_of_nonsense_is_refused(names):
+    header = RegisterBrokerRequestHeader("x", "10.0.0.9:1", "DefaultCluster", "", 0, compressed=True)
+    answer = names.ask(RequestCode.REGISTER_BROKER, header, b"nonsense")
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "Traceback" not in (answer.remark or "")
+
+
+def test_the_write_permission_is_wiped_and_added(names):
+    register(names)
+    other = WipeWritePermOfBrokerRequestHeader("other")
+    assert names.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, other).ext_fields["wipeTopicCount"] == "2"
+    assert [queue.perm for queue in TopicRouteData.decode(route(names, "u").body).queue_datas] == [4]
+    assert names.ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, other).ext_fields["addTopicCount"] == "2"
+    assert [queue.perm for queue in TopicRouteData.decode(route(names, "u").body).queue_datas] == [6]
+    nobody = WipeWritePermOfBrokerRequestHeader("nobody")
+    assert names.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, nobody).ext_fields["wipeTopicCount"] == "0"
+
+
+def test_lists_of_topics_and_their_switch(cluster, names):
+    def listed(code, header=None):
+        return TopicList.decode(names.ask(code, header).body)
+
+    of_cluster = GetTopicsByClusterRequestHeader("DefaultCluster")
+    assert "TBW102" in listed(RequestCode.GET_TOPICS_BY_CLUSTER, of_cluster).topic_list
+    system = listed(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+    assert (system.topic_list, system.broker_addr) == (["DefaultCluster", "broker-a"], cluster.broker.address)
+    assert listed(RequestCode.GET_UNIT_TOPIC_LIST).topic_list == []
+    change(names, enableTopicList="false")
+    for code in (RequestCode.GET_TOPICS_BY_CLUSTER, RequestCode.GET_UNIT_TOPIC_LIST):
+        assert names.ask(code, of_cluster).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_topic_is_registered_by_hand(names):
+    register(names)
+    body = TopicRouteData(queue_datas=[QueueData(broker_name="other", read_queue_nums=1, perm=6)]).encode()
+    assert names.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequestHeader("made"), body).code == 0
+    assert route(names, "made").code == 0
+    names.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequestHeader("made"))
+    assert route(names, "made").code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_settings_are_read_and_changed_while_running(cluster, names, tmp_path):
+    assert settings_of(names).keys() == OWN
+    assert settings_of(names)["enableAllTopicList"] == "true"
+    assert change(names, enableAllTopicList="false", unknownKey="x").code == 0
+    assert settings_of(names)["enableAllTopicList"] == "false"
+    assert names.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).code == ResponseCode.SYSTEM_ERROR
+
+
+@pytest.mark.parametrize("key", ["kvConfigPath", "configStorePath", "configBlackList", "rocketmqHome"])
+def test_settings_of_the_black_list_are_not_changed(names, key):
+    before = settings_of(names)
+    answer = change(names, enableTopicList="false", **{key: "/tmp/elsewhere"})
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert settings_of(names) == before
+
+
+@pytest.mark.parametrize(
+    "body", [b"\xff\xfe", b"listenPort=many", b"waitSecondsForService=-1", b"enableTopicList=" + b"9" * 99]
+)
+def test_settings_that_make_no_sense_change_nothing(names, body):
+    before = settings_of(names)
+    answer = names.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark
+    assert settings_of(names) == before
+
+
+def test_changed_settings_are_written_down(tmp_path):
+    path = tmp_path / "namesrv.properties"
+
+    async def run() -> None:
+        async with NameServer(port=0, config=NameServerConfig(config_store_path=str(path))) as server:
+            server.update_config({"orderMessageEnable": "true"})
+
+    asyncio.run(run())
+    assert parse_properties(path.read_text())["orderMessageEnable"] == "true"
+
+
+def test_a_name_server_that_waits_gives_no_routes_at_first():
+    async def run() -> None:
+        clock = ManualClock()
+        config = NameServerConfig(need_wait_for_service=True)
+        async with NameServer(port=0, clock=clock, config=config) as server:
+            pool = ConnectionPool()
+            ask = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader("t"))
+            assert (await pool.invoke(server.address, ask, 5_000)).code == ResponseCode.SYSTEM_ERROR
+            clock.jump(45_000)
+            ask = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader("t"))
+            assert (await pool.invoke(server.address, ask, 5_000)).code == ResponseCode.TOPIC_NOT_EXIST
+            await pool.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_group_of_brokers_is_known_by_id(names):
+    register(names)
+    register(names, 1)
+    header = GetBrokerMemberGroupRequestHeader("DefaultCluster", "other")
+    body = GetBrokerMemberGroupResponseBody.decode(names.ask(RequestCode.GET_BROKER_MEMBER_GROUP, header).body)
+    assert body.broker_member_group is not None
+    assert body.broker_member_group.broker_addrs == {0: "10.0.0.9:1", 1: "10.0.0.9:2"}
+
+
+def test_the_rest_of_a_group_is_told_who_has_the_lowest_id_now(cluster, names):
+    told = []
+
+    async def listen() -> Server:
+        server = Server(lambda connection, command: told.append(command))
+        await server.start("127.0.0.1", 0)
+        return server
+
+    listener = cluster.engine.run(listen())
+    change(names, notifyMinBrokerIdChanged="true")
+    leaver = cluster.namesrv_client()
+    register(leaver, 0, enable_acting_master=True)
+    register(names, 3, f"127.0.0.1:{listener.port}", enable_acting_master=True)
+    leaver.close()
+    cluster.eventually(lambda: told)
+    assert told[0].code == RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE
+    assert told[0].ext_fields["minBrokerId"] == "3"
+    assert told[0].ext_fields["offlineBrokerAddr"] == "10.0.0.9:1"
+    cluster.engine.run(listener.stop())
+
+
+CODES = (100, 101, 102, 103, 104, 105, 205, 216, 217, 219, 224, 322, 327, 901, 904)
+ODD = ("", "-1", "9" * 40, "x y\u0000z", "null")
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_header_values_are_answered_and_the_connection_stays(names, code, odd):
+    fields = ("namespace", "key", "value", "brokerName", "brokerAddr", "clusterName", "haServerAddr", "brokerId", "bodyCrc32",
+              "compressed", "heartbeatTimeoutMillis", "topic", "cluster", "epoch")  # fmt: skip
+    answer = names.ask(code, body=b"{", ext_fields=dict.fromkeys(fields, odd))
+    assert "Traceback" not in (answer.remark or "")
+    assert answer.code == 0 or answer.remark
+    missing = names.ask(code)
+    assert missing.code == ResponseCode.SYSTEM_ERROR
+    assert missing.remark
+    assert route(names, "TBW102").code == 0
