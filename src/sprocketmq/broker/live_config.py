@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -82,9 +83,6 @@ _OF_STORE: Final = frozenset(
 )
 # Refused even with their present value: they say what a request may change, and where the file is.
 _BLACK_LIST: Final = frozenset(("brokerConfigPath", "configBlackList", "rocketmqHome"))
-_SECRETS: Final = frozenset(
-    ("initAuthenticationUser", "innerClientAuthenticationCredentials", "tls.server.keyPassword")
-)
 
 
 class LiveConfig:
@@ -102,8 +100,7 @@ class LiveConfig:
 
     def text(self) -> str:
         """All settings but secrets, one ``key=value`` per line, sorted by key."""
-        settings = self._broker.config.to_properties()
-        return format_properties({key: settings[key] for key in sorted(settings) if key not in _SECRETS})
+        return format_properties(dict(sorted(self._broker.config.without_secrets().items())))
 
     def update(self, text: str, now_ms: int) -> None:
         """Take over ``key=value`` lines.

@@ -39,7 +39,8 @@ class Retention:
         if directory is None:
             return 0.0
         usage = shutil.disk_usage(directory)
-        return 100.0 * (usage.total - usage.free) / usage.total
+        # Of what may be filled at all: some is kept for root. Java: UtilAll.getDiskPartitionSpaceUsedPercent.
+        return 100.0 * usage.used / max(1, usage.used + usage.free)
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
         """Delete what may go now, with ``any_hour`` at whatever time of the day; the number of commit log files deleted."""

@@ -92,9 +92,7 @@ def _of_store(broker: Broker) -> dict[str, str]:
     root = broker.config.store_path_root_dir
     if root:
         usage = shutil.disk_usage(root)
-        used = usage.total - usage.free
-        # Java looks at the space that ordinary users may fill.
-        ratio = f"{used / max(1, used + usage.free):.2f}"
+        ratio = f"{usage.used / max(1, usage.used + usage.free):.2f}"
         log_path = broker.config.store_path_commit_log or f"{root}/commitlog"
         table.update(
             {"commitLogDiskRatio": ratio, "consumeQueueDiskRatio": ratio, f"commitLogDiskRatio_{log_path}": ratio}
