@@ -1,4 +1,4 @@
-"""How far the timer messages are: the file ``timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
+"""How far the timer messages are: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
 
     0  lastReadTimeMs          i64   all slots before it are delivered        32 state version  i64
     8  lastTimerLogFlushPos    i64   the timer log is on the disk up to here  40 timestamp      i64
@@ -57,6 +57,7 @@ def save_timer_check(path: str | None, check: TimerCheck) -> None:
     if path is None:
         return
     try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
         try:
             os.write(fd, check.encode())

@@ -3,7 +3,7 @@
     queue rmq_sys_wheel_timer --read up to queue_offset--> log unit + wheel slot --delivered up to read_ms--> real topic
 
     timerwheel, timerlog/    kept by the page cache: a kill loses nothing of them
-    timercheck, bytes 0-55   written when log and wheel are on the disk: where to begin after a power cut, and what Apache reads
+    config/timercheck        written when log and wheel are on the disk: where to begin after a power cut, and what Apache reads
     timercheck, from 2048    queue_offset, read_ms, done: to the last step, while the machine runs (``live_progress``)
 
 Laws
@@ -50,7 +50,7 @@ class TimerFiles:
         self.root = root
         self.wheel = TimerWheel(self._path("timerwheel"), precision_ms)
         self.log = TimerLog(self._path("timerlog"), file_size_bytes)
-        self._check_path = self._path("timercheck")
+        self._check_path = self._path("config", "timercheck")
         self.check = TimerCheck()
         self._live = LiveProgress(self._check_path, _LIVE_AT)
         self.queue_offset = self.read_ms = self.done = 0
@@ -58,8 +58,8 @@ class TimerFiles:
         self._known: Any = None  # sorted physical offsets of units at or behind queue_offset
         self._loaded = False
 
-    def _path(self, name: str) -> str | None:
-        return None if self.root is None else os.path.join(self.root, name)
+    def _path(self, *names: str) -> str | None:
+        return None if self.root is None else os.path.join(self.root, *names)
 
     def load(self, queue_offset_of: Callable[[TimerUnit], int | None]) -> None:
         """Read what there is, and repair it.
@@ -177,8 +177,7 @@ class TimerFiles:
         """
         self.log.sync(flushed_position)
         self.wheel.sync()
-        if self._check_path is not None and os.path.isdir(os.path.dirname(self._check_path)):
-            save_timer_check(self._check_path, check)
+        save_timer_check(self._check_path, check)
 
     def close(self) -> None:
         self._live.close()

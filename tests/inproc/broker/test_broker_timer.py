@@ -155,7 +155,8 @@ def test_a_broker_without_timer_messages_has_no_timer_and_no_files(disk_cluster)
     assert disk_cluster.on_loop(lambda: disk_cluster.broker.timers._timer) is None
     disk_cluster.clock.advance(60_000)
     disk_cluster.restart_broker()
-    assert not {"timerwheel", "timerlog", "timercheck"} & set(os.listdir(disk_cluster.store_dir))
+    assert not {"timerwheel", "timerlog"} & set(os.listdir(disk_cluster.store_dir))
+    assert "timercheck" not in os.listdir(os.path.join(disk_cluster.store_dir, "config"))
 
 
 def test_one_timer_for_the_nearest_slot_and_none_when_all_is_delivered(cluster, client):
@@ -371,7 +372,7 @@ def test_lost_timer_files_are_made_again(disk_cluster, lost):
     disk_cluster.broker.stop()
     for name in ("timerwheel", "timercheck", "timerlog"):
         if lost in (name, "all"):
-            path = os.path.join(disk_cluster.store_dir, name)
+            path = os.path.join(disk_cluster.store_dir, "config" if name == "timercheck" else "", name)
             if os.path.isdir(path):
                 for file in os.listdir(path):
                     os.unlink(os.path.join(path, file))

@@ -36,49 +36,51 @@ _RECALL_TAG: Final = "_RECALL_TAG_"
 def handle_recall(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Store the message that takes another one back."""
     header = command.header(RecallMessageRequestHeader)
-    config = broker.config
-    if not config.recall_message_enable:
-        return response(command, ResponseCode.NO_PERMISSION, "recall is switched off (recallMessageEnable is false)")
-    if not config.broker_permission & PERM_WRITE and not config.allow_recall_when_broker_not_writeable:
-        return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, f"broker {config.broker_name} is read only")
-    if broker.topics.get(header.topic) is None:
-        return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {header.topic} does not exist")
-    handle, problem = _checked(broker, header, now_ms)
+    answer = response(command)
+    answer.ext_fields = {props.MSG_REGION: broker.stamps.region_id}
+    handle, answer.code, answer.remark = _checked(broker, header, now_ms)
     if handle is None:
-        return response(command, ResponseCode.ILLEGAL_OPERATION, problem)
+        return answer
     message = _recall_message(broker, connection, header, handle, now_ms)
     refusal = broker.timers.park(message, now_ms)
     if refusal is not None:
-        return response(command, ResponseCode.SYSTEM_ERROR, refusal.remark)
+        answer.code, answer.remark = ResponseCode.SYSTEM_ERROR, refusal.remark
+        return answer
     try:
         result = broker.put(message, now_ms)
     except RocketMQError as error:
-        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
-    answer = response(command)
-    answer.ext_fields = {
-        **RecallMessageResponseHeader(msg_id=handle.unique_key).to_ext(),
-        props.MSG_REGION: broker.stamps.region_id,
-    }
+        answer.code, answer.remark = ResponseCode.SYSTEM_ERROR, str(error)
+        return answer
+    answer.ext_fields.update(RecallMessageResponseHeader(msg_id=handle.unique_key).to_ext())
     return broker.answer_when_durable(connection, command, answer, result.physical_offset + result.size, True)
 
 
-def _checked(broker: Broker, header: RecallMessageRequestHeader, now_ms: int) -> tuple[RecallHandle | None, str]:
-    """The handle, or None and why it is of no use here."""
+def _checked(
+    broker: Broker, header: RecallMessageRequestHeader, now_ms: int
+) -> tuple[RecallHandle | None, int, str | None]:
+    """The handle, or None, the code and why, in Apache's order."""
+    config = broker.config
+    if not config.recall_message_enable:
+        return None, ResponseCode.NO_PERMISSION, "recall is switched off (recallMessageEnable is false)"
+    if not config.broker_permission & PERM_WRITE and not config.allow_recall_when_broker_not_writeable:
+        return None, ResponseCode.SERVICE_NOT_AVAILABLE, f"broker {config.broker_name} is read only"
+    if broker.topics.get(header.topic) is None:
+        return None, ResponseCode.TOPIC_NOT_EXIST, f"topic {header.topic} does not exist"
     try:
         handle = RecallHandle.decode(header.recall_handle)
     except ProtocolError as error:
-        return None, str(error)
-    if handle.topic != header.topic:
-        return None, f"the recall handle is of topic {handle.topic}, not of {header.topic}; recall from its own topic"
-    if handle.broker_name != broker.config.broker_name:
-        return (
-            None,
-            f"the recall handle is of broker {handle.broker_name}; ask that one, not {broker.config.broker_name}",
-        )
+        return None, ResponseCode.ILLEGAL_OPERATION, str(error)
     left_ms = (java_long(handle.deliver_ms) or -1) - now_ms
-    if not 0 < left_ms < broker.timers.rules.max_delay_ms:
-        return None, f"the recall handle's time is {left_ms} ms from now; a message is taken back before its time only"
-    return handle, ""
+    problem = None
+    if handle.topic != header.topic:
+        problem = f"the recall handle is of topic {handle.topic}, not of {header.topic}; recall from its own topic"
+    elif handle.broker_name != config.broker_name:
+        problem = f"the recall handle is of broker {handle.broker_name}; ask that one, not {config.broker_name}"
+    elif not 0 < left_ms < broker.timers.rules.max_delay_ms:
+        problem = f"the recall handle's time is {left_ms} ms from now; a message is taken back before its time only"
+    return (
+        (None, ResponseCode.ILLEGAL_OPERATION, problem) if problem is not None else (handle, ResponseCode.SUCCESS, None)
+    )
 
 
 def _recall_message(
