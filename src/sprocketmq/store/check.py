@@ -2,51 +2,29 @@
 
 Checks of the log: from the first file on, records follow each other without a gap, across fillers; each has a sound structure, a true
 body checksum and its own physical offset; behind the end there is nothing. Checks of each queue: entries are dense, in the order of the
-log, and each record says the same topic, queue and offset; every record that should have an entry has it.
-Problems are yielded as they are found; nothing is changed.
+log, and each record says the same topic, queue and offset; every record that should have an entry has it. The rest (index by key,
+checkpoint, consumer and delay offsets) is in ``check_beside``. Problems are yielded as they are found; nothing is changed.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.check_beside import check_beside
+from sprocketmq.store.check_report import Problem, StoreSummary
+from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
 from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
 from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.recovery import is_indexed
 
-__all__ = ["Problem", "StoreSummary", "check_directory", "check_store"]
+__all__ = ["Problem", "StoreSummary", "check_directory", "check_store", "open_read_only"]
 
 _UNITS_AT_ONCE = 4_096
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One broken law: ``where`` (file, or topic/queue/offset) and ``what`` (a sentence).
-
-    ``note``: no law is broken, but it is worth knowing.
-    """
-
-    where: str
-    what: str
-    note: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
-
-
-@dataclass
-class StoreSummary:
-    """Filled while a check runs."""
-
-    record_count: int = 0
-    record_bytes: int = 0
-    queue_count: int = 0
-    entry_count: int = 0
 
 
 def check_directory(
@@ -57,23 +35,8 @@ def check_directory(
     Raises:
         StoreCorrupt: it is no store directory, or its files do not fit together at all.
     """
+    store = open_read_only(path, config)
     root = os.path.abspath(os.fspath(path))
-    config = config or StoreConfig()
-    log_path = config.store_path_commit_log or os.path.join(root, "commitlog")
-    if not os.path.isdir(log_path):
-        raise StoreCorrupt(
-            f"{root} is no store directory: it has no folder commitlog; name the storePathRootDir of a broker"
-        )
-    queue_path = os.path.join(root, "consumequeue")
-    log_size, queue_size = _first_file_size(log_path), _first_file_size(queue_path)
-    config = replace(
-        config,
-        mapped_file_size_commit_log=log_size or config.mapped_file_size_commit_log,
-        mapped_file_size_consume_queue=queue_size or config.mapped_file_size_consume_queue,
-    )
-    store = QueueLogStore(config, log_path, queue_path, read_only=True)
-    store.commit_log.files.load()
-    store.consume_queues.load()
     for _ in store.commit_log.scan(store.min_physical_offset):
         pass  # finds the end
     for queue in store.consume_queues.queues.values():
@@ -85,10 +48,52 @@ def check_directory(
             note=True,
         )
     try:
+        summary = summary if summary is not None else StoreSummary()
         yield from check_store(store, summary)
+        yield from check_beside(store, root, summary)
     finally:
+        store.index.unmap()
         store.consume_queues.unmap()
         store.commit_log.files.unmap()
+
+
+def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = None) -> QueueLogStore:
+    """The store in ``path`` for looking: log and queues are loaded, the log's end is not searched for, the index is not loaded.
+
+    File sizes are taken from the files that are there. A broker may have the store open.
+
+    Raises:
+        StoreCorrupt: it is no store directory, or its files do not fit together at all.
+    """
+    root = os.path.abspath(os.fspath(path))
+    config = config or StoreConfig()
+    log_path = config.store_path_commit_log or os.path.join(root, "commitlog")
+    if not os.path.isdir(log_path):
+        raise StoreCorrupt(
+            f"{root} is no store directory: it has no folder commitlog; name the storePathRootDir of a broker"
+        )
+    queue_path, index_path = os.path.join(root, "consumequeue"), os.path.join(root, "index")
+    log_size, queue_size = _first_file_size(log_path), _first_file_size(queue_path)
+    checkpoint = Checkpoint(os.path.join(root, "checkpoint"))
+    checkpoint.load()
+    slot_count, entry_limit = checkpoint.index_numbers or (config.max_hash_slot_num, config.max_index_num)
+    config = replace(
+        config,
+        max_hash_slot_num=slot_count,
+        max_index_num=entry_limit,
+        mapped_file_size_commit_log=log_size or config.mapped_file_size_commit_log,
+        mapped_file_size_consume_queue=queue_size or config.mapped_file_size_consume_queue,
+    )
+    store = QueueLogStore(config, log_path, queue_path, index_path, read_only=True)
+    store.commit_log.files.load()
+    store.consume_queues.load()
+    store.commit_log.end_at(_behind_files(store))
+    return store
+
+
+def _behind_files(store: QueueLogStore) -> int:
+    files = store.commit_log.files.files
+    return files[-1].start + files[-1].size_bytes if files else 0
 
 
 def _first_file_size(directory: str) -> int:
@@ -126,6 +131,7 @@ def _check_log(store: QueueLogStore, orphans: dict[tuple[str, int], int], summar
             continue
         summary.record_count += 1
         summary.record_bytes += record.size
+        summary.newest_timestamp_ms = max(summary.newest_timestamp_ms, record.store_timestamp_ms)
         if is_indexed(record.sys_flag):
             key = record.topic_bytes.decode("utf-8", "backslashreplace"), record.queue_id
             queue = queues.get(key)

@@ -6,7 +6,8 @@
     24 masterFlushedOffset  int64   5.x, kept as found
     32 confirmPhyOffset     int64   5.x, kept as found
     2048 "SPRKTMQ1", durable offset int64: a record begins there, and it and all before it are flushed with their queue entries
-    2112 "SPRKTIX1", offset int64, 17 characters: everything before the offset is in the index, whose newest file has that name
+    2112 "SPRKTIX1", offset int64, 17 characters, int32, int32: everything before the offset is in the index, whose newest file has that
+         name; numbers of slots and entries of each index file
     2176 "SPRKTCQ1", int64 each: end of the log, number of queues with entries, sum of their ends, at the last clean stop
          (these three are ours; Java leaves them alone)
 
@@ -27,7 +28,7 @@ _SIZE_BYTES = 4096
 _TIMES = struct.Struct(">qqqqq")
 _OURS = struct.Struct(">8sq")
 _OURS_AT = 2048
-_INDEX = struct.Struct(">8sq17s")
+_INDEX = struct.Struct(">8sq17sii")
 _INDEX_AT = 2112
 _INDEX_MARK = b"SPRKTIX1"
 _CENSUS = struct.Struct(">8sqqq")
@@ -49,6 +50,7 @@ class Checkpoint:
         self.confirm_phy_offset = 0
         self.durable_offset: int | None = None
         self.index_mark: tuple[str, int] | None = None  # (name of the newest index file, dispatched up to)
+        self.index_numbers: tuple[int, int] | None = None  # slots and entries of an index file
         self.census: tuple[int, int, int] | None = None  # (end of the log, queues, sum of their ends)
 
     @property
@@ -71,7 +73,8 @@ class Checkpoint:
         ) = _TIMES.unpack_from(raw)
         mark, offset = _OURS.unpack_from(raw, _OURS_AT)
         self.durable_offset = offset if mark == _MARK else None
-        mark, offset, name = _INDEX.unpack_from(raw, _INDEX_AT)
+        mark, offset, name, slot_count, entry_limit = _INDEX.unpack_from(raw, _INDEX_AT)
+        self.index_numbers = (slot_count, entry_limit) if mark == _INDEX_MARK and slot_count > 0 < entry_limit else None
         mark_of_census, *census = _CENSUS.unpack_from(raw, _CENSUS_AT)
         self.census = (census[0], census[1], census[2]) if mark_of_census == _CENSUS_MARK else None
         self.index_mark = (name.rstrip(b"\0").decode("ascii", "replace"), offset) if mark == _INDEX_MARK else None
@@ -93,7 +96,9 @@ class Checkpoint:
             _OURS.pack_into(raw, _OURS_AT, _MARK, self.durable_offset)
         if self.index_mark is not None:
             name, offset = self.index_mark
-            _INDEX.pack_into(raw, _INDEX_AT, _INDEX_MARK, offset, name.encode("ascii", "replace"))
+            _INDEX.pack_into(
+                raw, _INDEX_AT, _INDEX_MARK, offset, name.encode("ascii", "replace"), *(self.index_numbers or (0, 0))
+            )
         if self.census is not None:
             _CENSUS.pack_into(raw, _CENSUS_AT, _CENSUS_MARK, *self.census)
         try:

@@ -74,13 +74,13 @@ class Dispatcher:
         """How far the index is behind the log."""
         if self._offset is None:
             return self._log.max_offset - self._log.min_offset
-        return self._log.max_offset - max(self._offset, self._log.min_offset)
+        return self._log.max_offset - max(self._offset, self._log.min_offset) or int(self._index.has_rest)
 
     def dispatch(self, max_records: int) -> int:
         """Index up to ``max_records`` records; how many were read (0 = nothing is left).
 
         Raises:
-            StoreNotWritable: the disk is full; the same records are tried again next time.
+            StoreNotWritable: the disk is full; the next call goes on where this one was stopped.
             StoreCorrupt: an index file cannot be used.
         """
         log = self._log
@@ -89,6 +89,7 @@ class Dispatcher:
                 return 0
             self._index.make_ready(log.max_offset)
             self._offset = self._begin()
+        self._index.put_rest()
         at, end = max(self._offset, log.min_offset), log.max_offset
         file = log.files.file_at(at)
         if file is None or at >= end:
@@ -98,15 +99,17 @@ class Dispatcher:
         position = at - file.start
         batch = read_records(file.readable, position, min(end - file.start, file.size_bytes), file.start, max_records)
         if len(batch):
+            self._offset = file.start + batch.end  # before the entries: what a full disk keeps out is kept by the index
             self._put(batch)
-            self._advance(file.start + batch.end)
-            return len(batch)
-        self._advance(self._behind_gap(at, file.start + file.size_bytes, end))
-        return 1
+        else:
+            self._offset = self._behind_gap(at, file.start + file.size_bytes, end)
+        self.progress = (self._index.newest_name, self._offset)
+        return len(batch) or 1
 
-    def _advance(self, offset: int) -> None:
-        self._offset = offset
-        self.progress = (self._index.newest_name, offset)
+    @property
+    def index_numbers(self) -> tuple[int, int]:
+        """Slots and entries of each index file."""
+        return self._index.slot_count, self._index.entry_limit
 
     def sync(self) -> int:
         """Flush thread: bring the index to the disk; the store time of its newest record.

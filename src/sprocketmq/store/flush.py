@@ -225,7 +225,7 @@ class Flusher:
                 self._checkpoint.index_msg_timestamp = dispatcher.sync()
             except OSError as error:
                 raise not_writable("the folder index", error) from error
-            self._checkpoint.index_mark = progress
+            self._checkpoint.index_mark, self._checkpoint.index_numbers = progress, dispatcher.index_numbers
             self._checkpoint.save()
 
     def _fail(self, error: StoreNotWritable) -> None:

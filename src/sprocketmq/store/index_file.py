@@ -22,6 +22,7 @@ written, so that a full disk is an error and not SIGBUS.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import struct
@@ -142,7 +143,8 @@ class IndexFile:
         self._slots = self._entries = None
         mapping, self._map = self._map, None
         if mapping is not None:
-            mapping.close()
+            with contextlib.suppress(BufferError):  # somebody still looks at it: the mapping goes with the last view
+                mapping.close()
 
     def delete(self) -> None:
         self.unmap()
@@ -384,6 +386,12 @@ class IndexFile:
     def columns(self) -> NDArray[np.void]:
         """All entries, for the check: fields ``hash, physical_offset, seconds, before``; element n is entry n + 1."""
         return self._arrays()[1][1 : self.header.index_count]
+
+    def slots(self) -> NDArray[np.int64]:
+        """A copy of all slots, for the check."""
+        import numpy as np
+
+        return self._arrays()[0].astype(np.int64)
 
 
 def _entry_type() -> np.dtype[np.void]:

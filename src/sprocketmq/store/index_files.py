@@ -57,6 +57,7 @@ class IndexFiles:
         self.files: list[IndexFile] = []
         self._needs_repair = False
         self._new_file = False
+        self._rest: tuple[Ints, Ints, Ints] | None = None
 
     def load(self, *, clean_stop: bool = True) -> None:
         """Find the files that exist.
@@ -110,13 +111,24 @@ class IndexFiles:
         """Add entries in this order, making files as they fill up.
 
         Raises:
-            StoreNotWritable: no space; a part may have been added.
+            StoreNotWritable: no space; what is left is added by ``put_rest``, which has to come before any other entry.
         """
-        done = 0
-        while done < len(hashes):
+        self._rest = hashes, physical_offsets, store_timestamps
+        self.put_rest()
+
+    def put_rest(self) -> None:
+        """Add what an earlier ``put`` could not. Raises as ``put``."""
+        while self._rest is not None:
+            hashes, physical_offsets, store_timestamps = self._rest
             if not self.files or self.files[-1].is_full:
-                self._create(int(store_timestamps[done]))
-            done += self.files[-1].put(hashes[done:], physical_offsets[done:], store_timestamps[done:])
+                self._create(int(store_timestamps[0]))
+            done = self.files[-1].put(hashes, physical_offsets, store_timestamps)
+            left = len(hashes) - done
+            self._rest = (hashes[done:], physical_offsets[done:], store_timestamps[done:]) if left else None
+
+    @property
+    def has_rest(self) -> bool:
+        return self._rest is not None
 
     def _create(self, now_ms: int) -> None:
         path = None

@@ -26,7 +26,7 @@ from .stores import NOW_MS, SMALL, crash, open_disk, open_memory, problems
 from .test_apache_store import CONFIG, GOLDEN, assemble
 
 FOREVER = (0, 1 << 62)
-INDEXED = dataclasses.replace(SMALL, max_hash_slot_num=31, max_index_num=20)
+INDEXED = SMALL
 
 
 def keyed(unique: str = "", keys: str = "", topic: str = "T", **fields: object) -> StoredMessage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import signal
@@ -21,7 +22,7 @@ from sprocketmq.wire.hashing import tags_code
 
 from .stores import NOW_MS, SMALL, bodies, crash, message, open_disk, problems, records
 
-ONE_FILE = StoreConfig(mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
+ONE_FILE = dataclasses.replace(SMALL, mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
 
 
 @pytest.fixture(autouse=True, params=["one by one", "many at once"])

@@ -1,0 +1,36 @@
+"""What a check of a store tells: problems one by one, and what was looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Problem", "StoreSummary"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One broken law: ``where`` (file, or topic/queue/offset) and ``what`` (a sentence).
+
+    ``note``: no law is broken, but it is worth knowing.
+    """
+
+    where: str
+    what: str
+    note: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+@dataclass
+class StoreSummary:
+    """Filled while a check runs."""
+
+    record_count: int = 0
+    record_bytes: int = 0
+    newest_timestamp_ms: int = 0
+    queue_count: int = 0
+    entry_count: int = 0
+    index_file_count: int = 0
+    key_count: int = 0
+    offset_count: int = 0
