@@ -222,6 +222,7 @@ _READERS: Final[dict[int, Reader]] = {
             RequestCode.EXCHANGE_BROKER_HA_INFO,
             # without an entry in Apache
             RequestCode.UPDATE_BROKER_CONFIG,
+            RequestCode.HANDOVER,
             RequestCode.SET_MESSAGE_REQUEST_MODE,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
             RequestCode.CLEAN_UNUSED_TOPIC,

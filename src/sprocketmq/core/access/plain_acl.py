@@ -51,6 +51,7 @@ _ADMIN_CODES: Final = frozenset(
         # Not on Apache's list, see the head of this file; nor are the plural forms of 17 and 200, which 4.9 does not have.
         RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
         RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+        RequestCode.HANDOVER,
         RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
         RequestCode.DELETE_ACL_CONFIG,
         RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
