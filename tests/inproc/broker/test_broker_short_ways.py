@@ -1,0 +1,386 @@
+"""Whatever goes a short way is stored and answered, byte for byte, as on the long way: the same frames go to two brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sprocketmq.broker import Broker
+from sprocketmq.broker.plain_sends import PlainSends
+from sprocketmq.broker.short_ways import ShortWays
+from sprocketmq.broker.stamps import Stamps
+from sprocketmq.net.clock import ManualClock
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.uniform_batch import UniformBatch
+
+NOW_MS = 1_795_276_800_000
+TOPICS = ("plain", "wide", "locked")
+
+
+class Peer:
+    """A connection's transport: keeps what was written to it."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.closed = False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return {"peername": ("127.0.0.1", 45678), "sockname": ("127.0.0.1", 10911)}.get(name, default)
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def write(self, data: bytes) -> None:
+        self.written += bytes(data)
+
+    def writelines(self, chunks: list[bytes]) -> None:
+        self.written += b"".join(chunks)
+
+
+class Side:
+    """One of the two brokers, with what its client sees and its store holds."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, short: bool) -> None:
+        self.loop, self.broker = loop, Broker(clock=ManualClock(NOW_MS))
+        self.broker.store.load()
+        stamps = Stamps("127.0.0.1", 10911, cluster_name="DefaultCluster", region_id="DefaultRegion", trace_on=True)
+        stamps._unique_key_prefix = "7F0000010000"
+        self.broker.stamps = stamps
+        for topic, queues in zip(TOPICS, (4, 20, 1), strict=True):
+            self.broker.topics.create_if_absent(topic, queues, NOW_MS)
+        self.short_ways = ShortWays(self.broker)
+        self.short = short
+
+    def feed(self, data: bytes) -> tuple[bytes, bool]:
+        async def take() -> tuple[bytes, bool]:
+            peer = Peer()
+            connection = Connection(self.broker._handle, short_ways=self.short_ways if self.short else dict)
+            connection.connection_made(peer)  # type: ignore[arg-type]
+            self.broker._connection_opened(connection)
+            connection.data_received(data)
+            await asyncio.sleep(0)
+            self.broker.parked.connection_closed(connection)
+            return peer.written, peer.closed
+
+        return self.loop.run_until_complete(take())
+
+    def stored(self) -> list[Any]:
+        store = self.broker.store
+        found: list[Any] = [store.max_physical_offset]
+        for topic, queue_id in store.queues():
+            found += [
+                (topic, queue_id, unit, bytes(store.record_at(unit.physical_offset) or b""))
+                for unit in store.units(topic, queue_id, 0, 1 << 20)
+            ]
+        counters = self.broker.counters
+        tallies = {**counters.puts, **counters.gets}
+        return [*found, {key: (tally.messages, tally.bytes, tally.requests) for key, tally in tallies.items()}]
+
+
+@pytest.fixture
+def sides() -> Iterator[tuple[Side, Side]]:
+    loop = asyncio.new_event_loop()
+    yield Side(loop, short=True), Side(loop, short=False)
+    loop.close()
+
+
+def frame(header: dict[str, Any], body: bytes = b"", text: bytes | None = None) -> bytes:
+    head = text if text is not None else json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    return struct.pack(">ii", 4 + len(head) + len(body), len(head)) + head + body
+
+
+def send_fields(**changed: Any) -> dict[str, Any]:
+    fields = dict(
+        zip(
+            "abcdefghijkm",
+            ("producers", "plain", "TBW102", "4", "1", "0", "1795276800000", "0", PROPERTIES, "0", "false", "false"),
+            strict=True,
+        )
+    )
+    fields.update(changed)
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def send_frame(body: bytes = b"body", /, code: int = 310, flag: int = 0, **changed: Any) -> bytes:
+    header = {"code": code, "extFields": send_fields(**changed), "flag": flag, "language": "JAVA", "opaque": 7}
+    return frame({**header, "serializeTypeCurrentRPC": "JSON", "version": 409}, body)
+
+
+PROPERTIES = "UNIQ_KEY\x01AC1F00010001\x02WAIT\x01true\x02TAGS\x01A\x02"
+NAMES = (
+    "UNIQ_KEY",
+    "KEYS",
+    "TAGS",
+    "WAIT",
+    "CLUSTER",
+    "TRACE_ON",
+    "MSG_REGION",
+    "X_UNIQ_KEY",
+    "MYTAGS",
+    "own",
+    "POP_CK",
+    "DELAY",
+)
+TEXTS = st.text(
+    st.characters(codec="utf-8", exclude_characters="\x00\x01\x02", exclude_categories=("Cs",)), max_size=12
+)
+PAIRS = st.lists(
+    st.tuples(st.sampled_from(NAMES), st.one_of(st.sampled_from(("A", "true", "false", "0")), TEXTS)), max_size=6
+)
+
+
+@st.composite
+def properties(draw: st.DrawFn) -> str | None:
+    pairs = [(name, "" if name == "DELAY" and value != "0" else value) for name, value in draw(PAIRS)]
+    text = "".join(f"{name}\x01{value}\x02" for name, value in pairs)
+    return draw(st.sampled_from((text, text[:-1], text + PROPERTIES, PROPERTIES + text, PROPERTIES, None)))
+
+
+ODD_NUMBERS = st.sampled_from(
+    ("0", "1", "3", "007", " 1", "1_0", "+1", "٣", "", "x", "19", "99999999999", "4095", "4096")
+)
+SENDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "b": st.sampled_from((*TOPICS, "unknown", "%RETRY%g", "SCHEDULE_TOPIC_XXXX", "")),
+        "d": ODD_NUMBERS,
+        "e": ODD_NUMBERS,
+        "f": st.sampled_from(("0", "1", "2", "257", "4", "16", "-1", "x", "2048")),
+        "g": st.one_of(ODD_NUMBERS, st.just("1795276800001"), st.just("9" * 19), st.just("٣" * 13)),
+        "h": ODD_NUMBERS,
+        "i": properties(),
+        "j": st.sampled_from(("0", "3", None, "x")),
+        "k": st.sampled_from(("false", "true", None, "x")),
+        "l": st.sampled_from(("0", "16", None, "x", "-1")),
+        "m": st.sampled_from(("false", None, "x")),
+        "n": st.sampled_from(("broker-a", None)),
+        "a": st.sampled_from(("producers", None)),
+        "z": st.just("nobody knows this field"),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(SENDS, st.sampled_from((b"", b"x", b"body" * 300)), st.sampled_from((0, 2))), min_size=1, max_size=5
+    )
+)
+def test_a_send_is_stored_and_answered_as_on_the_long_way(requests: list[tuple[dict[str, Any], bytes, int]]) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        short, long = Side(loop, short=True), Side(loop, short=False)
+        data = b"".join(send_frame(body, flag=flag, **fields) for fields, body, flag in requests)
+        assert short.feed(data) == long.feed(data)
+        assert short.stored() == long.stored()
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"code":310,"extFields":null,"opaque":1}',
+        b'{"code":310,"extFields":{"a":"p"},"opaque":1}',
+        b'{"code":310,"opaque":1',
+        b'{"code":310,"code":11,"extFields":{},"opaque":1}',
+        b'{"code":310,"extFields":{"b":"\xff\xfe"},"opaque":1}',
+        b'{"code":11,"extFields":{"topic":"plain"},"opaque":1}',
+        b'{"code":11,"extFields":' + b"[" * 5000 + b"}",
+        b"",
+    ],
+)
+def test_a_header_that_cannot_be_read_is_refused_as_on_the_long_way(sides: tuple[Side, Side], text: bytes) -> None:
+    short, long = sides
+    data = frame({}, b"body", text) + send_frame()
+    assert short.feed(data) == long.feed(data)
+    assert short.stored() == long.stored()
+
+
+def test_the_short_way_is_taken_at_all(sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch) -> None:
+    short, _ = sides
+    taken: list[bytes | None] = []
+    way = PlainSends.send
+    monkeypatch.setattr(PlainSends, "send", lambda *args: taken.append(way(*args)) or taken[-1])
+    side = Side(short.loop, short=True)
+    side.feed(send_frame() + send_frame(e="2") + send_frame(i=PROPERTIES.replace("0001", "7777")))
+    assert len(taken) == 3
+    assert all(taken)
+
+
+@pytest.mark.parametrize("close", ["intercept", "handler", "permission", "durable"])
+def test_nothing_takes_the_short_way_past_what_stands_in_front(
+    sides: tuple[Side, Side], close: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, _ = sides
+    broker = short.broker
+    assert b"310," in short.short_ways()
+    if close == "intercept":
+        broker.intercept = lambda connection, command, handler: None
+    elif close == "handler":
+        broker.before_request(310, lambda connection, command: None)
+    elif close == "permission":
+        broker.config = msgspec.structs.replace(broker.config, broker_permission=4)
+    else:
+        monkeypatch.setattr(type(broker), "sends_wait", True)
+    assert b"310," not in short.short_ways()
+
+
+def test_a_parked_pull_is_woken_by_a_send_on_the_short_way(sides: tuple[Side, Side]) -> None:
+    short, _ = sides
+
+    async def both() -> bytes:
+        peer = Peer()
+        connection = Connection(short.broker._handle, short_ways=short.short_ways)
+        connection.connection_made(peer)  # type: ignore[arg-type]
+        short.broker._connection_opened(connection)
+        connection.data_received(pull_frame(sysFlag="6"))
+        assert peer.written == b""
+        connection.data_received(send_frame(b"wakes", e="0"))
+        await asyncio.sleep(0.01)
+        return peer.written
+
+    assert short.loop.run_until_complete(both()).count(b"wakes") == 1
+
+
+def pull_frame(**changed: Any) -> bytes:
+    fields = {
+        "commitOffset": "0",
+        "consumerGroup": "g",
+        "expressionType": "TAG",
+        "maxMsgNums": "32",
+        "queueId": "0",
+        "queueOffset": "0",
+        "subVersion": "0",
+        "subscription": "*",
+        "suspendTimeoutMillis": "15000",
+        "sysFlag": "4",
+        "topic": "plain",
+        **changed,
+    }
+    ext = {name: value for name, value in fields.items() if value is not None}
+    return frame({"code": 11, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": 9, "version": 409})
+
+
+PULLS = st.fixed_dictionaries(
+    {},
+    optional={
+        "queueId": ODD_NUMBERS,
+        "queueOffset": st.one_of(ODD_NUMBERS, st.just("-1")),
+        "maxMsgNums": st.sampled_from(("32", "1", "0", "-5", "100000")),
+        "commitOffset": st.sampled_from(("1", "x")),
+        "sysFlag": st.sampled_from(("4", "0", "5", "6", "7", "x")),
+        "subscription": st.sampled_from(("*", "A", "A || B", "||", None, "")),
+        "expressionType": st.sampled_from(("TAG", None, "SQL92", "odd")),
+        "maxMsgBytes": st.sampled_from(("1", "300", "-1", "x", None)),
+        "topic": st.sampled_from((*TOPICS, "unknown", "")),
+        "consumerGroup": st.sampled_from(("g", None, "")),
+        "suspendTimeoutMillis": st.sampled_from(("0", "-1", "20000")),
+        "bname": st.just("broker-a"),
+    },
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(PULLS, min_size=1, max_size=4))
+def test_a_pull_is_answered_as_on_the_long_way(requests: list[dict[str, Any]]) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        short, long = Side(loop, short=True), Side(loop, short=False)
+        sends = b"".join(send_frame(b"%d" % number, e=str(number % 2), i=PROPERTIES) for number in range(9))
+        assert short.feed(sends) == long.feed(sends)
+        for fields in requests:
+            assert short.feed(pull_frame(**fields)) == long.feed(pull_frame(**fields))
+        assert short.stored() == long.stored()
+    finally:
+        loop.close()
+
+
+# -- batches -------------------------------------------------------------------------------------------------------------------
+
+
+def element(body: bytes, raw: bytes, flag: int = 0, magic: int = 0) -> bytes:
+    size = 22 + len(body) + len(raw)
+    return struct.pack(">iiiii", size, magic, 0, flag, len(body)) + body + struct.pack(">H", len(raw)) + raw
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> bytes:
+    """Mostly elements that look alike, and every way in which one may not."""
+    count = draw(st.integers(2, 12))
+    body_bytes = draw(st.sampled_from((0, 1, 60, 200)))
+    names = draw(st.lists(st.sampled_from(("KEYS", "TAGS", "WAIT", "own", "CLUSTER", "DELAY", "UNIQ_KEY")), max_size=4))
+    values = st.binary(min_size=4, max_size=4).filter(lambda value: draw(st.integers(0, 9)) == 0 or min(value) > 2)
+    fixed = {name: draw(st.sampled_from((b"same", b"true", b"\x01\x01aa"))) for name in names}
+    varying = draw(st.sets(st.sampled_from(("UNIQ_KEY", "KEYS", "TAGS", "own")), max_size=3)) | {"UNIQ_KEY"}
+    parts = []
+    for _ in range(count):
+        raw = b"".join(
+            name.encode() + b"\x01" + (draw(values) if name in varying else fixed[name]) + b"\x02"
+            for name in ("UNIQ_KEY", *names)
+        )
+        parts.append(
+            element(
+                draw(st.binary(min_size=body_bytes, max_size=body_bytes)), raw, draw(st.sampled_from((0, 0, 5, -1)))
+            )
+        )
+    odd = draw(st.sampled_from(("", "", "", "longer", "cut", "no key")))
+    if odd == "longer":
+        parts.append(element(b"a body of another length", b"UNIQ_KEY\x01k\x02"))
+    elif odd == "no key":
+        parts = [element(b"b" * body_bytes, b"TAGS\x01A\x02")] * count
+    data = b"".join(parts)
+    return data[:-1] if odd == "cut" else data
+
+
+@settings(max_examples=150, deadline=None)
+@given(batches(), st.sampled_from(("", "WAIT\x01true\x02", "CLUSTER\x01mine")), st.sampled_from(("0", "1", "4")))
+def test_a_batch_that_looks_alike_is_stored_and_answered_as_its_messages_one_by_one(
+    data: bytes, common: str, flag: str
+) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        fast, slow = Side(loop, short=True), Side(loop, short=True)
+        request = send_frame(data, code=320, i=common, f=flag, m="true")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sprocketmq.broker.handlers.send._UNIFORM_FROM_BYTES", 0)
+            answer = fast.feed(request + request)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sprocketmq.broker.handlers.send._UNIFORM_FROM_BYTES", 1 << 30)
+            assert answer == slow.feed(request + request)
+        assert fast.stored() == slow.stored()
+    finally:
+        loop.close()
+
+
+def test_telemetry_is_a_batch_that_looks_alike() -> None:
+    parts = [
+        element(b"%060d" % n, b"UNIQ_KEY\x01%032X\x02KEYS\x01order-%06d\x02TAGS\x01A\x02" % (n, n)) for n in range(50)
+    ]
+    batch = UniformBatch.of(b"".join(parts))
+    assert batch is not None
+    assert batch.count == 50
+    assert (
+        UniformBatch.of(
+            b"".join(
+                [*parts, element(b"%060d" % 1, b"UNIQ_KEY\x01%032X\x02KEYS\x01order-%06d\x02TAGS\x01B\x02" % (1, 1))]
+            )
+        )
+        is None
+    )
