@@ -10,6 +10,7 @@ from typing import Final
 from sprocketmq.errors import ConfigurationError, RocketMQError, remote_error
 from sprocketmq.net.engine import new_event_loop
 from sprocketmq.net.pool import ConnectionPool, split_address
+from sprocketmq.wire.acl_signature import Credentials
 from sprocketmq.wire.bodies import HandoverStatus
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import request
@@ -22,7 +23,7 @@ _LOOK_S: Final = 0.1
 _GRACE_S: Final = 5.0
 
 
-def hand_over(broker: str, timeout_s: float) -> int:
+def hand_over(broker: str, timeout_s: float, access_key: str | None = None, secret_key: str | None = None) -> int:
     """Start it, tell what is waited for, finish it; the exit code.
 
     Raises:
@@ -32,15 +33,18 @@ def hand_over(broker: str, timeout_s: float) -> int:
     split_address(broker, "--broker")
     if timeout_s <= 0:
         raise ConfigurationError(f"--timeout is {timeout_s:g}, more than 0 seconds is allowed")
+    if bool(access_key) != bool(secret_key):
+        raise ConfigurationError("of --access-key and --secret-key one is given; a signature needs both")
+    credentials = Credentials(access_key, secret_key) if access_key and secret_key else None
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_hand_over(broker, timeout_s))
+        return loop.run_until_complete(_hand_over(broker, timeout_s, credentials))
     finally:
         loop.close()
 
 
-async def _hand_over(broker: str, timeout_s: float) -> int:
-    pool = ConnectionPool()
+async def _hand_over(broker: str, timeout_s: float, credentials: Credentials | None) -> int:
+    pool = ConnectionPool(credentials=credentials)
 
     async def step(name: str, timeout_ms: int | None = None) -> HandoverStatus:
         header = HandoverRequestHeader(step=name, timeout_ms=timeout_ms)

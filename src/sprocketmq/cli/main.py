@@ -1,4 +1,4 @@
-"""The command line: ``sprocketmq serve | namesrv | broker | demo | topics | lag | store check | version``.
+"""The command line: ``sprocketmq serve | namesrv | broker | demo | topics | lag | store check | store inspect | version``.
 
 Each command imports what it needs when it runs, so that ``serve`` listens in a fraction of a second and ``lag`` loads no broker. A user's
 mistake ends with one sentence on stderr and exit code 2, Ctrl-C with 130; any traceback is a bug.
@@ -191,7 +191,9 @@ def topics(namesrv_addr: str, as_json: bool) -> None:
     show_default=True,
     help="How long to wait for its slave; the broker serves on when it is over.",
 )
-def handover(broker: str, timeout: float) -> None:
+@click.option("--access-key", metavar="KEY", envvar="ROCKETMQ_ACCESS_KEY", help="An administrator's, under access control.")
+@click.option("--secret-key", metavar="KEY", envvar="ROCKETMQ_SECRET_KEY", help="Its secret.")
+def handover(broker: str, timeout: float, access_key: str | None, secret_key: str | None) -> None:
     """Give a broker's messages to its Apache slave, and end the broker.
 
     Waits until the slave has all messages, topics, groups and offsets, refuses producers only for that moment. Exit code 1 if the
@@ -199,7 +201,7 @@ def handover(broker: str, timeout: float) -> None:
     """
     from sprocketmq.cli.handover import hand_over
 
-    sys.exit(hand_over(broker, timeout))
+    sys.exit(hand_over(broker, timeout, access_key, secret_key))
 
 
 @app.group()
@@ -209,14 +211,34 @@ def store() -> None:
 
 @store.command("check")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-def store_check(directory: Path) -> None:
-    """Check that every consume queue entry and record of a store fits.
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+def store_check(directory: Path, as_json: bool) -> None:
+    """Check that log, queues, index, checkpoint and offsets of a store fit each other.
 
     Changes nothing; exit code 1 if a law is broken.
     """
     from sprocketmq.cli.store_check import check_store
 
-    sys.exit(check_store(directory))
+    sys.exit(check_store(directory, as_json))
+
+
+@store.command("inspect")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--offset", type=int, help="Show the record at this commit log offset.")
+@click.option("--topic", help="Show a queue of this topic, or, with --key, its messages with a key.")
+@click.option("--queue", type=click.IntRange(0), help="Queue id, 0 by default.")
+@click.option("--from", "begin", type=click.IntRange(0), help="First queue offset to show; default: the last ones.")
+@click.option("--count", type=click.IntRange(1, 100_000), default=10, show_default=True, help="How many to show.")
+@click.option("--key", help="Show the newest messages with this key or unique key.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list instead of text.")
+def store_inspect(directory: Path, **options: Any) -> None:
+    """Show records, queues or keys of a store, also while a broker runs on it.
+
+    Without options: all queues with their offsets. Changes nothing; exit code 1 if nothing is found.
+    """
+    from sprocketmq.cli.store_inspect import inspect_store
+
+    sys.exit(inspect_store(directory, **options))
 
 
 @app.command()
