@@ -256,9 +256,7 @@ class Broker(Service):
         self._tls = tls_of(self.config)
         await self._listen()
         self.stamps = self._new_stamps()  # again: the port is known now
-        self._pool = ConnectionPool(
-            ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config)
-        )
+        self._pool = ConnectionPool(ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config))
         self._registration = Registration(
             self.clock,
             self._pool,
@@ -526,6 +524,8 @@ class Broker(Service):
             self._registration.changed()
 
     def _notify_members(self, group: ConsumerGroup) -> None:
+        if not self.config.notify_consumer_ids_changed_enable:
+            return
         header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group.name)
         for connection in group.members:
             # One-way, and the opaque is of no use to the peer: a member that cannot be told rebalances by its own timer.

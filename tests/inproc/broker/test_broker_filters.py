@@ -351,3 +351,25 @@ def test_a_class_filter_lets_everything_pass(cluster, client):
         subscription, class_filter_mode=True
     )
     assert bodies(client.pull("g", "flights", expression=None)) == [b"100"]
+
+
+def test_the_retry_topic_of_a_group_knows_about_order_and_units(cluster, client):
+    fill(client, 100)
+    cluster.on_loop(lambda: cluster.broker.topics.mark_ordered(["flights"], 1))
+    subscription = SubscriptionData(topic="flights", sub_string="*")
+    consumer = ConsumerData(group_name="g", subscription_data_set=[subscription], unit_mode=True)
+    data = HeartbeatData(client_id="c1", consumer_data_set=[consumer])
+    assert client.ask(RequestCode.HEART_BEAT, body=data.encode()).code == 0
+    topic = cluster.broker.topics.get("%RETRY%g")
+    assert (topic.order, topic.topic_sys_flag) == (True, 2)
+
+
+@pytest.mark.parametrize("cluster", [{"notify_consumer_ids_changed_enable": False}], indirect=True)
+def test_nobody_is_told_of_a_lost_connection_where_notices_are_off(cluster, client):
+    client.heartbeat("c1", group="g", topics={"flights": "*"})
+    other = cluster.client()
+    other.heartbeat("c2", group="g", topics={"flights": "*"})
+    other.close()
+    cluster.eventually(lambda: len(cluster.broker.consumers.get("g").members) == 1)
+    client.heartbeat("c1", group="g", topics={"flights": "*"})
+    assert client.pushed == []

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HANDLERS"]
 
+_UNIT_SUB = 2  # Java: TopicSysFlag
+
 
 def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     data = HeartbeatData.decode(command.body)
@@ -53,8 +55,15 @@ def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms:
         group = broker.groups.find(consumer.group_name, now_ms)
         if group is None:  # as Java: the other groups of the client still count; this one's pulls are answered 26
             continue
-        broker.topics.create_if_absent(retry_topic(consumer.group_name), max(1, group.retry_queue_nums), now_ms)
-        notify = broker.config.notify_consumer_ids_changed_enable and group.notify_consumer_ids_changed_enable
+        topics = (broker.topics.get(subscription.topic) for subscription in consumer.subscription_data_set)
+        broker.topics.create_if_absent(
+            retry_topic(consumer.group_name),
+            max(1, group.retry_queue_nums),
+            now_ms,
+            order=any(topic is not None and topic.order for topic in topics),
+            sys_flag=_UNIT_SUB if consumer.unit_mode else 0,
+        )
+        notify = group.notify_consumer_ids_changed_enable
         if broker.consumers.subscriptions_changed(consumer.group_name, fingerprint, without_sub=without_sub):
             changed = True
         broker.consumers.register(member, consumer, without_sub=without_sub, notify=notify)
@@ -71,9 +80,7 @@ def unregister_client(broker: Broker, connection: Connection, command: Command, 
         broker.producers.unregister(connection, header.producer_group)
     if header.consumer_group:
         group = broker.groups.table.get(header.consumer_group)
-        notify = broker.config.notify_consumer_ids_changed_enable and (
-            group is None or group.notify_consumer_ids_changed_enable
-        )
+        notify = group is None or group.notify_consumer_ids_changed_enable
         broker.consumers.unregister(connection, header.consumer_group, notify=notify)
     return response(command)
 
