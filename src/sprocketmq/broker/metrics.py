@@ -20,13 +20,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from threading import Thread
 from typing import TYPE_CHECKING, Final
-from wsgiref.simple_server import WSGIServer
 
 from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import Version
 
 if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
+
     from prometheus_client.core import Metric
 
     from sprocketmq.broker.broker import Broker

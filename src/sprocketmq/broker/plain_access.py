@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from sprocketmq.broker.access import is_signed_with
 from sprocketmq.broker.service import Periodic
 from sprocketmq.core.access.plain_acl import PlainAcl
@@ -183,6 +181,8 @@ class PlainAccess:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    import yaml  # here and not at the top: a broker without access control should not pay for it at its start
+
     try:
         content = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
@@ -199,5 +199,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
+    import yaml
+
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True) if content else ""
     save_config(path, text.encode(), private=True)

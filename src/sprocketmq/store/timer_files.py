@@ -20,8 +20,6 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from sprocketmq.store.live_progress import LiveProgress
 from sprocketmq.store.timer_check import TimerCheck, load_timer_check, save_timer_check
 from sprocketmq.store.timer_log import MAGIC_DELETE, TimerLog, TimerUnit
@@ -110,6 +108,8 @@ class TimerFiles:
         if live is not None:
             self.queue_offset = max(self.queue_offset, live[0])
         if newest is not None and newest >= self.queue_offset:
+            import numpy as np
+
             places = [units["physical"] for _, units in self.log.scan(begin)]
             self._known = np.sort(np.concatenate(places)) if places else None
 
@@ -117,6 +117,8 @@ class TimerFiles:
         """Bring the wheel up to date with the units from ``begin`` on: links are in the units, only the slots' ends may be missing."""
         begin = self.log.align(begin)
         for first_position, units in self.log.scan(begin):
+            import numpy as np
+
             times = units["write_ms"].astype(np.int64) + units["delayed_ms"]
             for index in np.flatnonzero(times >= self.read_ms).tolist():
                 position, time_ms = first_position + index * units.dtype.itemsize, int(times[index])
@@ -134,6 +136,8 @@ class TimerFiles:
         """Whether the entry of this record is in the log already: asked while catching up after a start."""
         if self._known is None:
             return False
+        import numpy as np
+
         at = int(np.searchsorted(self._known, physical_offset))
         return at < len(self._known) and int(self._known[at]) == physical_offset
 

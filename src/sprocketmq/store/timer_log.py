@@ -16,8 +16,6 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from sprocketmq.store.mapped_file import StoreFile
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
 
@@ -32,12 +30,10 @@ _UNIT: Final = struct.Struct(">iqiqiqiiq")
 _PIECE_BYTES: Final = _UNIT.size * 20_000
 _BLANK: Final = struct.Struct(">iqI")
 UNIT_BYTES: Final = _UNIT.size
-_FIELDS: Final = np.dtype(
-    [
-        ("size", ">i4"), ("previous", ">i8"), ("magic", ">i4"), ("write_ms", ">i8"), ("delayed_ms", ">i4"),
-        ("physical", ">i8"), ("record_size", ">i4"), ("topic_hash", ">i4"), ("reserved", ">i8"),
-    ]
-)  # fmt: skip
+_FIELDS: Final = [
+    ("size", ">i4"), ("previous", ">i8"), ("magic", ">i4"), ("write_ms", ">i8"), ("delayed_ms", ">i4"),
+    ("physical", ">i8"), ("record_size", ">i4"), ("topic_hash", ">i4"), ("reserved", ">i8"),
+]  # fmt: skip
 
 
 class TimerUnit(NamedTuple):
@@ -154,6 +150,8 @@ class TimerLog:
             count = (last - first) // UNIT_BYTES
             if count > 0:
                 at = first - file.start
+                import numpy as np  # takes a tenth of a second: not before there is a unit
+
                 units = np.frombuffer(file.readable[at : at + count * UNIT_BYTES], _FIELDS).copy()
                 yield first, units
 
@@ -197,6 +195,8 @@ class TimerLog:
 
 def _good_until(file: StoreFile, at: int) -> int:
     """Position in ``file`` of the first place from ``at`` on that holds no unit."""
+    import numpy as np
+
     while True:
         # Copies, piece by piece: a sparse file must not be mapped in to its end, and a view of it could not be cut.
         raw = file.read(at, _PIECE_BYTES)
