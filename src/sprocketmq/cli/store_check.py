@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
-from sprocketmq.store.check import StoreSummary, check_directory
+from sprocketmq.store.check import Problem, StoreSummary, check_directory
 
 __all__ = ["check_store"]
 
 
-def check_store(directory: Path) -> int:
-    """Check the store in ``directory``, which no broker has open. Returns the exit code: 0 sound, 1 a problem was found.
+def check_store(directory: Path, as_json: bool) -> int:
+    """Check the store in ``directory``, which no broker has open. Returns the exit code: 0 sound, 1 a law is broken.
 
     Raises:
         StoreCorrupt: ``directory`` is no store directory.
     """
     summary = StoreSummary()
-    problems = 0
+    found: list[Problem] = []
     for problem in check_directory(directory.expanduser(), summary=summary):
-        problems += 1
-        print(problem)
-    verdict = "sound" if not problems else f"{problems} problem{'s' if problems > 1 else ''}"
+        found.append(problem)
+        if not as_json:
+            print(f"{'note: ' if problem.note else ''}{problem}", flush=True)
+    broken = sum(not problem.note for problem in found)
+    if as_json:
+        answer = {
+            "directory": str(directory),
+            "sound": not broken,
+            "problems": [dataclasses.asdict(problem) for problem in found],
+            **dataclasses.asdict(summary),
+        }
+        print(json.dumps(answer))
+        return 1 if broken else 0
+    verdict = "sound" if not broken else f"{broken} problem{'s' if broken > 1 else ''}"
     print(
         f"{directory}: {verdict}; {summary.record_count:,} records in {summary.record_bytes:,} bytes, "
-        f"{summary.entry_count:,} entries in {summary.queue_count:,} queues"
+        f"{summary.entry_count:,} entries in {summary.queue_count:,} queues, {summary.key_count:,} keys in "
+        f"{summary.index_file_count:,} index files, {summary.offset_count:,} offsets"
     )
-    return 1 if problems else 0
+    return 1 if broken else 0
