@@ -333,7 +333,7 @@ def test_without_any_file_everything_is_read_from_the_queue(root):
 def test_a_wheel_that_is_behind_the_log_is_brought_up_to_date(root):
     """Apache keeps its wheel in memory between two flushes, so a killed Apache leaves an old wheel and a complete log."""
     waiting = fill(root, saved_after=30)
-    old_wheel = {time_ms: slot for time_ms, slot in waiting.files.wheel.slots.items()}
+    old_wheel = dict(waiting.files.wheel.slots)
     waiting.close()
     wheel = TimerWheel(os.path.join(root, "timerwheel"), 1000)
     for time_ms, slot in old_wheel.items():

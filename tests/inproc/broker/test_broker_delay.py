@@ -1,0 +1,326 @@
+"""Delay levels over time: levels that change, clocks that are set, kills between two steps, stores that refuse; send-back's refusals."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store import live_progress
+from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
+
+
+def bodies(client, topic: str = "flights", queue_id: int = 0) -> list[bytes]:
+    return [message.body for message in client.messages(topic, queue_id)]
+
+
+def start_again(cluster, **changed: object) -> None:
+    """A new broker on the same store and port, with some settings changed."""
+    from sprocketmq.broker import BrokerConfig
+
+    cluster.config = BrokerConfig(
+        **{**{f: getattr(cluster.config, f) for f in cluster.config.__struct_fields__}, **changed}
+    )
+    cluster.broker = cluster.new_broker(cluster.broker.port)
+    cluster.broker.start()
+
+
+def restart_with(cluster, **changed: object) -> None:
+    cluster.broker.stop()
+    start_again(cluster, **changed)
+
+
+def killed(cluster, tmp_path: Path) -> None:
+    """Go on with the store as a kill -9 leaves it at this moment."""
+    copy = tmp_path / "killed"
+    shutil.copytree(cluster.store_dir, copy, ignore=shutil.ignore_patterns("lock"))
+    cluster.broker.stop()
+    cluster.store_dir = str(copy)
+    start_again(cluster)
+
+
+# -- levels that change --------------------------------------------------------------------------------------------------------
+
+
+def test_a_level_of_another_length_counts_from_now_on_and_never_makes_wait_longer_than_it(disk_cluster):
+    client = disk_cluster.client()
+    client.send("flights", b"old", delay_level=5)  # a minute
+    restart_with(disk_cluster, message_delay_level="1s 5s 10s 30s 20s")
+    client = disk_cluster.client()
+    client.send("flights", b"new", delay_level=5)
+    disk_cluster.clock.advance(1)
+    assert bodies(client) == [b"old"], "as at Apache: due later than the level allows means due now"
+    disk_cluster.clock.advance(20_000)
+    assert bodies(client) == [b"old", b"new"]
+
+
+def test_a_level_that_is_no_more_is_emptied_at_the_times_its_messages_had(disk_cluster):
+    client = disk_cluster.client()
+    client.send("flights", b"orphan", delay_level=4)
+    restart_with(disk_cluster, message_delay_level="1s 2s")
+    disk_cluster.clock.advance(29_998)
+    client = disk_cluster.client()
+    assert bodies(client) == []
+    disk_cluster.clock.advance(1_000)
+    assert bodies(client) == [b"orphan"]
+
+
+@pytest.mark.parametrize("cluster", [{"message_delay_level": " ".join(f"{n}s" for n in range(1, 31))}], indirect=True)
+def test_there_may_be_more_than_eighteen_levels(cluster, client):
+    client.send("flights", b"x", delay_level=25)
+    cluster.clock.advance(24_999)
+    assert bodies(client) == []
+    cluster.clock.advance(1)
+    assert bodies(client) == [b"x"]
+
+
+def test_a_level_above_the_highest_is_written_down_as_the_highest(cluster, client):
+    client.send("flights", b"x", delay_level=99)
+    (parked,) = client.messages(SCHEDULE_TOPIC, 17)
+    assert parked.properties[props.DELAY] == "18"
+
+
+# -- clocks that are set -------------------------------------------------------------------------------------------------------
+
+
+def test_after_the_clock_went_back_nothing_waits_longer_than_its_level(cluster, client):
+    client.send("flights", b"x", delay_level=3)
+    cluster.clock.jump(-3_600_000)
+    cluster.clock.advance(20_000)
+    assert bodies(client) == [b"x"]
+
+
+def test_after_the_clock_went_forward_what_is_due_comes_within_seconds(cluster, client):
+    client.send("flights", b"level", delay_level=18)
+    client.send("flights", b"timer", properties={props.TIMER_DELAY_SEC: "7200"})
+    cluster.clock.jump(3 * 3_600_000)
+    cluster.clock.advance(10_000)
+    assert sorted(bodies(client)) == [b"level", b"timer"]
+
+
+# -- kills -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_after_a_kill_nothing_that_was_delivered_comes_again(disk_cluster, tmp_path):
+    client = disk_cluster.client()
+    for n in range(150):
+        client.send("flights", b"%d" % n, delay_level=1 + n % 2)
+        client.send("flights", b"t%d" % n, properties={props.TIMER_DELAY_SEC: str(1 + n % 3)})
+    disk_cluster.clock.advance(2_500)
+    before = len(bodies(client))
+    assert 75 < before < 300
+    killed(disk_cluster, tmp_path)
+    client = disk_cluster.client()
+    assert len(bodies(client)) == before
+    disk_cluster.clock.advance(5_000)
+    assert sorted(bodies(client)) == sorted([b"%d" % n for n in range(150)] + [b"t%d" % n for n in range(150)])
+
+
+def test_a_kill_between_a_delivery_and_its_progress_delivers_once_more_and_skips_nothing(
+    disk_cluster, tmp_path, monkeypatch
+):
+    client = disk_cluster.client()
+    for n in range(3):
+        client.send("flights", b"level %d" % n, delay_level=1)
+        client.send("flights", b"timer %d" % n, properties={props.TIMER_DELAY_MS: "1000"})
+    broker, real = disk_cluster.broker, disk_cluster.broker.put
+    copies = []
+
+    def put(message: StoredMessage, now_ms: int):
+        result = real(message, now_ms)
+        if (
+            bytes(message.body).endswith(b"1") and message.topic == "flights"
+        ):  # the moment between the append and the progress
+            shutil.copytree(
+                disk_cluster.store_dir, tmp_path / f"killed{len(copies)}", ignore=shutil.ignore_patterns("lock")
+            )
+            copies.append(bytes(message.body))
+        return result
+
+    monkeypatch.setattr(broker.schedule, "_put", put)
+    monkeypatch.setattr(broker.timers, "_put", put)
+    disk_cluster.clock.advance(2_000)
+    assert sorted(copies) == [b"level 1", b"timer 1"]
+    disk_cluster.broker.stop()
+    everything = [b"level %d" % n for n in range(3)] + [b"timer %d" % n for n in range(3)]
+    for number, twice in enumerate(copies):
+        disk_cluster.store_dir = str(tmp_path / f"killed{number}")
+        start_again(disk_cluster)
+        disk_cluster.clock.advance(3_000)
+        assert sorted(bodies(disk_cluster.client())) == sorted([*everything, twice])
+        disk_cluster.broker.stop()
+    start_again(disk_cluster)
+
+
+def test_after_a_power_cut_what_may_be_lost_comes_again(disk_cluster, tmp_path, monkeypatch):
+    client = disk_cluster.client()
+    client.send("flights", b"level", delay_level=1)
+    client.send("flights", b"timer", properties={props.TIMER_DELAY_MS: "1000"})
+    disk_cluster.clock.advance(1_999)
+    assert sorted(bodies(client)) == [b"level", b"timer"]
+    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
+    killed(disk_cluster, tmp_path)
+    disk_cluster.clock.advance(2_000)
+    assert sorted(bodies(disk_cluster.client())) == [b"level", b"level", b"timer", b"timer"]
+
+
+# -- what cannot be delivered ----------------------------------------------------------------------------------------------------
+
+
+def test_messages_of_a_deleted_topic_are_delivered_all_the_same_as_in_apache(cluster, client):
+    client.send("flights", b"x", delay_level=1)
+    cluster.on_loop(lambda: cluster.broker.topics.delete("flights", cluster.clock.now_ms()))
+    cluster.clock.advance(1_000)
+    assert cluster.on_loop(lambda: cluster.broker.store.max_offset("flights", 0)) == 1
+
+
+@pytest.mark.parametrize("real_topic", [None, "RMQ_SYS_TRANS_HALF_TOPIC"])
+def test_a_record_that_cannot_be_delivered_is_passed_over_and_its_neighbours_come(cluster, client, real_topic):
+    client.send("flights", b"first", delay_level=1)
+    broker = cluster.broker
+    raw = b"" if real_topic is None else props.encode_properties({props.REAL_TOPIC: real_topic})
+    strange = StoredMessage(SCHEDULE_TOPIC, 0, b"strange", raw, tags_code=cluster.clock.now_ms())
+    cluster.on_loop(lambda: broker.put(strange, cluster.clock.now_ms()))
+    client.send("flights", b"last", delay_level=1)
+    cluster.clock.advance(1_000)
+    assert bodies(client) == [b"first", b"last"]
+    assert cluster.on_loop(lambda: broker.store.max_offset("RMQ_SYS_TRANS_HALF_TOPIC", 0)) == 0
+
+
+def test_a_refused_delivery_holds_up_its_level_only_and_keeps_its_order(cluster, client, monkeypatch):
+    for n in range(4):
+        client.send("flights", b"%d" % n, delay_level=1)
+    client.send("flights", b"other level", delay_level=2)
+    schedule, real = cluster.broker.schedule, cluster.broker.put
+    refused = []
+
+    def put(message: StoredMessage, now_ms: int):
+        if message.body == b"2" and len(refused) < 20:
+            refused.append(now_ms)
+            raise StoreNotWritable("the disk is full")
+        return real(message, now_ms)
+
+    monkeypatch.setattr(schedule, "_put", put)
+    cluster.clock.advance(5_000)
+    assert bodies(client) == [b"0", b"1", b"other level"]
+    cluster.clock.advance(60_000)
+    assert bodies(client) == [b"0", b"1", b"other level", b"2", b"3"]
+    assert 5 <= len(refused) <= 20
+
+
+def test_an_instant_with_thousands_of_messages_is_delivered_in_parts_so_that_requests_get_in_between(cluster, client):
+    broker, parts = cluster.broker, []
+    client.send("flights", b"before", queue_id=1)
+
+    def fill() -> None:
+        now_ms = cluster.clock.now_ms()
+        for n in range(2_000):
+            message = StoredMessage("flights", 0, b"%d" % n)
+            broker.schedule.park(message, 1, now_ms)
+            broker.put(message, now_ms)
+
+    cluster.on_loop(fill)
+    real = broker.schedule._deliver_due
+
+    def deliver(level: int) -> None:
+        before = broker.store.max_offset("flights", 0)
+        real(level)
+        parts.append(broker.store.max_offset("flights", 0) - before)
+
+    broker.schedule._deliver_due = deliver
+    cluster.clock.advance(1_000)
+    assert bodies(client) == [b"%d" % n for n in range(2_000)]
+    assert max(parts) <= 64
+
+
+# -- send-back's refusals ----------------------------------------------------------------------------------------------------------
+
+
+def send_back(client, group: str = "delays", offset: int = 0, level: int = 0, **fields: object):
+    header = ConsumerSendMsgBackRequestHeader(offset=offset, group=group, delay_level=level, **fields)
+    return client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+
+def test_each_check_of_send_back_comes_in_apaches_order(cluster, client):
+    """Everything is wrong at first, and is put right one by one."""
+    client.send("flights", b"x")
+    (message,) = client.messages("flights")
+    broker = cluster.broker
+    log_end = cluster.on_loop(lambda: broker.store.max_physical_offset)
+    bad_offset = 3
+
+    def permission(perm: int) -> None:
+        import msgspec
+
+        broker.config = msgspec.structs.replace(broker.config, broker_permission=perm)
+
+    cluster.on_loop(lambda: permission(4))
+    assert (
+        send_back(client, group="no group at all", offset=bad_offset).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    )
+    client.pull("delays", "flights")
+    cluster.on_loop(lambda: setattr(broker.groups.table["delays"], "retry_queue_nums", 0))
+    assert send_back(client, offset=bad_offset).code == ResponseCode.NO_PERMISSION
+    cluster.on_loop(lambda: permission(6))
+    assert send_back(client, offset=bad_offset).code == 0, "dropped, before anything is looked up"
+    assert cluster.on_loop(lambda: broker.topics.get("%RETRY%delays")) is None
+    cluster.on_loop(lambda: setattr(broker.groups.table["delays"], "retry_queue_nums", 3))
+    assert send_back(client, offset=bad_offset).code == ResponseCode.SYSTEM_ERROR
+    made = cluster.on_loop(lambda: broker.topics.get("%RETRY%delays"))
+    assert (made.perm, made.read_queue_nums, made.topic_sys_flag) == (6, 3, 0)
+    cluster.on_loop(lambda: setattr(made, "perm", 4))
+    assert send_back(client, offset=message.commit_log_offset).code == ResponseCode.NO_PERMISSION
+    assert cluster.on_loop(lambda: broker.store.max_physical_offset) == log_end, "nothing was stored so far"
+    cluster.on_loop(lambda: setattr(made, "perm", 6))
+    assert send_back(client, offset=message.commit_log_offset).code == 0
+
+
+def test_a_unit_gets_a_retry_topic_of_its_kind(cluster, client):
+    client.send("flights", b"x")
+    (message,) = client.messages("flights")
+    assert send_back(client, offset=message.commit_log_offset, unit_mode=True).code == 0
+    assert cluster.on_loop(lambda: cluster.broker.topics.get("%RETRY%delays").topic_sys_flag) == 2
+
+
+def test_a_timer_message_that_failed_waits_for_its_level_and_no_longer_asks_for_a_moment(cluster, client):
+    client.send("flights", b"x", properties={props.TIMER_DELAY_SEC: "2"})
+    cluster.clock.advance(4_000)
+    (message,) = client.messages("flights")
+    assert send_back(client, offset=message.commit_log_offset).code == 0
+    cluster.clock.advance(10_000)
+    (retried,) = client.messages("%RETRY%delays")
+    assert props.TIMER_DELAY_SEC not in retried.properties
+    assert (retried.body, retried.reconsume_times) == (b"x", 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"offset": "x", "group": "delays", "delayLevel": "0"},
+        {"offset": "0", "group": "delays", "delayLevel": "9" * 12},
+        {"offset": "9" * 25, "group": "delays", "delayLevel": "0"},
+        {"offset": "-9223372036854775808", "group": "delays", "delayLevel": "0"},
+        {"offset": "9223372036854775807", "group": "delays", "delayLevel": "-2147483648"},
+        {"offset": "0", "group": "", "delayLevel": "0"},
+        {"offset": "0", "group": "g" * 300, "delayLevel": "0"},
+        {"offset": "0", "group": "delays", "delayLevel": "0", "maxReconsumeTimes": "many"},
+    ],
+)
+def test_a_malformed_send_back_gets_one_sentence_and_stores_nothing(cluster, client, fields):
+    client.send("flights", b"x")
+    end = cluster.on_loop(lambda: cluster.broker.store.max_physical_offset)
+    if fields.get("offset") == "0" and fields["group"] == "delays":
+        fields = {**fields, "offset": "1"}
+    answer = client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, ext_fields=fields)
+    assert answer.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+    assert answer.remark
+    assert "Traceback" not in answer.remark
+    assert cluster.on_loop(lambda: cluster.broker.store.max_physical_offset) == end
+    assert client.send("flights", b"still served").code == 0

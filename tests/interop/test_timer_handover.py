@@ -1,0 +1,174 @@
+"""Delayed messages and timer messages wait on while their store moves between Apache and us, both ways, stopped or killed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interop.child import poll_until
+from interop.peers import APACHE_4, APACHE_5, ApacheCluster, SprocketServer
+from interop.remoting import Answer, ask
+from interop.send_ledger import read_topic
+from sprocketmq.store.check import check_directory
+
+pytestmark = [pytest.mark.usefixtures("java_peers"), pytest.mark.timeout(300)]
+
+TOPIC = "handed-over"
+LEVELS = {"messageDelayLevel": "1s 15s 40s"}
+PATIENT: dict[str, Any] = {"waitTimeMillsInSendQueue": 60_000, "osPageCacheBusyTimeOutMills": 60_000}
+SEND_MESSAGE, CONSUMER_SEND_MSG_BACK, GET_TIMER_CHECK_POINT, GET_TIMER_METRICS, RECALL_MESSAGE = 10, 36, 60, 61, 370
+
+Server = ApacheCluster | SprocketServer
+
+
+def send(server: Server, body: str, topic: str = TOPIC, **properties: object) -> Answer:
+    """One message by the plainest of requests."""
+    named = {"UNIQ_KEY": f"key-{body}", **{name: str(value) for name, value in properties.items()}}
+    ext = {
+        "producerGroup": "producers", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": "0",
+        "sysFlag": "0", "bornTimestamp": "1", "flag": "0", "reconsumeTimes": "0", "unitMode": "false", "batch": "false",
+        "properties": "".join(f"{name}\x01{value}\x02" for name, value in named.items()),
+    }  # fmt: skip
+    return ask(server.broker_addr, SEND_MESSAGE, ext, body.encode())
+
+
+def delivered(server: Server, topic: str = TOPIC) -> Counter[str]:
+    return Counter(
+        message.body.decode() for queue in read_topic(server.namesrv_addr, topic).values() for message in queue
+    )
+
+
+def wait_for(server: Server, *names: str) -> None:
+    poll_until(lambda: set(names) <= set(delivered(server)), f"{names} arrive", 90, 0.3)
+
+
+def end(server: Server, killed: bool) -> None:
+    if killed:
+        server.kill()
+    server.stop()
+
+
+def some(server: Server, label: str, *, timers: bool) -> None:
+    """Of each kind one that is due soon, one a little later and one late."""
+    for level, due in ((1, "soon"), (2, "later"), (3, "late")):
+        assert send(server, f"level-{label}-{due}", DELAY=level).code == 0
+    if timers:
+        for seconds, due in ((2, "soon"), (16, "later"), (41, "late")):
+            assert send(server, f"timer-{label}-{due}", TIMER_DELAY_SEC=seconds).code == 0
+
+
+def names(label: str, due: str, *, timers: bool) -> list[str]:
+    return [f"{kind}-{label}-{due}" for kind in (("level", "timer") if timers else ("level",))]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("version", [APACHE_5, APACHE_4])
+def test_what_waits_at_apache_arrives_at_our_broker_and_what_waits_there_at_apache(
+    version: str, killed: bool, tmp_path: Path
+) -> None:
+    store, timers = tmp_path / "store", version == APACHE_5
+    apache = ApacheCluster(version, store, **LEVELS, **PATIENT).start()
+    apache.create_topic(TOPIC, 1)
+    some(apache, "first", timers=timers)
+    wait_for(apache, *names("first", "soon", timers=timers))
+    time.sleep(1.5)  # Apache writes its timer's progress each second, and only then
+    end(apache, killed)
+
+    ours = SprocketServer(store, **LEVELS, flushDelayOffsetInterval=500)
+    ours.start()
+    some(ours, "second", timers=timers)
+    wait_for(ours, *names("first", "later", timers=timers), *names("second", "soon", timers=timers))
+    assert not {"level-first-late", "timer-first-late"} & set(delivered(ours)), "nothing is early"
+    poll_until(lambda: progress_is_written(store), "progress is written", 10)
+    end(ours, killed)
+    if not killed:
+        assert [str(problem) for problem in check_directory(store)] == []
+
+    apache = ApacheCluster(version, store, **LEVELS, **PATIENT).start()
+    try:
+        everything = [
+            name for label in ("first", "second") for due in ("soon", "later", "late") for name in names(label, due, timers=timers)
+        ]  # fmt: skip
+        wait_for(apache, *everything)
+        found = delivered(apache)
+    finally:
+        apache.stop()
+    assert set(found) == set(everything)
+    assert found == Counter(everything) or killed, "a clean handover repeats nothing"
+
+
+def progress_is_written(store: Path) -> bool:
+    """Our broker's progress as Apache reads it has seen the first of the second lot."""
+    text = (store / "config/delayOffset.json").read_text()
+    return json.loads(text.replace("1:", '"1":').replace("2:", '"2":').replace("3:", '"3":'))["offsetTable"]["1"] >= 2
+
+
+# -- the same questions to both ------------------------------------------------------------------------------------------------
+
+DAY = 24 * 3600
+
+
+def conversation(server: Server) -> dict[str, tuple[Any, ...]]:
+    """Requests about timers and retry with the code of each answer, and which header fields came with it."""
+    heard: dict[str, tuple[Any, ...]] = {}
+
+    def note(what: str, answer: Answer, *more: object) -> Answer:
+        # A refused send lacks the marks of region and trace at ours, as every refused send does.
+        fields = sorted(answer.header.get("extFields") or {}) if answer.code == 0 or what.startswith("recall") else []
+        heard[what] = (answer.code, fields, *more)
+        return answer
+
+    now = int(time.time() * 1000)
+    for what, asked in {
+        "seconds": {"TIMER_DELAY_SEC": 3600},
+        "milliseconds": {"TIMER_DELAY_MS": 3_600_000},
+        "a moment": {"TIMER_DELIVER_MS": now + 3_600_000},
+        "the past": {"TIMER_DELIVER_MS": now - 5},
+        "negative": {"TIMER_DELAY_SEC": -1},
+        "no number": {"TIMER_DELAY_SEC": "soon"},
+        "blanks": {"TIMER_DELAY_MS": " 5"},
+        "beyond long": {"TIMER_DELIVER_MS": "9" * 20},
+        "too far": {"TIMER_DELAY_SEC": 3 * DAY + 5},
+        "the first that counts is no number": {"TIMER_DELAY_SEC": "x", "TIMER_DELAY_MS": "1000"},
+        "a level too": {"DELAY": 3, "TIMER_DELAY_SEC": 3600},
+        "a level above the highest": {"DELAY": 99},
+        "deleting the past": {"TIMER_DELIVER_MS": 5, "TIMER_DEL_UNIQKEY": "key"},
+    }.items():
+        note(f"send: {what}", send(server, what, **asked))
+    note("send: to the timer's own topic", send(server, "x", "rmq_sys_wheel_timer"))
+    answer = send(server, "recalled", TIMER_DELAY_SEC=3600)
+    handle = answer.header["extFields"]["recallHandle"]
+
+    def recall(what: str, handle: str | None, topic: str | None = TOPIC) -> Answer:
+        ext = {"producerGroup": "producers", "topic": topic, "recallHandle": handle}
+        return note(
+            f"recall: {what}", ask(server.broker_addr, RECALL_MESSAGE, {k: v for k, v in ext.items() if v is not None})
+        )
+
+    assert recall("as it should be", handle).header["extFields"]["msgId"] == "key-recalled"
+    recall("twice", handle)
+    recall("unpadded", handle.rstrip("="))
+    recall("empty", "")
+    recall("no handle", "hello")
+    recall("not base64", "???")
+    recall("missing", None)
+    recall("another topic", handle, "SELF_TEST_TOPIC")
+    recall("no topic", handle, "nowhere")
+    body = ask(server.broker_addr, GET_TIMER_CHECK_POINT, {}).body
+    heard["check point"] = (len(body), abs(int.from_bytes(body[:8], "big") - now) < 60_000)
+    heard["metrics"] = (sorted(json.loads(ask(server.broker_addr, GET_TIMER_METRICS, {}).body)),)
+    return heard
+
+
+def test_timer_messages_and_recalls_are_answered_as_apache_answers_them() -> None:
+    with ApacheCluster(APACHE_5, **PATIENT, recallMessageEnable=True) as apache:
+        apache.create_topic(TOPIC, 4)
+        theirs = conversation(apache)
+    with SprocketServer(recallMessageEnable=True) as ours:
+        ours.create_topic(TOPIC, 4)
+        assert conversation(ours) == theirs
