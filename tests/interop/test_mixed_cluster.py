@@ -1,0 +1,124 @@
+"""Name servers and brokers of ours and of Apache in one cluster, and mqadmin's questions to either name server."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+import sprocketmq as rmq
+from interop.peers import VERSIONS, ApacheCluster, SprocketServer, mqadmin, poll_until
+from interop.remoting import ask
+from sprocketmq.wire.codes import RequestCode
+
+pytestmark = pytest.mark.usefixtures("java_peers")
+
+TOPIC = "everywhere"
+
+
+class Mixed(NamedTuple):
+    """Ours: name server and broker-a; Apache's: name server and broker-b; both brokers at both name servers."""
+
+    version: str
+    ours: SprocketServer
+    apache: ApacheCluster
+
+    @property
+    def name_servers(self) -> tuple[str, str]:
+        return self.ours.namesrv_addr, self.apache.namesrv_addr
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def mixed(
+    java_peers: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mixed]:
+    apache = ApacheCluster(request.param, brokerName="broker-b")
+    ours = SprocketServer()
+    try:
+        apache.start_namesrv()
+        ours = SprocketServer(tmp_path_factory.mktemp("mixed") / "store", namesrvAddr=apache.namesrv_addr).start()
+        apache.start_broker(f"{ours.namesrv_addr};{apache.namesrv_addr}")
+        yield Mixed(request.param, ours, apache)
+    finally:
+        apache.stop()
+        ours.stop()
+
+
+def asked(address: str, code: int, **ext: str) -> Any:
+    answer = ask(address, code, {"acceptStandardJsonOnly": "true", **ext})
+    assert answer.code == 0, answer.header
+    # Cluster info has Java's bare numbers as keys.
+    return json.loads(re.sub(rb"([{,])(\d+):", rb'\1"\2":', answer.body))
+
+
+def route(address: str, topic: str) -> Any:
+    found = asked(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic)
+    for broker in found["brokerDatas"]:
+        broker.pop("enableActingMaster", None)  # 5.x and ours; 4.9 has none
+    for queue in found["queueDatas"]:
+        queue.pop("topicSynFlag", None)
+    return sorted(map(str, found["brokerDatas"])), sorted(map(str, found["queueDatas"]))
+
+
+def test_both_name_servers_know_both_brokers_and_a_dead_one_leaves(mixed: Mixed) -> None:
+    for broker in (mixed.ours, mixed.apache):
+        broker.create_topic(TOPIC, 4)
+    poll_until(lambda: len(route(mixed.name_servers[0], TOPIC)[0]) == 2, "our name server knows both")
+    poll_until(lambda: len(route(mixed.name_servers[1], TOPIC)[0]) == 2, "Apache's name server knows both")
+    ours, apache = (route(address, TOPIC) for address in mixed.name_servers)
+    assert ours == apache
+    clusters = [asked(address, RequestCode.GET_BROKER_CLUSTER_INFO) for address in mixed.name_servers]
+    assert {name: sorted(found["brokerAddrTable"]) for name, found in zip("oa", clusters, strict=True)} == {
+        "o": ["broker-a", "broker-b"],
+        "a": ["broker-a", "broker-b"],
+    }
+    for address in mixed.name_servers:
+        sent = []
+        with rmq.Producer("mixed", namesrv_addr=address) as producer:
+            sent = [producer.send(rmq.Message(TOPIC, b"x")).message_queue.broker_name for _ in range(16)]
+        assert set(sent) == {"broker-a", "broker-b"}
+
+    mixed.apache.kill()
+    for address in mixed.name_servers:
+        poll_until(lambda address=address: len(route(address, TOPIC)[0]) == 1, f"the dead broker leaves {address}", 30)
+    mixed.apache.start_broker(";".join(mixed.name_servers))
+    for address in mixed.name_servers:
+        poll_until(lambda address=address: len(route(address, "TBW102")[0]) == 2, f"it comes back to {address}", 60)
+
+
+def test_mqadmin_gets_the_same_from_both_name_servers(mixed: Mixed) -> None:
+    """Each command at ours, then at Apache's; what it prints is equal but for addresses and times."""
+    commands: list[tuple[str, ...]] = [
+        ("updateKvConfig", "-s", "MINE", "-k", "color", "-v", "blue"),
+        ("deleteKvConfig", "-s", "MINE", "-k", "color"),
+        ("updateOrderConf", "-t", "ordered", "-v", "broker-a:4;broker-b:4", "-m", "put"),
+        ("updateOrderConf", "-t", "ordered", "-m", "get"),
+        ("updateOrderConf", "-t", "ordered", "-m", "delete"),
+        ("wipeWritePerm", "-b", "broker-a"),
+        ("addWritePerm", "-b", "broker-a"),
+        ("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true"),
+        ("topicRoute", "-t", "TBW102"),
+        ("topicClusterList", "-t", "TBW102"),
+        ("clusterList",),
+        ("topicList", "-c"),
+    ]
+    told: dict[str, list[str]] = {}
+    for command in commands:
+        for address in mixed.name_servers:
+            printed = mqadmin(mixed.version, command[0], "-n", address, *command[1:])
+            assert "Exception" not in printed, f"{command} at {address}: {printed}"
+            told.setdefault(" ".join(command), []).append(_comparable(printed.replace(address, "NAMESRV")))
+    different = {command: pair for command, pair in told.items() if pair[0] != pair[1]}
+    assert different == {}
+    for address in mixed.name_servers:
+        printed = mqadmin(mixed.version, "getNamesrvConfig", "-n", address)
+        assert re.search(r"orderMessageEnable\s*=\s*true", printed), printed
+
+
+def _comparable(printed: str) -> str:
+    """Lines without an order of their own, without numbers that change from one second to the next."""
+    lines = [re.sub(r"\s+", " ", line).strip() for line in printed.splitlines()]
+    return "\n".join(sorted(re.sub(r"\d+\.\d+(\(\S+\))?", "N", line) for line in lines if line))

@@ -1,0 +1,124 @@
+"""``sprocketmq handover`` against servers of their own process, with a slave of bare sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command, request
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+ROUND = (
+    RequestCode.GET_ALL_TOPIC_CONFIG,
+    RequestCode.GET_ALL_CONSUMER_OFFSET,
+    RequestCode.GET_ALL_DELAY_OFFSET,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+)
+
+
+def ask(address: str, *codes: int) -> list[Command]:
+    async def run() -> list[Command]:
+        pool = ConnectionPool()
+        try:
+            return [await pool.invoke(address, request(code), 5_000) for code in codes]
+        finally:
+            await pool.aclose()
+
+    return asyncio.run(run())
+
+
+@contextlib.contextmanager
+def slave(broker: str) -> Iterator[None]:
+    """Holds an empty log, and asks for the metadata again and again, as a slave does."""
+    (info,) = ask(broker, RequestCode.EXCHANGE_BROKER_HA_INFO)
+    host, port = info.ext_fields["masterHaAddress"].split(":")
+    stop = threading.Event()
+
+    def rounds() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(Exception):  # the broker ends in the middle of it: that is what is tested
+                ask(broker, *ROUND)
+            time.sleep(0.05)
+
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(struct.pack(">q", 0))
+        thread = threading.Thread(target=rounds)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_without_a_slave_the_broker_serves_on_and_the_command_says_what_was_missing(cli: Cli, tmp_path: Path) -> None:
+    broker = cli.serve("--store", str(tmp_path / "store")).addresses["broker"]
+    ended = cli.run("handover", "--broker", broker, "--timeout", "0.5")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.splitlines() == ["waiting for a slave to connect", "gave up after 0.5 s; the broker serves on"]
+    assert ask(broker, RequestCode.GET_ALL_TOPIC_CONFIG)[0].code == 0
+
+
+def test_after_a_handover_serve_goes_on_as_name_server(cli: Cli, tmp_path: Path) -> None:
+    server = cli.serve("--store", str(tmp_path / "store"))
+    with slave(server.addresses["broker"]):
+        ended = cli.run("handover", "--broker", server.addresses["broker"], "--timeout", "30")
+    assert ended.code == 0, ended
+    assert re.fullmatch(r"handed over log=0 slave=127\.0\.0\.1:\d+\n", ended.out)
+    deadline = time.monotonic() + 30
+    while True:
+        (info,) = ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO)
+        if b"broker-a" not in bytes(info.body):
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert server.process.poll() is None
+    assert server.end().code == 0
+    again = cli.run("serve", "--namesrv-port", "0", "--broker-port", "0", "--store", str(tmp_path / "store"))
+    assert again.code == 2
+    assert "was handed over" in again.err
+
+
+def test_a_broker_alone_ends_by_itself_after_a_handover(cli: Cli, tmp_path: Path) -> None:
+    names = cli.start("namesrv", "--port", "0").addresses["namesrv"]
+    server = cli.start("broker", "--namesrv-addr", names, "--port", "0", "--store", str(tmp_path / "store"))
+    with slave(server.addresses["broker"]):
+        assert cli.run("handover", "--broker", server.addresses["broker"]).code == 0
+        assert server.wait().code == 0
+    assert not (tmp_path / "store" / "abort").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("--broker", "nowhere"), "--broker is 'nowhere'"),
+        (("--broker", "127.0.0.1:1"), "127.0.0.1:1"),
+        (("--broker", "127.0.0.1:1", "--timeout", "0"), "--timeout is 0"),
+        (("--broker", "127.0.0.1:1", "--access-key", "k"), "--secret-key"),
+    ],
+)
+def test_a_mistake_is_one_sentence(cli: Cli, arguments: tuple[str, ...], what: str) -> None:
+    ended = cli.run("handover", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert what in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_broker_in_memory_cannot_hand_over(cli: Cli) -> None:
+    ended = cli.run("handover", "--broker", cli.serve().addresses["broker"])
+    assert ended.code == 2
+    assert "replication port" in ended.err
