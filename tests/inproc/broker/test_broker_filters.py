@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -373,3 +375,9 @@ def test_nobody_is_told_of_a_lost_connection_where_notices_are_off(cluster, clie
     cluster.eventually(lambda: len(cluster.broker.consumers.get("g").members) == 1)
     client.heartbeat("c1", group="g", topics={"flights": "*"})
     assert client.pushed == []
+
+
+def test_the_grammar_reader_is_imported_with_the_first_expression():
+    program = "import sys, sprocketmq.broker; assert 'lark' not in sys.modules; from sprocketmq.core.sql92 import compile_sql92;"
+    program += "compile_sql92('a > 1'); assert 'lark' in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
