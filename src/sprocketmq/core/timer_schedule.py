@@ -14,7 +14,7 @@
 Laws
     1. ``slot_of(d) < d <= slot_of(d) + p``: an exact multiple of p belongs to the slot before it.
     2. A slot is read no earlier than p after its begin, so no message comes before the moment it was asked for.
-    3. ``place`` never answers a slot farther than the roll window, and a roll gains at least a third of it: waiting ends.
+    3. ``place`` never answers a slot farther than the roll window, and a roll gains at least half of it: waiting ends.
 """
 
 from __future__ import annotations
