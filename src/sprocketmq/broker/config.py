@@ -78,6 +78,8 @@ _WITHOUT_EFFECT: Final = re.compile(
 
 _NEVER_CHANGED: Final = frozenset(("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"))
 
+_SECRET: Final = re.compile(r"initAuthenticationUser|.*Credentials|.*[pP]assword|.*[sS]ecretKey")
+
 C = TypeVar("C", bound="_Config")
 
 
@@ -100,7 +102,7 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
         Raises:
             ConfigurationError: a value is not of the key's type, or out of its range.
         """
-        known = {field.encode_name for field in msgspec.structs.fields(cls)}
+        known = cls.keys()
         unknown = sorted(key for key in properties if key not in known and not _WITHOUT_EFFECT.fullmatch(key))
         if unknown:
             log.warning("unknown keys are ignored: %s; check their spelling", ", ".join(unknown))
@@ -116,6 +118,15 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
                     f"{field.encode_name} is {text!r}, {_allowed(field.type)} is allowed"
                 ) from error
         return cls(**{**values, **overrides})
+
+    @classmethod
+    def keys(cls) -> frozenset[str]:
+        """Every key there is, by Apache's names."""
+        return frozenset(field.encode_name for field in msgspec.structs.fields(cls))
+
+    def without_secrets(self) -> dict[str, str]:
+        """:meth:`to_properties` but for the keys that hold passwords: who may read the settings must not thereby learn to log in."""
+        return {key: text for key, text in self.to_properties().items() if not _SECRET.fullmatch(key)}
 
     def to_properties(self) -> dict[str, str]:
         """All settings by Apache's keys, as text (what GET_BROKER_CONFIG shows)."""
@@ -301,6 +312,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     disk_space_clean_forcibly_ratio: int = 85
     disk_space_warning_level_ratio: int = 90
     delete_file_batch_max: int = 10
+    clean_file_forcibly_enable: bool = True
     message_index_enable: bool = True
     max_hash_slot_num: int = 5_000_000
     max_index_num: int = 20_000_000

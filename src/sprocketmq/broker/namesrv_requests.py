@@ -268,7 +268,7 @@ def update_config(server: NameServer, connection: Connection, command: Command, 
 
 
 def get_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    return response(command, body=format_properties(server.config.to_properties()).encode())
+    return response(command, body=format_properties(server.config.without_secrets()).encode())
 
 
 def _topic_list(server: NameServer, command: Command, topics: Callable[[], list[str]]) -> Command:

@@ -35,8 +35,8 @@ def serve(
     settings = settings_of(config, assignments)
     # One file for two servers: the keys that only a name server knows are its, those of sockets both servers', all others the broker's,
     # which warns of unknown ones.
-    of_namesrv = NameServerConfig().to_properties().keys() - BrokerConfig().to_properties().keys()
-    of_sockets = NetworkConfig().to_properties().keys()
+    of_namesrv = NameServerConfig.keys() - BrokerConfig.keys()
+    of_sockets = NetworkConfig.keys()
     namesrv_config = NameServerConfig.from_properties(
         {key: value for key, value in settings.items() if key in of_namesrv or key in of_sockets}
     )

@@ -66,8 +66,8 @@ class EmbeddedRocketMQ:
         self.faults = FaultInjector(self.clock)
         self._store_dir = None if store_dir is None else Path(store_dir)
         self._broker_name, self._cluster_name = broker_name, cluster_name
-        known = BrokerConfig().to_properties()
-        unknown = sorted(config.keys() - known.keys())
+        known = BrokerConfig.keys()
+        unknown = sorted(config.keys() - known)
         if unknown:
             raise ConfigurationError(
                 f"{unknown[0]!r} is given, Apache's broker keys are allowed, as in messageDelayLevel or autoCreateTopicEnable"
