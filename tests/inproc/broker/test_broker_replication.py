@@ -375,3 +375,25 @@ def test_a_handover_request_that_makes_no_sense_changes_nothing(disk_cluster, fi
     assert answer.remark
     assert "Traceback" not in answer.remark
     assert step(client, "status").state == "serving"
+
+
+# -- reading from slaves ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cluster", [{"slave_read_enable": True}], indirect=True)
+def test_who_reads_far_behind_is_sent_to_the_slave_of_its_group(cluster):
+    client = cluster.client()
+    for _ in range(3):
+        client.send("flights")
+    near = client.pull("readers", "flights", 0, 2)
+    cluster.broker.memory_span_bytes = 10
+    far = client.pull("readers", "flights", 0, 0, max_messages=1)
+    nothing = client.pull("readers", "flights", 0, 3)
+    assert [answer.ext_fields["suggestWhichBrokerId"] for answer in (near, far, nothing)] == ["0", "1", "0"]
+
+
+def test_without_slave_reads_the_master_is_suggested_however_far_behind(cluster, client):
+    client.send("flights")
+    client.send("flights")
+    cluster.broker.memory_span_bytes = 0
+    assert client.pull("readers", "flights", 0, 0, max_messages=1).ext_fields["suggestWhichBrokerId"] == "0"

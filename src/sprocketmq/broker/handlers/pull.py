@@ -18,7 +18,7 @@ from sprocketmq.broker.filters import ArrivalProbe
 from sprocketmq.broker.handlers.offset_reset import answer_of_reset
 from sprocketmq.broker.handlers.pull_checks import check_pull
 from sprocketmq.net.connection import Connection
-from sprocketmq.store.message_store import ReadStatus
+from sprocketmq.store.message_store import ReadResult, ReadStatus
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import FLAG_RESPONSE, Command, response
 from sprocketmq.wire.headers import PullMessageRequestHeader
@@ -95,7 +95,7 @@ def answer_pull(
                 return None
     # PullMessageResponseHeader written out: one struct and one dict less per pull.
     ext = {
-        "suggestWhichBrokerId": _MASTER,
+        "suggestWhichBrokerId": _suggested(broker, header, result) if config.slave_read_enable else _MASTER,
         "nextBeginOffset": str(result.next_offset),
         "minOffset": str(result.min_offset),
         "maxOffset": str(result.max_offset),
@@ -113,6 +113,16 @@ def answer_pull(
     broker.counters.pulled_by(topic, group, result.count, result.bytes)
     connection.send_with_body(answer, result.chunks, result.bytes)
     return None
+
+
+def _suggested(broker: Broker, header: PullMessageRequestHeader, result: ReadResult) -> str:
+    """Who reads far behind, where memory no longer holds it, is sent to the broker that its group names for that."""
+    group = broker.groups.table.get(header.consumer_group)
+    if group is None:
+        return _MASTER
+    last = broker.store.units(header.topic, header.queue_id, result.next_offset - 1, 1) if result.count else []
+    far = bool(last) and broker.store.max_physical_offset - last[0].physical_offset > broker.memory_span_bytes
+    return str(group.which_broker_when_consume_slowly if far else group.broker_id)
 
 
 HANDLERS = {RequestCode.PULL_MESSAGE: handle_pull, RequestCode.LITE_PULL_MESSAGE: handle_pull}
