@@ -74,7 +74,7 @@ class StoreConfig:
         message_delay_level: the broker's delay levels; recovery needs them to rebuild entries of SCHEDULE_TOPIC_XXXX.
         file_reserved_time: hours a full commit log file is kept (72); ``delete_when``: hours of the day for deleting, ";" separated.
         disk_max_used_space_ratio: from this use of the disk in percent, expired files go at any hour (75).
-        disk_space_clean_forcibly_ratio: from this use unexpired files go, oldest first (85).
+        disk_space_clean_forcibly_ratio: from this use unexpired files go, oldest first (85), if ``clean_file_forcibly_enable`` (True).
         disk_space_warning_level_ratio: from this use the store refuses appends (90).
         delete_file_batch_max: commit log files deleted in one retention round (10).
         max_mapped_queue_files: consume queue files kept mapped; None = from the process's limit on open files.
@@ -101,6 +101,7 @@ class StoreConfig:
     disk_space_clean_forcibly_ratio: int = 85
     disk_space_warning_level_ratio: int = 90
     delete_file_batch_max: int = 10
+    clean_file_forcibly_enable: bool = True
     max_mapped_queue_files: int | None = None
     message_index_enable: bool = True
     max_hash_slot_num: int = 5_000_000

@@ -4,12 +4,14 @@ A commit log file is expired when its youngest message is older than ``file_rese
 record stands for that, because it needs no file times and follows the broker's clock. The file that is being written never goes. Expired
 files go in the hours of ``delete_when``, or at any hour when the disk is fuller than ``disk_max_used_space_ratio``; above
 ``disk_space_clean_forcibly_ratio`` the oldest file goes though it is not expired; above ``disk_space_warning_level_ratio`` the store
-refuses appends until there is room again.
+refuses appends until there is room again. Reads go on in any case. Queue and index files that only point before the first kept record go
+with the log files; the last file of each stays.
 """
 
 from __future__ import annotations
 
 import datetime
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -34,13 +36,12 @@ class Retention:
         return self._disk_full is not None and self._store.refusal is self._disk_full
 
     def disk_used_percent(self) -> float:
-        """Use of the commit log's disk; 0 for a store in memory."""
-        directory = self._store.commit_log.files.directory
-        if directory is None:
-            return 0.0
-        usage = shutil.disk_usage(directory)
-        # Of what may be filled at all: some is kept for root. Java: UtilAll.getDiskPartitionSpaceUsedPercent.
-        return 100.0 * usage.used / max(1, usage.used + usage.free)
+        """Use of the fuller of the disks of commit log and queues; 0 for a store in memory."""
+        store = self._store
+        directories = {store.commit_log.files.directory, store.consume_queues.directory}
+        return max(
+            (_used_percent(path) for path in directories if path is not None and os.path.isdir(path)), default=0.0
+        )
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
         """Delete what may go now, with ``any_hour`` at whatever time of the day; the number of commit log files deleted."""
@@ -48,7 +49,7 @@ class Retention:
         used = self.disk_used_percent()
         hour = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone().hour
         any_hour = any_hour or used > config.disk_max_used_space_ratio
-        forced = used > config.disk_space_clean_forcibly_ratio
+        forced = config.clean_file_forcibly_enable and used > config.disk_space_clean_forcibly_ratio
         may_expire = any_hour or hour in _hours(config.delete_when)
         deleted = 0
         while deleted < config.delete_file_batch_max and len(files.files) > 1:
@@ -60,6 +61,7 @@ class Retention:
         if deleted:
             for queue in self._store.consume_queues.queues.values():
                 queue.clean(files.start)
+            self._store.index.clean(files.start)
         self._watch_disk(self.disk_used_percent() if forced else used)
         return deleted
 
@@ -84,6 +86,12 @@ class Retention:
             if self._store.refusal is self._disk_full:
                 self._store.refuse_appends(None)
             self._disk_full = None
+
+
+def _used_percent(path: str) -> float:
+    usage = shutil.disk_usage(path)
+    # Of what may be filled at all: some is kept for root. Java: UtilAll.getDiskPartitionSpaceUsedPercent.
+    return 100.0 * usage.used / max(1, usage.used + usage.free)
 
 
 def _hours(delete_when: str) -> set[int]:

@@ -14,6 +14,7 @@ from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.store.check import check_directory
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from sprocketmq.wire.codes import RequestCode
@@ -248,10 +249,13 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture
 def disk_cluster(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Cluster]:
-    settings = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 20_000}
+    """On disk, in small files; what is left after the stop is checked as ``sprocketmq store check`` does."""
+    sizes = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 20_000}
+    settings = {**sizes, "max_hash_slot_num": 1_000, "max_index_num": 4_000}
     made = Cluster(str(tmp_path / "store"), {**settings, **getattr(request, "param", {})})
     yield made
     made.close()
+    assert [str(problem) for problem in check_directory(tmp_path / "store") if not problem.note] == []
 
 
 @pytest.fixture

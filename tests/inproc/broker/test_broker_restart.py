@@ -90,6 +90,7 @@ def test_offsets_are_written_each_five_seconds_and_only_when_something_changed(d
     written = path.stat().st_mtime_ns
     disk_cluster.clock.advance(60_000)
     assert path.stat().st_mtime_ns == written
+    client.send("flights")
     commit(client, 2)
     disk_cluster.clock.advance(5_000)
     assert config(disk_cluster, "consumerOffset.json")["offsetTable"] == {"flights@g": {0: 2}}

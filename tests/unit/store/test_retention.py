@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import ReadStatus
+from sprocketmq.store import ReadStatus, StoredMessage
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.retention import Retention
 from sprocketmq.wire.record import RecordView
@@ -104,6 +104,23 @@ def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 60.0)
     store.clean(NOW_MS)
     assert store.append(message(), NOW_MS).queue_offset == 100
+
+
+def test_index_files_behind_the_head_go_with_the_log(store: QueueLogStore) -> None:
+    for number in range(400):
+        store.append(StoredMessage("T", 0, b"b" * 40, b"UNIQ_KEY\x01U%d\x02" % number), NOW_MS + number * 60_000)
+    while store.dispatch(100):
+        pass
+    files = len(store.index.files)
+    assert store.clean(NOW_MS + 1000 * HOUR_MS) == 10
+    if store.index.directory is not None:  # in memory there is one large file
+        assert 0 < len(store.index.files) < files
+    head = store.min_physical_offset
+    assert all(file.header.end_physical_offset >= head for file in store.index.files)
+    kept = store.min_offset("T", 0)
+    assert store.find_by_key("T", f"U{kept}", 9, 0, 1 << 62).physical_offsets == [
+        store.units("T", 0, kept)[0].physical_offset
+    ]
 
 
 def test_a_view_of_a_deleted_file_stays_readable(store: QueueLogStore) -> None:

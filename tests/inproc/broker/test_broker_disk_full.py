@@ -1,0 +1,71 @@
+"""A disk that runs full: sends are refused with Apache's code, reads go on, and all is well again when there is room."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from sprocketmq.store import mapped_file
+from sprocketmq.store.retention import Retention
+from sprocketmq.wire.codes import ResponseCode
+
+ROUND_MS = 10_000
+SHORT = {"UNIQ_KEY": "u"}  # the default holds the body
+
+
+def test_a_nearly_full_disk_refuses_sends_and_serves_pulls_until_there_is_room(disk_cluster, monkeypatch):
+    client = disk_cluster.client()
+    assert client.send("flights", b"before").code == 0
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 93.0)
+    disk_cluster.clock.advance(ROUND_MS)
+    refused = client.send("flights", b"refused")
+    assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "93% full" in refused.remark
+    assert "diskSpaceWarningLevelRatio" in refused.remark
+    assert [message.body for message in client.messages("flights")] == [b"before"]
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 50.0)
+    disk_cluster.clock.advance(ROUND_MS)
+    assert client.send("flights", b"after").code == 0
+    assert [message.body for message in client.messages("flights")] == [b"before", b"after"]
+
+
+def test_a_disk_without_a_byte_left_refuses_sends_changes_nothing_and_recovers_at_once(disk_cluster, monkeypatch):
+    client = disk_cluster.client()
+    sent = [b"%d" % number * 1_000 for number in range(10)]
+    for body in sent:
+        assert client.send("flights", body, properties=SHORT).code == 0
+
+    class FullDisk:
+        """``os`` as ``mapped_file`` sees it on a disk without room."""
+
+        def __getattr__(self, name):
+            return getattr(os, name)
+
+        def write(self, fd, data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mapped_file, "os", FullDisk())
+        while (
+            answer := client.send("flights", b"x" * 50_000, properties=SHORT)
+        ).code == 0:  # until the reserved space is used up
+            sent.append(b"x" * 50_000)
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "the disk is full" in answer.remark
+        assert [message.body for message in client.messages("flights")] == sent
+    assert client.send("flights", b"after").code == 0
+    assert [message.body for message in client.messages("flights")] == [*sent, b"after"]
+
+
+@pytest.mark.parametrize("disk_cluster", [{"clean_file_forcibly_enable": False}], indirect=True)
+def test_unexpired_files_stay_when_forced_cleaning_is_off(disk_cluster, monkeypatch):
+    client = disk_cluster.client()
+    for _ in range(30):
+        client.send("flights", b"x" * 100_000, properties=SHORT)
+    files = len(disk_cluster.broker.store.commit_log.files.files)
+    assert files > 2
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 89.0)
+    disk_cluster.clock.advance(ROUND_MS)
+    assert disk_cluster.on_loop(lambda: len(disk_cluster.broker.store.commit_log.files.files)) == files
