@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from interop.child import poll_until
-from interop.peers import APACHE_4, APACHE_5, ApacheCluster, SprocketServer
+from interop.peers import APACHE_4, APACHE_5, ApacheCluster, JavaProgram, SprocketServer
 from interop.remoting import Answer, ask
 from interop.send_ledger import read_topic
 from sprocketmq.store.check import check_directory
@@ -172,3 +172,17 @@ def test_timer_messages_and_recalls_are_answered_as_apache_answers_them() -> Non
     with SprocketServer(recallMessageEnable=True) as ours:
         ours.create_topic(TOPIC, 4)
         assert conversation(ours) == theirs
+
+
+def test_apaches_client_sends_timer_messages_to_us_and_takes_one_back() -> None:
+    with SprocketServer(recallMessageEnable=True) as ours:
+        ours.create_topic(TOPIC, 1)
+        options = {"namesrv": ours.namesrv_addr, "topic": TOPIC, "count": 5, "deliver_after_ms": 8_000, "recall": 2}
+        with JavaProgram(APACHE_5, "Producer", **options) as producer:
+            sent = producer.read_events("sent", 5, 60.0)
+            (recalled,) = producer.read_rest("recalled")
+        assert recalled["msgId"] == sent[2]["msgId"]
+        assert delivered(ours) == Counter()
+        left = ["number 0", "number 1", "number 3", "number 4"]
+        wait_for(ours, *left)
+        assert delivered(ours) == Counter(left)

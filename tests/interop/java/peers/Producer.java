@@ -12,6 +12,7 @@ import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
@@ -19,21 +20,23 @@ import org.apache.rocketmq.common.message.MessageExt;
  *
  * --mode     sync | async | oneway | batch | ordered | transaction | request
  *            ordered: queue by the hash of the key (the queue selector). transaction: message i commits, rolls back or stays unknown by
- *            i % 3; the check-back commits the unknown ones. request: request-reply, prints the answer.
+ *            i % 3; the check-back answers --check (commit, the default | rollback | unknown). request: request-reply, prints the answer.
  * --tags     tags given in turn, "A,B"       --body-bytes  pads each body to this many bytes
+ * --deliver-after-ms  as a timer message of 5.x; --recall N takes message N back after all are sent and prints "recalled"
  * --delay-level, --batch-size, --compress-over, --keys (number of different keys), --group, --instance
  */
 public final class Producer {
     private final Arguments arguments;
     private final DefaultMQProducer producer;
     private final CountDownLatch unanswered;
+    private String recallHandle;
 
     private Producer(Arguments arguments) {
         this.arguments = arguments;
         String group = arguments.text("group", "interop-producers");
         if (mode().equals("transaction")) {
             TransactionMQProducer transactional = new TransactionMQProducer(group);
-            transactional.setTransactionListener(new ByNumber());
+            transactional.setTransactionListener(new ByNumber(arguments.text("check", "commit")));
             producer = transactional;
         } else {
             producer = new DefaultMQProducer(group, arguments.signature());
@@ -89,12 +92,22 @@ public final class Producer {
             send(i, message(i));
         }
         unanswered.await();
+        if (recallHandle != null) {
+            // Clients of 4.9 know nothing of it, and this file is compiled against both.
+            Object id = producer.getClass().getMethod("recallMessage", String.class, String.class)
+                .invoke(producer, arguments.need("topic"), recallHandle);
+            new Line("recalled").with("msgId", id).print();
+        }
     }
 
     private void send(int i, Message message) throws Exception {
         switch (mode()) {
             case "sync":
-                print(i, message, producer.send(message));
+                SendResult result = producer.send(message);
+                print(i, message, result);
+                if (i == arguments.number("recall", -1)) {
+                    recallHandle = (String) result.getClass().getMethod("getRecallHandle").invoke(result);
+                }
                 break;
             case "ordered":
                 print(i, message, producer.send(message, new SelectMessageQueueByHash(), message.getKeys()));
@@ -128,6 +141,10 @@ public final class Producer {
             "key-" + i % arguments.number("keys", 8), body.toString().getBytes(StandardCharsets.UTF_8));
         message.putUserProperty("number", Integer.toString(i));
         message.setFlag(i);
+        if (arguments.number("deliver-after-ms", 0) > 0) {
+            long moment = System.currentTimeMillis() + arguments.number("deliver-after-ms", 0);
+            MessageAccessor.putProperty(message, "TIMER_DELIVER_MS", Long.toString(moment));
+        }
         if (arguments.number("delay-level", 0) > 0) {
             message.setDelayTimeLevel(arguments.number("delay-level", 0));
         }
@@ -171,6 +188,21 @@ public final class Producer {
     }
 
     private static final class ByNumber implements TransactionListener {
+        private final LocalTransactionState whenChecked;
+
+        ByNumber(String check) {
+            switch (check) {
+                case "commit":
+                    whenChecked = LocalTransactionState.COMMIT_MESSAGE;
+                    break;
+                case "rollback":
+                    whenChecked = LocalTransactionState.ROLLBACK_MESSAGE;
+                    break;
+                default:
+                    whenChecked = LocalTransactionState.UNKNOW;
+            }
+        }
+
         @Override
         public LocalTransactionState executeLocalTransaction(Message message, Object number) {
             switch ((Integer) number % 3) {
@@ -186,7 +218,7 @@ public final class Producer {
         @Override
         public LocalTransactionState checkLocalTransaction(MessageExt message) {
             new Line("checked").with(message).print();
-            return LocalTransactionState.COMMIT_MESSAGE;
+            return whenChecked;
         }
     }
 }
