@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interop.child import poll_until
-from interop.peers import VERSIONS, ApacheCluster, SprocketServer
+from interop.peers import APACHE_5, VERSIONS, ApacheCluster, SprocketServer
 from interop.send_ledger import read_topic
 from interop.transaction_member import COMMIT, ROLLBACK, TransactionMember
 from sprocketmq.store.check import check_directory
@@ -17,10 +17,10 @@ from sprocketmq.store.check import check_directory
 pytestmark = pytest.mark.usefixtures("java_peers")
 
 TOPIC = "handed-over"
-# 5.x gathers marks for transactionOpBatchInterval: what it has not written when it stops is asked for again.
 CONF: dict[str, Any] = {
     "transactionCheckInterval": 1_000,
     "transactionTimeOut": 3_000,
+    "transactionCheckMax": 1_000,
     "transactionOpBatchInterval": 100,
 }
 PATIENT: dict[str, Any] = {"waitTimeMillsInSendQueue": 60_000, "osPageCacheBusyTimeOutMills": 60_000}
@@ -96,12 +96,18 @@ def test_open_transactions_go_from_apache_to_us_over_a_kill_and_back(version: st
         assert asked == {*of_ours, "u-apache-6"}, "what we knew to be ended is not asked for"
         expected = sorted([*expected, "c-ours-3", "c-ours-5"])
         assert delivered(apache) == expected
-        poll_until(lambda: marks(apache) >= 9, "the marks are written", 30)
+        marks_are_written(apache, 9)
 
     with SprocketServer(store, **CONF) as ours:
         assert answer_until_ended(ours, ["u-apache-6", "u-ours-6"]) == {"u-apache-6", "u-ours-6"}
         assert delivered(ours) == expected
     assert [str(problem) for problem in check_directory(store)] == []
+
+
+def marks_are_written(apache: ApacheCluster, count: int) -> None:
+    """5.x gathers its marks for a moment and loses them when it stops before; 4.9 writes each at once, and announces no op topic."""
+    if apache.version == APACHE_5:
+        poll_until(lambda: marks(apache) >= count, "the marks are written", 30)
 
 
 def marks(server: Server) -> int:
