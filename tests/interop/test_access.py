@@ -6,6 +6,7 @@ With SPROCKETMQ_INTEROP_SERVER the users are Apache 5.4.0's and the accounts Apa
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,14 +60,10 @@ def accounts_server(java_peers: None, tmp_path_factory: pytest.TempPathFactory) 
         yield started
 
 
-def send(
-    version: str, server: Server, keys: tuple[str, str] | None, count: int = 3, **options: str | int | bool
-) -> bool:
+def send(version: str, server: Server, keys: tuple[str, str] | None, count: int = 1) -> bool:
     """Whether a Java producer could send to topic orders."""
     named = {} if keys is None else {"access_key": keys[0], "secret_key": keys[1]}
-    with JavaProgram(
-        version, "Producer", namesrv=server.namesrv_addr, topic="orders", count=count, **named, **options
-    ) as program:  # type: ignore[arg-type]
+    with JavaProgram(version, "Producer", namesrv=server.namesrv_addr, topic="orders", count=count, **named) as program:
         try:
             sent = program.read_rest("sent", 60)
         except RuntimeError:  # it reported that it was refused
@@ -83,44 +80,41 @@ def consume(version: str, server: Server, keys: tuple[str, str], count: int) -> 
         return sorted(line["body"] for line in program.read_rest("message", 90))
 
 
-@pytest.mark.parametrize("java", VERSIONS)
-def test_users_and_policies_are_administered_by_mqadmin_and_kept_to_by_java_clients(
-    users_server: Server, java: str
-) -> None:
-    address, worker = users_server.broker_addr, (f"Worker{java}", "worker-secret")
+def test_users_and_policies_are_administered_by_mqadmin_and_kept_to_by_java_clients(users_server: Server) -> None:
+    address = users_server.broker_addr
 
     def admin(*args: str) -> str:
         return mqadmin(APACHE_5, *args, "-b", address, keys=BOSS)
 
+    def policy(command: str, *args: str) -> str:
+        return admin(command, "-s", f"User:{WORKER[0]}", *args)
+
     refused = ask(address, SEND_V2, HEADER_V2, b"body")
     assert refused.code == 16, refused.header
     admin("updateTopic", "-t", "orders", "-r", "2", "-w", "2")
-    assert "success" in admin("createUser", "-u", worker[0], "-p", worker[1])
-    assert "exist" in admin("createUser", "-u", worker[0], "-p", "other")
-    assert not send(java, users_server, worker, 1)
-    assert "success" in admin(
-        "createAcl", "-s", f"User:{worker[0]}", "-r", "Topic:ord*", "-a", "Pub,Sub", "-d", "Allow", "-i", "127.0.0.0/8"
-    )
-    assert "success" in admin("createAcl", "-s", f"User:{worker[0]}", "-r", "Group:*", "-a", "Sub", "-d", "Allow")
-    assert send(java, users_server, worker)
-    assert send(java, users_server, worker, 10, mode="batch") or java == APACHE_4  # a line per batch
-    assert len(consume(java, users_server, worker, 3)) >= 3
+    assert "success" in admin("createUser", "-u", WORKER[0], "-p", WORKER[1])
+    assert "exist" in admin("createUser", "-u", WORKER[0], "-p", "other")
+    assert not send(APACHE_5, users_server, WORKER)
+    assert "success" in policy("createAcl", "-r", "Topic:ord*", "-a", "Pub,Sub", "-d", "Allow", "-i", "127.0.0.0/8")
+    assert "success" in policy("createAcl", "-r", "Group:*", "-a", "Sub", "-d", "Allow")
+    for java in VERSIONS:
+        assert send(java, users_server, WORKER, 3)
+        assert not send(java, users_server, (WORKER[0], "wrong-secret"))
+    assert len(consume(APACHE_4, users_server, WORKER, 6)) == 6
 
-    listed = admin("listAcl", "-s", worker[0])
-    assert "Topic:ord*" in listed
-    assert "Group:*" in listed
-    assert "127.0.0.0/8" in admin("getAcl", "-s", f"User:{worker[0]}")
-    assert worker[0] in admin("listUser", "-f", "Worker")
-    assert "Normal" in admin("getUser", "-u", worker[0])
-    assert "success" in admin("updateAcl", "-s", f"User:{worker[0]}", "-r", "Topic:orders", "-a", "Pub", "-d", "Deny")
-    assert not send(java, users_server, worker, 1)
-    assert "success" in admin("deleteAcl", "-s", f"User:{worker[0]}", "-r", "Topic:orders")
-    assert "success" in admin("updateUser", "-u", worker[0], "-s", "disable")
-    assert not send(java, users_server, worker, 1)
-    assert "success" in admin("deleteUser", "-u", worker[0])
-    assert worker[0] not in admin("listUser", "-f", "Worker")
+    assert {"Topic:ord*", "Group:*", "127.0.0.0/8"} <= set(re.findall(r"[^\s\[\]]+", admin("listAcl", "-s", WORKER[0])))
+    assert "127.0.0.0/8" in policy("getAcl")
+    assert WORKER[0] in admin("listUser", "-f", "Worker")
+    assert "Normal" in admin("getUser", "-u", WORKER[0])
+    assert "success" in policy("updateAcl", "-r", "Topic:orders", "-a", "Pub", "-d", "Deny")
+    assert not send(APACHE_4, users_server, WORKER)
+    assert "success" in policy("deleteAcl", "-r", "Topic:orders")
+    assert "success" in admin("updateUser", "-u", WORKER[0], "-s", "disable")
+    assert not send(APACHE_5, users_server, WORKER)
+    assert "success" in admin("deleteUser", "-u", WORKER[0])
+    assert WORKER[0] not in admin("listUser", "-f", "Worker")
     copied = mqadmin(APACHE_5, "copyUser", "-f", address, "-t", address, "-u", BOSS[0], keys=BOSS)
-    assert "success" in copied.lower()
+    assert "success" in copied
 
 
 def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(accounts_server: Server) -> None:
@@ -136,15 +130,15 @@ def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(accoun
     assert "success" in made
     for java in VERSIONS:
         assert send(java, accounts_server, WORKER)
-        assert not send(java, accounts_server, (WORKER[0], "wrong-secret"), 1)
-        assert not send(java, accounts_server, None, 1)
-    assert len(consume(APACHE_5, accounts_server, WORKER, 6)) == 6
+        assert not send(java, accounts_server, (WORKER[0], "wrong-secret"))
+    assert not send(APACHE_5, accounts_server, None)
+    assert len(consume(APACHE_5, accounts_server, WORKER, 2)) == 2
     assert "success" not in admin("updateTopic", "-t", "more", "-r", "2", "-w", "2", keys=WORKER)
     version = admin("clusterAclConfigVersion")
     assert "broker-a" in version
     assert "1" in version
     assert "success" in admin("deleteAclConfig", "-a", WORKER[0])
-    assert not send(APACHE_4, accounts_server, WORKER, 1)
+    assert not send(APACHE_4, accounts_server, WORKER)
     assert "success" in admin("updateGlobalWhiteAddr", "-g", "127.0.0.1")
     poll_until(lambda: ask(address, SEND_V2, HEADER_V2, b"body").code == 0, "the white address counts", 10)
 

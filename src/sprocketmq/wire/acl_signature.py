@@ -7,7 +7,6 @@ change to ext fields after signing breaks it, so a request is signed last.
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,11 +31,11 @@ class Credentials:
 def sign(ext_fields: Mapping[str, str], body: bytes | bytearray | memoryview, secret_key: str) -> str:
     """The signature of a request that has these ext fields (a Signature among them is left out) and this body."""
     # Java sorts by UTF-16 code units, as its strings compare.
-    names = sorted((name for name in ext_fields if name != SIGNATURE), key=lambda name: name.encode("utf-16-be"))
-    digest = hmac.new(secret_key.encode(), digestmod=hashlib.sha1)
-    digest.update("".join([ext_fields[name] for name in names]).encode())
-    digest.update(body)
-    return base64.b64encode(digest.digest()).decode()
+    names = sorted(ext_fields)
+    if not "".join(names).isascii():
+        names.sort(key=lambda name: name.encode("utf-16-be"))
+    text = "".join([ext_fields[name] for name in names if name != SIGNATURE])
+    return base64.b64encode(hmac.digest(secret_key.encode(), text.encode() + body, "sha1")).decode()
 
 
 def signed_fields(
