@@ -397,3 +397,28 @@ def test_without_slave_reads_the_master_is_suggested_however_far_behind(cluster,
     client.send("flights")
     cluster.broker.memory_span_bytes = 0
     assert client.pull("readers", "flights", 0, 0, max_messages=1).ext_fields["suggestWhichBrokerId"] == "0"
+
+
+def test_a_master_becomes_a_sync_master_while_running(disk_cluster):
+    client = disk_cluster.client()
+    assert client.send("flights").code == ResponseCode.SUCCESS
+    assert client.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerRole=SYNC_MASTER").code == 0
+    assert client.send("flights").code == ResponseCode.SLAVE_NOT_AVAILABLE
+    refused = client.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerRole=SLAVE")
+    assert refused.code != 0
+    assert client.send("flights").code == ResponseCode.SLAVE_NOT_AVAILABLE
+    client.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerRole=ASYNC_MASTER")
+    assert client.send("flights").code == ResponseCode.SUCCESS
+
+
+def test_name_servers_are_told_when_the_whole_broker_may_not_be_written_to(disk_cluster):
+    client = disk_cluster.client()
+    client.send("flights")
+    client.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=4")
+    disk_cluster.clock.advance(31_000)
+
+    def perms() -> set[int]:
+        route = disk_cluster.namesrv.table.route("flights")
+        return set() if route is None else {queue.perm for queue in route.queue_datas}
+
+    disk_cluster.eventually(lambda: perms() == {4})
