@@ -35,8 +35,12 @@ ROUND = (
 class Slave:
     """Reports and copies; each read is checked to go on where the one before ended."""
 
-    def __init__(self, port: int, report: int | None = 0) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+    def __init__(self, port: int, report: int | None = 0, receive_buffer_bytes: int = 0) -> None:
+        self.socket = socket.socket()
+        if receive_buffer_bytes:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        self.socket.settimeout(10)
+        self.socket.connect(("127.0.0.1", port))
         self.start = -1
         self.log = bytearray()
         self.heartbeats = 0
@@ -164,6 +168,35 @@ def test_a_slave_that_comes_late_gets_the_last_file_or_what_it_asks_for(disk_clu
     knowing.read_to(end)
     assert (fresh.start, knowing.start) == (1 << 20, 100_000)
     assert bytes(knowing.log) == log_bytes(disk_cluster, 100_000, end)
+
+
+def test_a_report_may_come_in_pieces_and_several_at_once(disk_cluster, new_slave):
+    disk_cluster.client().send("flights")
+    end = end_of_log(disk_cluster)
+    slave = new_slave(None)
+    slave.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    first = struct.pack(">q", 0)
+    slave.socket.sendall(first[:3])
+    disk_cluster.eventually(lambda: disk_cluster.broker.replication.table.slaves)
+    slave.socket.sendall(first[3:])
+    slave.read_to(end)
+    slave.socket.sendall(struct.pack(">qqq", 1, 2, end) + first[:5])
+    disk_cluster.eventually(lambda: disk_cluster.broker.replication.table.replicated == end)
+
+
+def test_a_slave_that_does_not_read_is_not_buffered_for_ever(disk_cluster, slaves):
+    client = disk_cluster.client()
+    replication = disk_cluster.broker.replication
+    slave = Slave(replication.port, receive_buffer_bytes=64 * 1024)
+    slaves.append(slave)
+    for _ in range(300):
+        client.send("flights", b"x" * 60_000, properties=SHORT_KEY)
+    end = end_of_log(disk_cluster)
+    disk_cluster.eventually(lambda: any(not connection.writable for connection in replication._slaves))
+    [seen] = disk_cluster.on_loop(lambda: replication.table.slaves)
+    assert seen.next_offset < end // 2
+    slave.read_to(end)
+    assert bytes(slave.log) == log_bytes(disk_cluster, 0, end)
 
 
 def test_nothing_is_sent_before_the_first_report(disk_cluster, new_slave):
