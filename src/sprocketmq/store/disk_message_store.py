@@ -3,7 +3,7 @@
     commitlog/      20-digit files of records                abort        exists while running: the next start is after a crash
     consumequeue/   TOPIC/QUEUE_ID/ 20-digit files           checkpoint   how far the disk was known to be good
     index/          files by key, named by their time        lock         held while running
-    config/         the broker's JSON files (config_files)
+    config/         the broker's JSON files (config_files)   consumequeue_ext/   extensions of queue entries, off by default
 
 Left alone if found: batchconsumequeue and RocksDB files of a Java broker.
 """
@@ -49,6 +49,7 @@ class DiskMessageStore(QueueLogStore):
             os.path.join(self.path, "consumequeue"),
             os.path.join(self.path, "index"),
             self._checkpoint,
+            os.path.join(self.path, "consumequeue_ext"),
         )
         self.recovery: Recovery | None = None
         self._lock = LockFile(self.path)
@@ -86,7 +87,9 @@ class DiskMessageStore(QueueLogStore):
             self.consume_queues.load()
             self.index.load(clean_stop=clean_stop)
             self._write_abort()
-            self.recovery = Recovery(self.commit_log, self.consume_queues, self._checkpoint, self.config)
+            self.recovery = Recovery(
+                self.commit_log, self.consume_queues, self._checkpoint, self.config, self.extension
+            )
             self.recovery.run(clean_stop=clean_stop)
             if not self.commit_log.files.files:
                 self.index.delete_all()
@@ -162,6 +165,7 @@ class DiskMessageStore(QueueLogStore):
 
     def _release(self) -> None:
         self.index.unmap()
+        self.extension.unmap()
         self.consume_queues.unmap()
         self.commit_log.files.unmap()
         self._lock.release()

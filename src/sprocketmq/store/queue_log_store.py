@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
+from sprocketmq.core.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
 from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from sprocketmq.store.consume_queue_ext import ConsumeQueueExtTable
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.dispatch import Dispatcher
 from sprocketmq.store.index_files import IndexFiles, index_text
@@ -27,6 +31,7 @@ from sprocketmq.store.message_store import (
     StoredMessage,
     Unit,
 )
+from sprocketmq.store.recovery import tags_code_of_record
 from sprocketmq.store.retention import Retention
 from sprocketmq.wire.record import encode_record, record_size, write_plain_record
 from sprocketmq.wire.sys_flag import BORNHOST_V6, STOREHOSTADDRESS_V6
@@ -39,6 +44,7 @@ _PREPARED, _ROLLBACK = 0x4, 0xC
 _MAX_PROPERTIES_BYTES = 32_767
 _NOT_PLAIN = _TRANSACTION_MASK | BORNHOST_V6 | STOREHOSTADDRESS_V6
 _NO_VIEW = memoryview(b"")
+_SMALLEST_HASH = -(1 << 31)  # what is below is an address
 _iter_units = UNIT.iter_unpack
 _pack_unit = UNIT.pack_into
 
@@ -53,6 +59,7 @@ class QueueLogStore:
         consume_queue_directory: str | None,
         index_directory: str | None = None,
         checkpoint: Checkpoint | None = None,
+        extension_directory: str | None = None,
         *,
         read_only: bool = False,
     ) -> None:
@@ -64,6 +71,11 @@ class QueueLogStore:
         self.consume_queues = ConsumeQueueTable(consume_queue_directory, config, read_only=read_only)
         self.index = IndexFiles(index_directory, config, read_only=read_only)
         self.dispatcher = Dispatcher(self.commit_log, self.index, checkpoint)
+        self.extension = ConsumeQueueExtTable(extension_directory, config.mapped_file_size_consume_queue_ext)
+        if config.enable_consume_queue_ext:  # attributes of this one store: the others pay nothing for it
+            self.append = self._append_extended  # type: ignore[method-assign]
+            self.append_batch = self._append_batch_extended  # type: ignore[method-assign]
+            self.append_uniform = lambda first, batch, now_ms: None  # type: ignore[method-assign]
         self.retention = Retention(self)
         self._queues = self.consume_queues.queues
         self._frozen: StoreNotWritable | None = None
@@ -218,6 +230,20 @@ class QueueLogStore:
         log.indexed_offset = at + size * (batch.count - 1)
         return AppendResult(at, queue_offset, now_ms, size)
 
+    def _append_extended(self, message: StoredMessage, now_ms: int) -> AppendResult:
+        return QueueLogStore.append(self, self._extended(message, now_ms), now_ms)
+
+    def _append_batch_extended(self, messages: Sequence[StoredMessage], now_ms: int) -> list[AppendResult]:
+        return QueueLogStore.append_batch(self, [self._extended(message, now_ms) for message in messages], now_ms)
+
+    def _extended(self, message: StoredMessage, now_ms: int) -> StoredMessage:
+        """The message with an address in place of its tags code. A unit in vain, when the append then fails, does no harm."""
+        if self._refusal is not None or message.sys_flag & _TRANSACTION_MASK in (_PREPARED, _ROLLBACK):
+            return message
+        self._open_queue(message)  # a topic that cannot be stored must not make a folder
+        address = self.extension.put(message.topic, message.queue_id, message.tags_code, now_ms)
+        return msgspec.structs.replace(message, tags_code=address)
+
     def _open_queue(self, message: StoredMessage) -> ConsumeQueue:
         return self.consume_queues.open(message.topic, message.queue_id)
 
@@ -310,6 +336,8 @@ class QueueLogStore:
     ) -> None:
         max_units = max(self.config.max_filter_units, max_messages)
         for physical_offset, size, tags_code in _iter_units(queue.unit_bytes(result.next_offset, max_units)):
+            if tags_code < _SMALLEST_HASH and size != FILLER_SIZE:
+                tags_code = self._true_tags_code(physical_offset, tags_code)
             if size != FILLER_SIZE and (match is None or match(tags_code)):
                 if result.count and (result.count >= max_messages or result.bytes + size > max_bytes):
                     return
@@ -325,10 +353,23 @@ class QueueLogStore:
         if queue is None:
             return []
         return [
-            Unit(offset + index, physical_offset, size, tags_code)
+            Unit(
+                offset + index,
+                physical_offset,
+                size,
+                tags_code if tags_code >= _SMALLEST_HASH else self._true_tags_code(physical_offset, tags_code),
+            )
             for index, (physical_offset, size, tags_code) in enumerate(_iter_units(queue.unit_bytes(offset, max_units)))
             if size != FILLER_SIZE
         ]
+
+    def _true_tags_code(self, physical_offset: int, address: int) -> int:
+        """Of a unit that has an address into the queue's extension instead (``consume_queue_ext``)."""
+        record = self.commit_log.view_at(physical_offset, check_crc=False)
+        if record is None:
+            return address
+        topic = record.topic_bytes.decode("utf-8", "replace")
+        return tags_code_of_record(record, topic, DelayLevels.parse(self.config.message_delay_level))
 
     def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
         return self.commit_log.data(physical_offset, max_bytes)
@@ -398,6 +439,7 @@ class QueueLogStore:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def delete_topic(self, topic: str) -> int:
+        self.extension.delete_topic(topic)
         return self.consume_queues.delete_topic(topic)
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:

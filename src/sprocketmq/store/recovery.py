@@ -28,6 +28,7 @@ from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
 from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from sprocketmq.store.consume_queue_ext import ConsumeQueueExtTable, is_extension_address
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.message_store import UNIT_SIZE_BYTES, StoreConfig
 from sprocketmq.wire.hashing import tags_code
@@ -80,8 +81,15 @@ class Recovery:
     ``damaged_count`` left without an entry because topic, queue or offset cannot be true.
     """
 
-    def __init__(self, log: CommitLog, queues: ConsumeQueueTable, checkpoint: Checkpoint, config: StoreConfig) -> None:
-        self._log, self._queues, self._checkpoint = log, queues, checkpoint
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueueTable,
+        checkpoint: Checkpoint,
+        config: StoreConfig,
+        extension: ConsumeQueueExtTable,
+    ) -> None:
+        self._log, self._queues, self._checkpoint, self._extension = log, queues, checkpoint, extension
         self._check_crc = config.check_crc_on_recover
         self._levels = DelayLevels.parse(config.message_delay_level)
         self.begin = self.record_count = self.entry_count = self.damaged_count = 0
@@ -328,7 +336,13 @@ class Recovery:
             return self._skip(record, f"offset {offset} cannot follow on {queue.max_offset}")
         present = queue.unit_bytes(offset, 1)
         if present:
-            physical_offset, size_bytes, _ = UNIT.unpack(present)
+            physical_offset, size_bytes, tags = UNIT.unpack(present)
+            if (
+                (physical_offset, size_bytes) == (record.physical_offset, record.size)
+                and is_extension_address(tags)
+                and self._extension.exists(topic, record.queue_id)
+            ):
+                return True
             if physical_offset != record.physical_offset and self._confirms(queue, offset, physical_offset, size_bytes):
                 if physical_offset > record.physical_offset:
                     return True  # of the first life of a topic that was deleted and made anew

@@ -16,6 +16,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.consume_queue import UNIT
 
 if TYPE_CHECKING:
     from sprocketmq.store.queue_log_store import QueueLogStore
@@ -61,6 +62,9 @@ class Retention:
         if deleted:
             for queue in self._store.consume_queues.queues.values():
                 queue.clean(files.start)
+                first = queue.unit_bytes(queue.min_offset, 1)
+                if first:
+                    self._store.extension.clean(queue.topic, queue.queue_id, UNIT.unpack(first)[2])
             self._store.index.clean(files.start)
         self._watch_disk(self.disk_used_percent() if forced else used)
         return deleted
