@@ -71,8 +71,7 @@ def test_open_transactions_go_from_apache_to_us_over_a_kill_and_back(version: st
         apache.create_topic(TOPIC, 1)
         with TransactionMember(apache.broker_addr, TOPIC) as member:
             of_apache = open_some(member, "apache")
-            # Apache must have written its marks before it stops; a later half shows in the log, its mark does as well.
-            poll_until(lambda: marks(apache) >= 2, "the marks are written", 30)
+            marks_are_written(apache, 2)
 
     with SprocketServer(store, **CONF) as ours:
         assert delivered(ours) == ["c-apache-1"]
