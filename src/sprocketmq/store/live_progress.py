@@ -5,11 +5,15 @@
 What is in the page cache survives the end of the process but not that of the machine, so the numbers count only while the machine runs
 that wrote them: its boot id is beside them. After a power cut, on another machine, or where no boot id exists, there is none, and the
 reader falls back to what was synced with the messages it speaks of. So a kill repeats nothing, and a power cut loses nothing.
+
+The page is mapped, so a step costs a copy of some bytes and no system call; its place on the disk is taken beforehand (``mapped_file``
+says why).
 """
 
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import struct
 from collections.abc import Sequence
@@ -23,6 +27,7 @@ __all__ = ["LiveProgress", "boot_mark"]
 _MAGIC: Final = b"SPRKLIV1"
 _HEAD: Final = struct.Struct(">8s16sq")
 _MAX_NUMBERS: Final = 128
+_FILE_BYTES: Final = 4096
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -39,13 +44,14 @@ class LiveProgress:
 
     Args:
         path: the file, made with the first save; None keeps nothing.
-        at: where in the file.
+        at: where in its first 4096 bytes.
     """
 
     def __init__(self, path: str | None, at: int = 0) -> None:
         self._mark = boot_mark()
         self.path = path if self._mark is not None else None
-        self._at, self._fd = at, -1
+        self._at = at
+        self._map: mmap.mmap | None = None
         self._saved: tuple[int, ...] = ()
 
     def load(self) -> tuple[int, ...] | None:
@@ -71,18 +77,28 @@ class LiveProgress:
         numbers = tuple(numbers)
         if self.path is None or self._mark is None or numbers == self._saved:
             return
-        raw = _HEAD.pack(_MAGIC, self._mark, len(numbers)) + struct.pack(f">{len(numbers)}q", *numbers)
-        try:
-            if self._fd < 0:
-                os.makedirs(os.path.dirname(self.path), exist_ok=True)
-                self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-            os.lseek(self._fd, self._at, os.SEEK_SET)
-            os.write(self._fd, raw)
-        except OSError as error:
-            raise not_writable(self.path, error) from error
+        if self._map is None:
+            self._map = self._open(self.path)
+        _HEAD.pack_into(self._map, self._at, _MAGIC, self._mark, len(numbers))
+        struct.pack_into(f">{len(numbers)}q", self._map, self._at + _HEAD.size, *numbers)
         self._saved = numbers
 
+    def _open(self, path: str) -> mmap.mmap:
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+            try:
+                size = os.fstat(fd).st_size
+                if size < _FILE_BYTES:
+                    os.lseek(fd, size, os.SEEK_SET)
+                    os.write(fd, bytes(_FILE_BYTES - size))
+                return mmap.mmap(fd, _FILE_BYTES)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise not_writable(path, error) from error
+
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._map is not None:
+            self._map.close()
+            self._map = None

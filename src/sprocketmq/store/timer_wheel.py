@@ -13,6 +13,7 @@ with the first timer message. The slots that still matter are also kept in a dic
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import struct
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ WHEEL_SLOTS: Final = 2 * 7 * 24 * 3600
 _SLOT: Final = struct.Struct(">qqqii")
 WHEEL_BYTES: Final = WHEEL_SLOTS * _SLOT.size
 _READ_BYTES: Final = 1 << 20
+_PAGE_BYTES: Final = 4096
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows
 
 
 class Slot(msgspec.Struct, gc=False):
@@ -52,7 +55,8 @@ class TimerWheel:
     def __init__(self, path: str | None, precision_ms: int) -> None:
         self.path, self.precision_ms = path, precision_ms
         self.slots: dict[int, Slot] = {}
-        self._file: BinaryIO | None = None
+        self._map: mmap.mmap | None = None
+        self._pages: set[int] = set()  # whose place on the disk is taken
 
     @property
     def exists(self) -> bool:
@@ -104,15 +108,11 @@ class TimerWheel:
             StoreNotWritable: the disk said no; the slot is as before.
         """
         if self.path is not None:
-            try:
-                if self._file is None:
-                    self._file = self._open()
-                self._file.seek(slot.time_ms // self.precision_ms % WHEEL_SLOTS * _SLOT.size)
-                self._file.write(
-                    _SLOT.pack(slot.time_ms // self.precision_ms, slot.first, slot.last, slot.number, slot.magic)
-                )
-            except OSError as error:
-                raise not_writable(self.path, error) from error
+            at = slot.time_ms // self.precision_ms % WHEEL_SLOTS * _SLOT.size
+            view = self._map or self._open(self.path)
+            if at // _PAGE_BYTES not in self._pages:
+                self._take_place(self.path, view, at - at % _PAGE_BYTES)
+            _SLOT.pack_into(view, at, slot.time_ms // self.precision_ms, slot.first, slot.last, slot.number, slot.magic)
         self.slots[slot.time_ms] = slot
 
     def forget(self, time_ms: int) -> None:
@@ -130,22 +130,41 @@ class TimerWheel:
 
     def sync(self) -> None:
         """Bring the file to the disk; blocks."""
-        if self.path is not None and self._file is not None:
+        if self.path is not None and self._map is not None:
             sync_path(self.path)
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+            self._pages.clear()
 
-    def _open(self) -> BinaryIO:
-        assert self.path is not None
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-        file = os.fdopen(fd, "r+b", buffering=0)
-        if os.fstat(fd).st_size != WHEEL_BYTES:
-            file.truncate(WHEEL_BYTES)
-        return file  # unbuffered: writes go straight to the page cache, where a kill leaves them
+    def _open(self, path: str) -> mmap.mmap:
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
+            try:
+                if os.fstat(fd).st_size != WHEEL_BYTES:
+                    os.ftruncate(fd, WHEEL_BYTES)
+                self._map = mmap.mmap(fd, WHEEL_BYTES)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise not_writable(path, error) from error
+        return self._map
+
+    def _take_place(self, path: str, view: mmap.mmap, page_at: int) -> None:
+        """Write a page as it is: in a sparse mapping a full disk would kill the process, an ordinary write only fails."""
+        try:
+            fd = os.open(path, os.O_RDWR | _BINARY)
+            try:
+                os.lseek(fd, page_at, os.SEEK_SET)
+                os.write(fd, view[page_at : page_at + _PAGE_BYTES])
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise not_writable(path, error) from error
+        self._pages.add(page_at // _PAGE_BYTES)
 
 
 def _data_ranges(fd: int, length: int) -> Iterator[tuple[int, int]]:
