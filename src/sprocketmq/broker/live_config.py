@@ -89,6 +89,9 @@ _OF_STORE: Final = frozenset(
 # Refused even with their present value: they say what a request may change, and where the file is.
 _BLACK_LIST: Final = frozenset(("brokerConfigPath", "configBlackList", "rocketmqHome"))
 
+# Keys without a meaning here that mqadmin exportConfigs of 4.9 fails without.
+_FOR_TOOLS: Final = {"filterServerNums": "0", "useTLS": "false"}
+
 
 class LiveConfig:
     """The broker's settings as tools see them.
