@@ -99,7 +99,7 @@ ACCESS_MUTANTS = [
         "limits",
         "requests that were read are served though nobody reads the answers",
         f"{NET}/connection.py",
-        "                if self._drained is not None:\n"
+        "                if self._is_served and self._drained is not None:\n"
         "                    self._hold(whole, spans[number:])\n"
         "                    return\n",
         "",
@@ -112,6 +112,14 @@ ACCESS_MUTANTS = [
         "            unread, self._unread = self._unread, None\n            self._serve(*unread)",
         "            self._unread = None",
         f"{LIMITS}::test_a_peer_that_reads_late_gets_every_answer_in_order",
+    ),
+    Mutant(
+        "limits",
+        "a client that cannot write does not read either",
+        f"{NET}/connection.py",
+        "is_served: bool = False,",
+        "is_served: bool = True,",
+        f"{LIMITS}::test_two_that_write_more_than_the_other_reads_do_not_wait_for_each_other",
     ),
     Mutant(
         "limits",

@@ -8,8 +8,9 @@ Laws
 1. Everything a read brought is handled before anything is written; answers of one read leave in one write (one system call).
 2. Whatever the connection dies of, every request in flight fails with ConnectionLost, once.
 3. Bytes that break the protocol close this connection and nothing else.
-4. While the peer does not read, the handler is not fed either: above the high-water mark reading pauses, requests that were read already
-   wait, and so does what ``when_writable`` was given (bounded memory per connection).
+4. While the peer does not read, a server's handler is not fed either: above the high-water mark reading pauses, requests that were read
+   already wait, and so does what ``when_writable`` was given (bounded memory per connection). A client always reads: if both sides stopped,
+   each would wait for the other for ever. Its senders wait instead.
 
 A server may know a shorter way for requests that come by the hundred thousand: ``short_ways()`` is asked once per read, and gives functions
 by the four characters behind ``{"code":`` of a JSON header. Such a function sees the bytes of one frame and returns its answer's bytes
@@ -57,9 +58,12 @@ class Connection(asyncio.Protocol):
         on_close: Callable[[Connection], None] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         short_ways: ShortWays = dict,
+        *,
+        is_served: bool = False,
     ) -> None:
         self._handler = handler
         self._short_ways = short_ways
+        self._is_served = is_served  # made by a server, so that law 4 pauses it
         self._on_open, self._on_close = on_open, on_close
         self._decoder = FrameDecoder(max_frame_bytes)
         self._waiting: dict[int, asyncio.Future[Command]] = {}
@@ -106,7 +110,9 @@ class Connection(asyncio.Protocol):
             self._serve(whole, spans)
 
     def _serve(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
-        if self._drained is not None or self._unread is not None:  # bytes that were on their way when reading paused
+        if self._is_served and (
+            self._drained is not None or self._unread is not None
+        ):  # bytes that were on their way when reading paused
             self._hold(whole, spans)
             return
         out: list[Any] = []
@@ -128,7 +134,7 @@ class Connection(asyncio.Protocol):
                 self._out_bytes = 0
                 self._write(out)
                 out.clear()
-                if self._drained is not None:
+                if self._is_served and self._drained is not None:
                     self._hold(whole, spans[number:])
                     return
             way = ways.get(whole[at + _CODE_AT : at + _CODE_AT + 4])
@@ -182,7 +188,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._drained = asyncio.Event()
-        if self._transport is not None and self._handler is not None:
+        if self._transport is not None and self._is_served:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
@@ -196,7 +202,7 @@ class Connection(asyncio.Protocol):
             self._when_writable.popleft()()
         if self.is_congested:  # what waited filled the buffer again
             return
-        if self._transport is not None and self._handler is not None:
+        if self._transport is not None and self._is_served:
             self._transport.resume_reading()
 
     # -- asking ----------------------------------------------------------------------------------------------------------------

@@ -137,7 +137,14 @@ class Server:
             await self._server.wait_closed()
 
     def _new_connection(self) -> Connection:
-        return Connection(self._handler, self._opened, self._closed, self._limits.max_frame_bytes, self._short_ways)
+        return Connection(
+            self._handler,
+            self._opened,
+            self._closed,
+            self._limits.max_frame_bytes,
+            self._short_ways,
+            is_served=True,
+        )
 
     def _has_room(self, others: int = 0) -> bool:
         if len(self._connections) + others < self._max_connections:

@@ -224,3 +224,17 @@ def test_what_waits_for_a_peer_to_read_runs_when_it_does_and_never_after_its_end
         assert ran == ["later", "at once"]
 
     with_server(engine, scenario)
+
+
+def test_two_that_write_more_than_the_other_reads_do_not_wait_for_each_other(engine: Engine) -> None:
+    count = 20_000
+
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        # Both directions are far over their high-water marks: a client that stopped reading while it cannot write would wait for ever.
+        pool = ConnectionPool(lambda connection, command: None)
+        body = bytes(2_000)
+        answers = await asyncio.gather(*(pool.invoke(address, request(ECHO, body=body), 60_000) for _ in range(count)))
+        assert sum(len(answer.body) for answer in answers) == count * len(body)
+        await pool.aclose()
+
+    with_server(engine, scenario)
