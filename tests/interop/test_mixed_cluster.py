@@ -35,13 +35,19 @@ class Mixed(NamedTuple):
 def mixed(
     java_peers: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mixed]:
-    apache = ApacheCluster(request.param, brokerName="broker-b")
+    # Compressed: what our name server reads then must be what Apache's reads.
+    apache = ApacheCluster(request.param, brokerName="broker-b", compressedRegister=True)
     ours = SprocketServer()
     try:
         apache.start_namesrv()
         ours = SprocketServer(tmp_path_factory.mktemp("mixed") / "store", namesrvAddr=apache.namesrv_addr).start()
         apache.start_broker(f"{ours.namesrv_addr};{apache.namesrv_addr}")
-        yield Mixed(request.param, ours, apache)
+        mixed = Mixed(request.param, ours, apache)
+        for address in mixed.name_servers:
+            poll_until(
+                lambda address=address: len(route(address, "TBW102")[0]) == 2, f"both are known to {address}", 90
+            )
+        yield mixed
     finally:
         apache.stop()
         ours.stop()
