@@ -77,6 +77,7 @@ log = logging.getLogger("sprocketmq.broker")
 
 SYNC_MASTER: Final = "SYNC_MASTER"
 _READ_AND_WRITE: Final = 6
+_PORT_TRIES: Final = 20
 _SCAN_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResourceInterval
 
 
@@ -236,7 +237,7 @@ class Broker(Service):
     @property
     def connection_count(self) -> int:
         """Connections that are open now."""
-        return len(self._server.connections) if self._server is not None else 0
+        return sum(len(server.connections) for server in (self._server, self._fast_server) if server is not None)
 
     def __repr__(self) -> str:
         return f"Broker({self.config.broker_name!r}, {self.address}, {self._state})"
@@ -305,7 +306,7 @@ class Broker(Service):
 
     async def _listen(self) -> None:
         """The port that clients are told, and the one two below it, where slaves and VIP clients ask (Java: fastRemotingServer)."""
-        while True:
+        for left in reversed(range(_PORT_TRIES)):
             self._server = self._new_server()
             self.port = await self._server.start(self.host, self.config.listen_port)
             if not self.replication.is_wanted or self.port < 3:
@@ -314,7 +315,7 @@ class Broker(Service):
             try:
                 await fast_server.start(self.host, self.port - 2)
             except ConfigurationError as error:
-                if self.config.listen_port == 0:  # any port will do, so take one whose neighbour is free
+                if self.config.listen_port == 0 and left:  # any port will do, so take one whose neighbour is free
                     await self._server.stop()
                     continue
                 log.warning("slaves cannot copy the topics, and VIP clients cannot connect: %s", error)
