@@ -1,0 +1,303 @@
+"""What grows and what must not: start and memory, restart after a kill, and the cost of a message beside much of everything.
+
+Start, memory and restart are compared with Apache's name server and broker on the same machine. The other rows compare our broker with
+itself: CPU per message with little of something and with much of it, which promises to stay within a fifth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from interop.peers import ApacheCluster, SprocketServer
+from interop.remoting import ask, request_frame
+
+__all__ = ["run"]
+
+LOAD: Final = Path(__file__).resolve().parent / "build/load"
+QUEUES: Final = 8
+_UPDATE_AND_CREATE_TOPIC, _PULL_MESSAGE = 17, 11
+_SEND: Final = ("--mode", "send", "--inflight", "64")
+_PULL: Final = ("--mode", "pull")
+_START_GOAL: Final = 0.1
+_MEMORY_GOAL: Final = 0.1
+_RESTART_GOAL: Final = 0.5
+_SCALE_GOAL: Final = 1.2
+
+Server = ApacheCluster | SprocketServer
+
+
+def run(console: Console, peers: list[str], stored: int, restart_messages: int, *, quick: bool) -> None:
+    """All rows, each printed as soon as it is known."""
+    table = Table(
+        "what",
+        "Apache",
+        "ours",
+        "ratio",
+        "goal",
+        title="start, memory, restart: the smaller ratio is ours being better",
+    )
+    for name, theirs, own, goal in _against_apache(peers, restart_messages):
+        ratio = own / theirs if theirs else 0.0
+        table.add_row(
+            name, f"{theirs:,.2f}" if theirs else "-", f"{own:,.2f}", *_judged(ratio, goal, known=bool(theirs))
+        )
+    console.print(table)
+    messages = 20_000 if quick else 100_000
+    table = Table(
+        "CPU us per message", "with little", "with much", "ratio", "goal", title="our broker beside much of everything"
+    )
+    for name, little, much in _growing(stored // 10 if quick else stored, messages):
+        table.add_row(name, f"{little:.2f}", f"{much:.2f}", *_judged(much / little, _SCALE_GOAL, known=True))
+    console.print(table)
+
+
+def _judged(ratio: float, goal: float, *, known: bool) -> tuple[str, str]:
+    if not known:
+        return "-", f"<= {goal}"
+    verdict = "[green]ok[/green]" if ratio <= goal else "[red]missed[/red]"
+    return f"{ratio:.2f}x", f"<= {goal} {verdict}"
+
+
+# -- against Apache ------------------------------------------------------------------------------------------------------------
+
+
+def _against_apache(peers: list[str], restart_messages: int) -> Iterator[tuple[str, float, float, float]]:
+    """(name, Apache's figure or 0, ours, goal)"""
+    makers = [lambda folder: SprocketServer(folder), *(lambda folder, v=v: ApacheCluster(v, folder) for v in peers)]
+    figures = []
+    for make in makers:
+        folder = Path(tempfile.mkdtemp(prefix="bench-"))
+        server: Server = make(folder / "store")
+        try:
+            figures.append(_start_and_restart(server, restart_messages))
+        finally:
+            server.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+    own, theirs = figures[0], figures[1] if peers else (0.0, 0.0, 0.0)
+    yield "start to ready, s", theirs[0], own[0], _START_GOAL
+    yield "memory when idle, MB", theirs[1], own[1], _MEMORY_GOAL
+    yield f"restart after kill -9 with {restart_messages:,} x 1 KB, s", theirs[2], own[2], _RESTART_GOAL
+
+
+def _start_and_restart(server: Server, messages: int) -> tuple[float, float, float]:
+    began_s = time.monotonic()
+    server.start()
+    start_s = time.monotonic() - began_s
+    time.sleep(2)
+    pids = {server.broker_pid}
+    if isinstance(server, ApacheCluster) and server._namesrv is not None:
+        pids.add(server._namesrv.pid)
+    memory_mb = sum(_resident_bytes(pid) for pid in pids) / (1 << 20)
+    server.create_topic("bench-1k", QUEUES)
+    _load(server, "bench-1k", _SEND, messages)
+    if isinstance(server, ApacheCluster):
+        server.kill()
+        began_s = time.monotonic()
+        server.start_broker()
+    else:
+        server.kill()
+        began_s = time.monotonic()
+        server.start()
+    return start_s, memory_mb, time.monotonic() - began_s
+
+
+def _resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+# -- our broker beside much of everything ----------------------------------------------------------------------------------------
+
+
+def _growing(stored: int, messages: int) -> Iterator[tuple[str, float, float]]:
+    """(name, CPU per message with little, with much)"""
+    with SprocketServer() as server:
+        server.create_topic("bench-1k", QUEUES)
+        _load(server, "bench-1k", _SEND, messages)
+        little = {mode[1]: _cost(server, mode, messages) for mode in (_SEND, _PULL)}
+        yield from _rows("10,000 topics", little, server, _many_topics(server, 10_000), messages)
+        yield from _rows("2,000 connections", little, server, _idle_connections(server, 2_000), messages)
+        yield from _rows("10,000 parked pulls", little, server, _parked_pulls(server, 10_000), messages)
+        yield from _rows(f"{stored:,} messages", little, server, _stored(server, stored), messages)
+
+
+def _rows(
+    what: str,
+    little: dict[str, float],
+    server: SprocketServer,
+    much: contextlib.AbstractContextManager[None],
+    messages: int,
+) -> Iterator[tuple[str, float, float]]:
+    with much:
+        for mode in (_SEND, _PULL):
+            yield f"{mode[1]}, {what}", little[mode[1]], _cost(server, mode, messages)
+
+
+def _cost(server: SprocketServer, mode: tuple[str, ...], messages: int) -> float:
+    """CPU us per message, the best of three."""
+    count = messages if mode is _SEND else 4 * messages
+    costs = []
+    for _ in range(3):
+        before = _cpu_s(server.broker_pid)
+        _load(server, "bench-1k", mode, count)
+        _until_idle(server.broker_pid)
+        costs.append((_cpu_s(server.broker_pid) - before) * 1e6 / count)
+    return min(costs)
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def _until_idle(pid: int) -> None:
+    deadline, before = time.monotonic() + 15, _cpu_s(pid)
+    while time.monotonic() < deadline:
+        time.sleep(0.4)
+        after = _cpu_s(pid)
+        if after - before <= 0.02:
+            return
+        before = after
+
+
+def _load(server: Server, topic: str, mode: tuple[str, ...], messages: int) -> None:
+    host, port = server.broker_addr.rsplit(":", 1)
+    command = [str(LOAD), "--host", host, "--port", port, "--topic", topic, "--queues", str(QUEUES), *mode]
+    done = subprocess.run(
+        [*command, "--messages", str(messages), "--seconds", "600"],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"load against {server.broker_addr}: {done.stderr.strip() or done.returncode}")
+    json.loads(done.stdout)
+
+
+@contextlib.contextmanager
+def _many_topics(server: SprocketServer, count: int) -> Iterator[None]:
+    """Each with one message, so that its queue exists as well."""
+    with _Asking(server) as asking:
+        for number in range(count):
+            topic = f"many-{number:05d}"
+            config = {
+                "topic": topic,
+                "defaultTopic": "TBW102",
+                "readQueueNums": "1",
+                "writeQueueNums": "1",
+                "perm": "6",
+            }
+            asking.ask(
+                _UPDATE_AND_CREATE_TOPIC,
+                {**config, "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"},
+            )
+        for number in range(count):
+            fields = (
+                "p",
+                f"many-{number:05d}",
+                "TBW102",
+                "4",
+                "0",
+                "0",
+                "1700000000000",
+                "0",
+                f"UNIQ_KEY\x01{number:032X}\x02",
+            )
+            asking.ask(310, dict(zip("abcdefghi", fields, strict=True)), b"x")
+    yield
+
+
+@contextlib.contextmanager
+def _idle_connections(server: SprocketServer, count: int) -> Iterator[None]:
+    with _many_files(count), contextlib.ExitStack() as stack:
+        host, port = server.broker_addr.rsplit(":", 1)
+        for _ in range(count):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        yield
+
+
+@contextlib.contextmanager
+def _parked_pulls(server: SprocketServer, count: int) -> Iterator[None]:
+    """On a topic of their own, 500 a connection, for ten minutes."""
+    server.create_topic("waiting", QUEUES)
+    per_connection = 500
+    with contextlib.ExitStack() as stack:
+        for _ in range(count // per_connection):
+            asking = stack.enter_context(_Asking(server))
+            for number in range(per_connection):
+                fields = {
+                    "consumerGroup": f"waiters-{number % 20}",
+                    "topic": "waiting",
+                    "queueId": str(number % QUEUES),
+                    "queueOffset": "0",
+                    "maxMsgNums": "32",
+                    "sysFlag": "6",
+                    "commitOffset": "0",
+                    "suspendTimeoutMillis": "600000",
+                    "subVersion": "0",
+                    "subscription": "*",
+                }
+                asking.tell(_PULL_MESSAGE, fields)
+        ask(server.broker_addr, 28)  # whatever was asked before it is parked by now
+        yield
+
+
+@contextlib.contextmanager
+def _stored(server: SprocketServer, count: int) -> Iterator[None]:
+    _load(server, "bench-1k", _SEND, count)
+    _until_idle(server.broker_pid)
+    yield
+
+
+@contextlib.contextmanager
+def _many_files(count: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + 256
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class _Asking:
+    """One connection for many requests, one after the other."""
+
+    def __init__(self, server: SprocketServer) -> None:
+        host, port = server.broker_addr.rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)), 30)
+        self._stream = self._socket.makefile("rb")
+        self._opaque = 0
+
+    def tell(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
+        self._opaque += 1
+        self._socket.sendall(request_frame(code, fields, body, self._opaque))
+
+    def ask(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
+        self.tell(code, fields, body)
+        (length,) = struct.unpack(">i", self._stream.read(4))
+        answer = self._stream.read(length)
+        if b'"code":0' not in answer:
+            raise SystemExit(f"request {code} was refused: {answer[4:300]!r}")
+
+    def __enter__(self) -> _Asking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+        self._socket.close()
