@@ -59,11 +59,7 @@ def _of_broker(broker: Broker, now_ms: int) -> dict[str, str]:
         "msgGetTotalTodayNow": str(pulled),
         "EndTransactionQueueSize": "0",
         "EndTransactionThreadPoolQueueCapacity": "0",
-        "timerReadBehind": "0",
-        "timerOffsetBehind": "0",
-        "timerCongestNum": "0",
-        "timerEnqueueTps": "0.0",
-        "timerDequeueTps": "0.0",
+        **broker.timers.runtime_info(),
     }
 
 

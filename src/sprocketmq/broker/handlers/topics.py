@@ -168,6 +168,7 @@ def delete_topic(broker: Broker, connection: Connection, command: Command, now_m
         broker.offsets.forget_topic(name)
         broker.counters.forget_topic(name)
         broker.store.delete_topic(name)
+        broker.timers.forget_topic(name)
     return response(command)
 
 
