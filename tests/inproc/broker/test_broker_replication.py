@@ -399,6 +399,42 @@ def test_a_slave_that_stops_in_the_middle_of_its_round_does_not_stop_the_broker(
     assert step(client, "cancel").state == "serving"
 
 
+@pytest.mark.parametrize("later", [{"delay_level": 1}, {"properties": {"TIMER_DELAY_MS": "1000"}}])
+def test_what_is_due_while_the_broker_is_frozen_is_delivered_once_when_it_thaws(disk_cluster, new_slave, later):
+    client, of_slave = disk_cluster.client(), disk_cluster.client()
+    assert client.send("flights", b"later", **later).code == 0
+    new_slave().follow()
+    wait_for_slave(disk_cluster)
+    step(client, "start", 60_000)
+    for code in ROUND[:3]:
+        of_slave.ask(code)
+    before = end_of_log(disk_cluster)
+    for _ in range(4):  # due, and tried again
+        disk_cluster.clock.advance(1_000)
+    assert end_of_log(disk_cluster) == before
+    step(client, "cancel")
+
+    def delivered() -> bool:
+        disk_cluster.clock.advance(1_000)
+        return disk_cluster.broker.store.max_offset("flights", 0) > 0
+
+    deadline = time.monotonic() + 10
+    while not delivered():
+        assert time.monotonic() < deadline
+    for _ in range(5):
+        disk_cluster.clock.advance(1_000)
+    assert [message.body for message in client.messages("flights")] == [b"later"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"masterHaAddress": "x", "masterFlushOffset": "soon"}, {"masterFlushOffset": "9" * 30}]
+)
+def test_news_of_a_master_that_cannot_be_read_are_refused(disk_cluster, fields):
+    answer = disk_cluster.client().ask(RequestCode.EXCHANGE_BROKER_HA_INFO, ext_fields=fields)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "Traceback" not in answer.remark
+
+
 @pytest.mark.parametrize("fields", [{}, {"step": "jump"}, {"step": "start"}, {"step": "start", "timeoutMs": "-1"},
                                     {"step": "start", "timeoutMs": "soon"}, {"step": "start", "timeoutMs": "9" * 30}])  # fmt: skip
 def test_a_handover_request_that_makes_no_sense_changes_nothing(disk_cluster, fields):
