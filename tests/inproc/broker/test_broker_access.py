@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sprocketmq.broker import Broker, BrokerConfig
+from sprocketmq.broker import Broker, BrokerConfig, NameServerConfig
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.acl_signature import signed_fields
 from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
@@ -384,3 +384,22 @@ def test_codes_on_the_white_list_need_no_user(cluster, client):
     assert client.send("orders").code == 0
     assert client.pull("billing", "orders").code == ResponseCode.NO_PERMISSION
     assert signing(client, ROOT).pull("billing", "orders").code == 0
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [{"tls_server_mode": "disabled", "tls_server_key_password": "sesame7", "tls_client_key_password": "sesame7",
+      "init_authentication_user": '{"username":"root","password":"sesame7"}',
+      "inner_client_authentication_credentials": '{"accessKey":"inner77","secretKey":"sesame7"}'}],
+    indirect=True,
+)  # fmt: skip
+def test_who_reads_the_settings_does_not_learn_a_password(cluster, client):
+    settings = bytes(client.ask(RequestCode.GET_BROKER_CONFIG).body)
+    assert b"brokerName=broker-a" in settings
+    assert b"sesame7" not in settings
+
+
+def test_who_reads_the_name_server_s_settings_does_not_learn_a_password():
+    config = NameServerConfig(tls_server_mode="disabled", tls_server_key_password="sesame7")
+    assert "sesame7" not in str(config.without_secrets())
+    assert config.to_properties()["tls.server.keyPassword"] == "sesame7"
