@@ -66,6 +66,11 @@ def test_unknown_keys_are_named_in_one_warning(caplog):
         ("messageDelayLevel", "1s 5x", "s m h d"),
         ("mappedFileSizeConsumeQueue", "30", "multiple of 20"),
         ("flushConsumerOffsetInterval", "0", "1 or more"),
+        ("brokerRole", "SLAVE", "ASYNC_MASTER or SYNC_MASTER"),
+        ("brokerId", "1", "this broker is a master"),
+        ("haListenPort", "-2", "-1 (no replication)"),
+        ("haTransferBatchSize", "0", "1 to 4194292"),
+        ("slaveTimeout", "0", "1 or more"),
     ],
 )
 def test_a_bad_value_is_one_sentence_with_key_value_and_what_is_allowed(key, value, allowed):
