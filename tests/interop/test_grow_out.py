@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,8 +16,11 @@ import pytest
 import sprocketmq as rmq
 from interop.apache_cluster import as_slave
 from interop.peers import VERSIONS, ApacheCluster, SprocketServer, poll_until
+from interop.remoting import ask
 from sprocketmq.store.check import check_directory
 from sprocketmq.wire import fastjson
+from sprocketmq.wire.bodies import HARuntimeInfo
+from sprocketmq.wire.codes import RequestCode
 
 pytestmark = pytest.mark.usefixtures("java_peers")
 
@@ -128,6 +132,10 @@ def log_of(store_dir: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted((store_dir / "commitlog").iterdir()))
 
 
+def in_sync_slaves(broker_addr: str) -> int:
+    return HARuntimeInfo.decode(ask(broker_addr, RequestCode.GET_BROKER_HA_STATUS).body).in_sync_slave_nums
+
+
 def config_of(store_dir: Path, name: str, table: str) -> dict[str, Any]:
     # Keys of inner tables are numbers without quotes; what is compared is text either way.
     found = fastjson.loads((store_dir / "config" / name).read_bytes())[table]
@@ -202,18 +210,18 @@ def test_a_killed_sync_master_is_read_from_its_slave_which_has_all_that_was_ackn
     version: str, tmp_path: Path
 ) -> None:
     """Our broker registers with an Apache name server, too: it is the one that is left."""
-    names = ApacheCluster(version)
-    server = SprocketServer(tmp_path / "ours", brokerRole="SYNC_MASTER")
-    slave = as_slave(version, "", slaveReadEnable=True)
-    try:
+    with ExitStack() as running:
+        names = ApacheCluster(version)
+        running.callback(names.stop)
         names.start_namesrv()
-        server = SprocketServer(tmp_path / "ours", brokerRole="SYNC_MASTER", namesrvAddr=names.namesrv_addr).start()
+        server = SprocketServer(tmp_path / "ours", brokerRole="SYNC_MASTER", namesrvAddr=names.namesrv_addr)
+        running.enter_context(server)
         server.create_topic(TOPIC, 4)
-        slave.namesrv_addr = names.namesrv_addr
-        slave.start()
-        with rmq.Producer("syncer", namesrv_addr=names.namesrv_addr, **CLIENT) as producer:
-            poll_until(lambda: producer.send(rmq.Message(TOPIC, b"early")).status is rmq.SendStatus.SEND_OK,
-                       "the slave copies", 60)  # fmt: skip
+        slave = as_slave(version, names.namesrv_addr, slaveReadEnable=True)
+        running.enter_context(slave)
+        poll_until(lambda: in_sync_slaves(server.broker_addr) == 1, "the slave copies", 120)
+        # Longer than the three seconds that the broker waits for its slave.
+        with rmq.Producer("syncer", namesrv_addr=names.namesrv_addr, send_msg_timeout_ms=20_000, **CLIENT) as producer:
             sent = [f"acknowledged {number}" for number in range(300)]
             answers = [producer.send(rmq.Message(TOPIC, body.encode())).status for body in sent]
             assert set(answers) == {rmq.SendStatus.SEND_OK}
@@ -226,7 +234,3 @@ def test_a_killed_sync_master_is_read_from_its_slave_which_has_all_that_was_ackn
         consumer.on_message(lambda message: read.append(message.body.decode()))
         with consumer:
             poll_until(lambda: set(sent) <= set(read), "everything acknowledged is read from the slave", 90)
-    finally:
-        slave.stop()
-        server.stop()
-        names.stop()
