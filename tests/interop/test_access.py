@@ -134,6 +134,7 @@ def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(accoun
     assert not send(APACHE_5, accounts_server, None)
     assert len(consume(APACHE_5, accounts_server, WORKER, 2)) == 2
     assert "success" not in admin("updateTopic", "-t", "more", "-r", "2", "-w", "2", keys=WORKER)
+    assert WORKER[0] in admin("getAclConfig")
     version = admin("clusterAclConfigVersion")
     assert "broker-a" in version
     assert "1" in version

@@ -42,6 +42,7 @@ __all__ = ["PlainAccess"]
 log = logging.getLogger("sprocketmq.broker")
 
 _POLL_INTERVAL_MS: Final = 500  # AclFileWatchService
+_HIDDEN: Final = "******"
 
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -161,6 +162,18 @@ class PlainAccess:
         if name not in self._contents:
             raise ConfigurationError(f"{name} is no file of accounts; these are: {', '.join(self._contents)}")
         self._change(name, with_white_addresses(self._contents[name], addresses, now_ms))
+
+    def accounts(self) -> list[dict[str, Any]]:
+        """The accounts of all files as they are written there, each key once, without their secrets."""
+        shown: dict[str, dict[str, Any]] = {}
+        for content in self._contents.values():
+            for entry in content.get("accounts") or ():
+                shown.setdefault(str(entry["accessKey"]), {**entry, "secretKey": _HIDDEN})
+        return list(shown.values())
+
+    def white_addresses(self) -> list[str]:
+        """The global white addresses of all files."""
+        return [pattern.text for pattern in self._acl.white_addresses]
 
     def version(self) -> DataVersion:
         """Version of the default file."""

@@ -185,6 +185,15 @@ def test_an_administrator_changes_accounts_and_white_addresses(accounts, disk_cl
     assert [account["accessKey"] for account in written["accounts"]] == ["Worker77", "Boss7777", "Newcomer"]
     assert oct(os.stat(accounts).st_mode)[-3:] == "600"
 
+    shown = bytes(boss.ask(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG).body)
+    assert [account["accessKey"] for account in json.loads(shown)["plainAccessConfigs"]] == [
+        "Worker77",
+        "Boss7777",
+        "Newcomer",
+    ]
+    assert b"-secret" not in shown
+    assert newcomer.ask(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG).code == ResponseCode.NO_PERMISSION
+
     version = boss.ask(RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
     assert json.loads(version.ext_fields["version"])["counter"] == 1
     assert json.loads(version.ext_fields["allAclFileVersion"])[str(accounts)]["counter"] == 1

@@ -1,6 +1,7 @@
 """Accounts by an administrator, as 4.9 has them: UPDATE_AND_CREATE_ACL_CONFIG 50, DELETE_ACL_CONFIG 51, GET_BROKER_CLUSTER_ACL_INFO 52,
-UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53. Java: AdminBrokerProcessor.
+UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53, GET_BROKER_CLUSTER_ACL_CONFIG 54. Java: AdminBrokerProcessor.
 
+54 shows accounts without their secrets: Apache up to 4.9.7 shows them to everybody, later versions do not answer it any more.
 The failure codes 209 to 211 are 4.9's; 5.x gave these numbers to other things.
 """
 
@@ -94,6 +95,16 @@ def acl_version(broker: Broker, connection: Connection, command: Command, now_ms
     return response(command, header=header)
 
 
+def acl_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    if broker.plain_access is None:
+        return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
+    body = {
+        "globalWhiteAddrs": broker.plain_access.white_addresses(),
+        "plainAccessConfigs": broker.plain_access.accounts(),
+    }
+    return response(command, body=msgspec.json.encode(body))
+
+
 def _split(text: str | None) -> list[str] | None:
     return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
 
@@ -103,4 +114,5 @@ HANDLERS = {
     RequestCode.DELETE_ACL_CONFIG: delete_account,
     RequestCode.GET_BROKER_CLUSTER_ACL_INFO: acl_version,
     RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: change_white_addresses,
+    RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG: acl_config,
 }

@@ -230,6 +230,7 @@ _READERS: Final[dict[int, Reader]] = {
             RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
             RequestCode.DELETE_ACL_CONFIG,
             RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+            RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG,
         ),
         _of_cluster(_UPDATE),
     ),

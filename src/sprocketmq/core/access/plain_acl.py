@@ -9,7 +9,7 @@ A request passes when one of these holds, looked at in this order:
 
 A group is the resource ``%RETRY%group``. Without a permission of its own a resource has the account's default; a default that is not given
 is DENY. An administrator who has no permissions listed may touch everything. Unlike Apache 4.9, a non-administrator may not use the codes
-that change accounts (50, 51, 53): there, every account can make itself an administrator.
+that change or show accounts (50, 51, 53, 54): there, every account can make itself an administrator.
 
 Laws
 1. What is refused is told with the name of the resource or account, never with a secret or a signature.
@@ -55,6 +55,7 @@ _ADMIN_CODES: Final = frozenset(
         RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
         RequestCode.DELETE_ACL_CONFIG,
         RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+        RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG,
         *range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1),
     }
 )
