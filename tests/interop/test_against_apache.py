@@ -46,7 +46,6 @@ def probed(server: Server, version: str, topic: str) -> list[dict[str, Any]]:
     return lines
 
 
-@pytest.mark.gap("the probe asks for messages by key, which is not served yet")
 def test_the_probe_gets_the_answers_that_apache_5_gives(server: Server, apache5: ApacheCluster, topic: str) -> None:
     apache5.create_topic(topic, 4)
     assert probed(server, APACHE_5, topic) == probed(apache5, APACHE_5, topic)
@@ -62,10 +61,7 @@ def test_the_probe_gets_the_answers_that_apache_5_gives(server: Server, apache5:
         (("brokerStatus", "-n", "NAMESRV", "-b", "BROKER"), "brokerVersionDesc"),
         (("consumerProgress", "-n", "NAMESRV", "-g", "GROUP"), "Consume TPS"),
         (("brokerConsumeStats", "-n", "NAMESRV", "-b", "BROKER"), "Diff Total"),
-        pytest.param(
-            *(("queryMsgByKey", "-n", "NAMESRV", "-t", "TOPIC", "-k", "key-0"), "Message ID"),
-            marks=pytest.mark.gap("query by key is not served yet"),
-        ),
+        (("queryMsgByKey", "-n", "NAMESRV", "-t", "TOPIC", "-k", "key-0"), "Message ID"),
         (("updateTopic", "-n", "NAMESRV", "-b", "BROKER", "-t", "TOPIC", "-r", "6", "-w", "6"), "success"),
         (("updateSubGroup", "-n", "NAMESRV", "-b", "BROKER", "-g", "GROUP", "-r", "3"), "success"),
         (("resetOffsetByTime", "-n", "NAMESRV", "-g", "GROUP", "-t", "TOPIC", "-s", "-1"), "TOPIC"),

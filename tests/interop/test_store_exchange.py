@@ -1,0 +1,218 @@
+"""A store goes from Apache to ours and back, through all that can have happened to it: nothing is lost, nothing comes twice.
+
+Apache writes plain, batched, delayed, transactional and keyed messages, and is stopped or killed. Then something happens to the directory.
+Our broker opens it, everything is read, found by key, checked and written on; Apache gets it back and its consumers read all of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from interop.peers import APACHE_4, APACHE_5, ApacheCluster, JavaProgram, SprocketServer, poll_until
+from interop.remoting import ask
+from sprocketmq.store.check import StoreSummary, check_directory
+from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.wire.record import decode_records
+
+pytestmark = pytest.mark.usefixtures("java_peers")
+
+# Small files, so that the log has several, and copies are quick.
+SIZES: dict[str, Any] = {
+    "mappedFileSizeCommitLog": 16_384,
+    "mappedFileSizeConsumeQueue": 600,
+    "maxHashSlotNum": 500,
+    "maxIndexNum": 1_000,
+}
+SETTINGS: dict[str, Any] = {**SIZES, "messageDelayLevel": "1s 3s 1s 1s", "transactionTimeOut": 6000}
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=16_384, mapped_file_size_consume_queue=600, max_hash_slot_num=500, max_index_num=1_000
+)
+QUERY_MESSAGE = 12
+PLAIN, BATCHED, DELAYED, TRANSACTIONAL = "exchanged", "exchanged-batches", "exchanged-late", "exchanged-transactions"
+Bodies = dict[str, list[str]]
+Written = Callable[[str, bool], tuple[Path, Bodies]]
+
+
+def java_send(namesrv_addr: str, version: str, topic: str, count: int, **options: Any) -> list[dict[str, Any]]:
+    with JavaProgram(version, "Producer", namesrv=namesrv_addr, topic=topic, count=count, **options) as producer:
+        sent: list[dict[str, Any]] = producer.read_rest("sent")
+    return sent
+
+
+def java_consume(namesrv_addr: str, version: str, topic: str, count: int, group: str) -> list[str]:
+    with JavaProgram(version, "PushConsumer", namesrv=namesrv_addr, topic=topic, group=group, count=count) as consumer:
+        return sorted(message["body"] for message in consumer.read_rest("message", 90))
+
+
+def read_all(namesrv_addr: str, topic: str) -> list[rmq.MessageExt]:
+    """What a reader from the first offset to the last gets, queue by queue."""
+    found: list[rmq.MessageExt] = []
+    with (
+        rmq.Admin(namesrv_addr=namesrv_addr) as admin,
+        rmq.PullConsumer(f"r-{topic}", namesrv_addr=namesrv_addr) as reader,
+    ):
+        queues = admin.queues(topic)
+        ends = {queue: admin.max_offset(queue) for queue in queues}
+        starts = {queue: admin.min_offset(queue) for queue in queues}
+        reader.assign(queues)
+        for queue in queues:
+            reader.seek(queue, starts[queue])
+        wanted = sum(ends[queue] - starts[queue] for queue in queues)
+        poll_until(lambda: len(found.__iadd__(reader.poll(timeout_ms=500))) >= wanted, f"{topic} is read", 30, 0)
+    places = [(message.queue_id, message.queue_offset) for message in found]
+    assert len(set(places)) == len(places) == wanted
+    return found
+
+
+def by_key(broker_addr: str, key: str) -> set[tuple[int, int]]:
+    """Places of the messages that a query by key finds."""
+    ext = {"topic": PLAIN, "key": key, "maxNum": "64", "beginTimestamp": "0", "endTimestamp": str(1 << 62)}
+    answer = ask(broker_addr, QUERY_MESSAGE, ext)
+    assert answer.code == 0, answer.header
+    return {
+        (message.queue_id, message.queue_offset) for message in decode_records(answer.body) if message.keys == [key]
+    }
+
+
+# -- what happens between Apache and ours ----------------------------------------------------------------------------------------
+
+
+def nothing(store: Path) -> None:
+    pass
+
+
+def lost_queues(store: Path) -> None:
+    shutil.rmtree(store / "consumequeue")
+
+
+def lost_index(store: Path) -> None:
+    shutil.rmtree(store / "index")
+
+
+def half_tail(store: Path) -> None:
+    """The last record's first half once more, behind it: a write that a power cut has torn."""
+    with (store / "commitlog" / last_file(store)).open("r+b") as log:
+        raw = log.read()
+        end = len(raw.rstrip(b"\0"))
+        log.seek(end)
+        log.write(raw[end - 200 : end - 100][: max(0, len(raw) - end - 8)])
+    (store / "abort").touch()
+
+
+def zero_length_last_file(store: Path) -> None:
+    following = int(last_file(store)) + SIZES["mappedFileSizeCommitLog"]
+    (store / "commitlog" / f"{following:020d}").touch()
+    (store / "abort").touch()
+
+
+def deleted_head(store: Path) -> None:
+    """As Apache leaves it: the log's first file is gone, queues and index still have what pointed there."""
+    first = sorted((store / "commitlog").iterdir())[0]
+    first.unlink()
+
+
+def last_file(store: Path) -> str:
+    written = [path.name for path in (store / "commitlog").iterdir() if path.read_bytes().strip(b"\0")]
+    return max(written)
+
+
+EVENTS = [nothing, lost_queues, lost_index, half_tail, zero_length_last_file, deleted_head]
+SCENARIOS = [
+    *((version, killed, event) for version in (APACHE_4, APACHE_5) for killed in (False, True) for event in EVENTS[:1]),
+    *((version, False, event) for version in (APACHE_4, APACHE_5) for event in EVENTS[1:]),
+]
+
+
+@pytest.fixture(scope="module")
+def written(java_peers: None, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """Stores written by Apache, by (version, killed), with the bodies by topic that have to be in them; made once."""
+    made: dict[tuple[str, bool], tuple[Path, Bodies]] = {}
+
+    def get(version: str, killed: bool) -> tuple[Path, Bodies]:
+        if (version, killed) not in made:
+            made[version, killed] = write(version, killed, tmp_path_factory.mktemp("apache") / "store")
+        return made[version, killed]
+
+    return get
+
+
+def write(version: str, killed: bool, store: Path) -> tuple[Path, Bodies]:
+    cluster = ApacheCluster(version, store, **SETTINGS)
+    with cluster:
+        address = cluster.namesrv_addr
+        for topic in (PLAIN, BATCHED, DELAYED, TRANSACTIONAL):
+            cluster.create_topic(topic, 4)
+        java_send(address, version, PLAIN, 60, tags="A,B", body_bytes=700, keys=6)
+        java_send(address, version, BATCHED, 20, mode="batch", batch_size=10)
+        java_send(address, version, DELAYED, 3, delay_level=2)
+        java_send(address, version, TRANSACTIONAL, 4, mode="transaction")
+        assert len(java_consume(address, version, PLAIN, 60, "heirs")) == 60
+        if killed:
+            cluster.kill()
+    return store, {
+        PLAIN: [f"number {number}" for number in range(60)],
+        BATCHED: [f"number {number}" for number in range(20)],
+        DELAYED: [f"number {number}" for number in range(3)],
+    }
+
+
+def starts(message: rmq.MessageExt | str) -> str:
+    """``number N`` of a body that may be padded."""
+    text = message if isinstance(message, str) else message.body.decode()
+    return " ".join(text.split()[:2]).rstrip(".x")
+
+
+@pytest.mark.parametrize(
+    ("version", "killed", "event"),
+    SCENARIOS,
+    ids=[f"{version}-{'killed' if killed else 'clean'}-{event.__name__}" for version, killed, event in SCENARIOS],
+)
+def test_a_store_goes_there_and_back(
+    version: str,
+    killed: bool,
+    event: Callable[[Path], None],
+    written: Written,
+    tmp_path: Path,
+) -> None:
+    original, bodies = written(version, killed)
+    store = tmp_path / "store"
+    shutil.copytree(original, store)
+    event(store)
+    head_is_lost = event is deleted_head
+
+    ours = SprocketServer(store, **SETTINGS)
+    with ours:
+        address = ours.namesrv_addr
+        poll_until(lambda: len(read_all(address, DELAYED)) == 3, "what was delayed arrives", 30, 0.5)
+        for topic, expected in bodies.items():
+            found = [starts(message) for message in read_all(address, topic)]
+            assert set(found) <= set(expected)
+            if not head_is_lost:
+                assert sorted(found) == sorted(expected), topic
+        hits = by_key(ours.broker_addr, "key-3")
+        assert len(hits) == 10 or (head_is_lost and hits)
+        java_send(address, version, PLAIN, 12, tags="A", body_bytes=100, keys=6)
+        assert len(java_consume(address, version, PLAIN, 12, "heirs")) == 12, "the group goes on where it was"
+        kept = sorted(starts(message) for message in read_all(address, PLAIN))
+        batches = sorted(starts(message) for message in read_all(address, BATCHED))
+    summary = StoreSummary()
+    assert [str(problem) for problem in check_directory(store, CONFIG, summary) if not problem.note] == []
+    assert summary.key_count > 70
+
+    with ApacheCluster(version, store, **SETTINGS) as theirs:
+        address = theirs.namesrv_addr
+        assert sorted(starts(body) for body in java_consume(address, version, PLAIN, len(kept), "newcomers")) == kept
+        assert (
+            sorted(starts(body) for body in java_consume(address, version, BATCHED, len(batches), "newcomers"))
+            == batches
+        )
+        more = {sent["msgId"] for sent in java_send(address, version, PLAIN, 4)}
+        assert len(more) == 4
+        assert len(java_consume(address, version, PLAIN, 4, "heirs")) == 4, "and nothing that was consumed comes again"
+        assert hits < by_key(theirs.broker_addr, "key-3"), "what we indexed, Apache finds"
