@@ -75,7 +75,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "passwords are shown to who may read the settings",
-        f"{BROKER}/live_config.py",
+        f"{BROKER}/config.py",
         "if not _SECRET.fullmatch(key)",
         "if key",
         f"{SETTINGS}::test_secrets_are_not_shown",

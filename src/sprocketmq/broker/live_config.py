@@ -108,7 +108,8 @@ class LiveConfig:
 
     def text(self) -> str:
         """All settings but secrets, one ``key=value`` per line, sorted by key."""
-        return format_properties(dict(sorted(self._broker.config.without_secrets().items())))
+        settings = {**self._broker.config.without_secrets(), **_FOR_TOOLS}
+        return format_properties(dict(sorted(settings.items())))
 
     def update(self, text: str, now_ms: int) -> None:
         """Take over ``key=value`` lines.

@@ -87,6 +87,28 @@ def test_the_same_value_again_is_fine_for_any_key_and_no_body_is_no_change(clien
     assert client.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"\xff\xfe").code == ResponseCode.SYSTEM_ERROR
 
 
+def test_keys_that_tools_cannot_do_without_are_shown(client):
+    """mqadmin exportConfigs of 4.9 fails where one of them is missing."""
+    wanted = {
+        "brokerClusterName",
+        "brokerId",
+        "brokerName",
+        "brokerRole",
+        "fileReservedTime",
+        "filterServerNums",
+        "useTLS",
+    }
+    wanted |= {
+        "flushDiskType",
+        "maxMessageSize",
+        "messageDelayLevel",
+        "msgTraceTopicName",
+        "slaveReadEnable",
+        "traceOn",
+    }
+    assert wanted <= shown(client).keys()
+
+
 def test_secrets_are_not_shown(cluster, client):
     assert "brokerName" in shown(client)
     assert not {key for key in shown(client) if "assword" in key or "redential" in key or "AuthenticationUser" in key}

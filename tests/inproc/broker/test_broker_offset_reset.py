@@ -80,6 +80,7 @@ def test_what_the_group_commits_before_that_pull_is_ignored_and_counts_after_it(
     assert commit(client, 0, 4).code == 0
     assert offset_of(client) == "0"
     client.pull("g", "flights", 0, 4)
+    assert offset_of(client) == "0"
     assert commit(client, 0, 4).code == 0
     assert offset_of(client) == "4"
 
