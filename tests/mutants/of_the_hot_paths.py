@@ -1,0 +1,121 @@
+"""Mutants of the short ways of sends and pulls, of batches that look alike, and of the append behind them."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["HOT_PATH_MUTANTS"]
+
+BROKER, STORE, WIRE = "src/sprocketmq/broker", "src/sprocketmq/store", "src/sprocketmq/wire"
+SHORT = "tests/inproc/broker/test_broker_short_ways.py"
+SENDS = f"{SHORT}::test_one_odd_thing_about_a_send_leaves_it_as_it_is_on_the_long_way"
+PULLS = f"{SHORT}::test_a_pull_is_answered_as_on_the_long_way"
+BATCHES = f"{SHORT}::test_one_odd_message_of_a_batch_leaves_it_as_it_is_one_by_one"
+FRONT = f"{SHORT}::test_nothing_takes_the_short_way_past_what_stands_in_front"
+
+HOT_PATH_MUTANTS = [
+    Mutant(
+        "hot",
+        "a one-way send is answered",
+        f"{BROKER}/plain_sends.py",
+        "            or head.flag\n",
+        "",
+        SENDS,
+    ),
+    Mutant(
+        "hot",
+        "a retry of a message counts as its first delivery",
+        f"{BROKER}/plain_sends.py",
+        '            or ext.j != "0"\n',
+        "",
+        SENDS,
+    ),
+    Mutant(
+        "hot",
+        "a delayed message is delivered at once",
+        f"{BROKER}/plain_sends.py",
+        "if plain and not is_special(marked):",
+        "if plain:",
+        SENDS,
+    ),
+    Mutant(
+        "hot",
+        "a key that JSON must escape breaks the answer",
+        f"{BROKER}/plain_sends.py",
+        "or not (key.isalnum() or _is_plain(key)):",
+        "or not key:",
+        SENDS,
+    ),
+    Mutant(
+        "hot",
+        "all properties count as of the first shape that was seen",
+        f"{BROKER}/plain_sends.py",
+        "        template = raw[:key_at] + raw[key_end:]\n",
+        '        template = raw[:key_at] + "\\x02"\n',
+        SENDS,
+    ),
+    Mutant(
+        "hot",
+        "sends go past what stands in front of their handler",
+        f"{BROKER}/short_ways.py",
+        "        sends = handlers.get(RequestCode.SEND_MESSAGE_V2) is handle_send and self._sends.begin()\n",
+        "        sends = self._sends.begin()\n",
+        FRONT,
+    ),
+    Mutant(
+        "hot",
+        "sends are answered before the disk has them",
+        f"{BROKER}/plain_sends.py",
+        "        if broker.sends_wait or ",
+        "        if ",
+        FRONT,
+    ),
+    Mutant(
+        "hot",
+        "pulls on the short way never wait",
+        f"{BROKER}/plain_pulls.py",
+        "self.now_ms, may_park=True)",
+        "self.now_ms, may_park=False)",
+        PULLS,
+    ),
+    Mutant(
+        "hot",
+        "a value of a batch may hold a separator",
+        f"{WIRE}/uniform_batch.py",
+        "                if (table[:, properties_at + begin : properties_at + end] <= 2).any():\n                    return None\n",
+        "",
+        BATCHES,
+    ),
+    Mutant(
+        "hot",
+        "all messages of a batch get the flag of the first",
+        f"{WIRE}/uniform_batch.py",
+        "        records[:, RecordFields.FLAG : RecordFields.FLAG + 4] = table[:, 12:16]\n",
+        "",
+        BATCHES,
+    ),
+    Mutant(
+        "hot",
+        "a batch whose properties differ counts as uniform",
+        f"{WIRE}/uniform_batch.py",
+        "return None if left else UniformBatch",
+        "return UniformBatch",
+        BATCHES,
+    ),
+    Mutant(
+        "hot",
+        "a record exists before it is whole",
+        f"{WIRE}/record.py",
+        "    _PACK_BEHIND_MAGIC(\n        view,\n",
+        "    _PACK_SIZE_MAGIC(view, at, size, 0xDAA320A7)\n    _PACK_BEHIND_MAGIC(\n        view,\n",
+        "tests/unit/store/test_torn_writes.py",
+    ),
+    Mutant(
+        "hot",
+        "units that do not fit the reserved space are lost",
+        f"{STORE}/consume_queue.py",
+        "            while done < len(units):\n",
+        "            if done < len(units):\n",
+        "tests/unit/store/test_message_store.py",
+    ),
+]
