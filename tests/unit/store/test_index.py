@@ -112,6 +112,21 @@ def test_keys_found_for_many_records_at_once_are_those_found_one_by_one(
     ]
 
 
+def test_a_value_that_holds_a_separator_is_not_of_the_same_shape() -> None:
+    texts = [
+        b"A\x01xxxxxxxxx\x02",
+        b"A\x01x\x02KEYS\x01kk\x02",
+    ]  # of one length, and the first one's separators are in the second
+    log = b""
+    for number, properties in enumerate(texts):
+        log += encode_record(
+            b"T", b"", properties, queue_id=0, queue_offset=number, physical_offset=len(log), born_timestamp_ms=1,
+            born_host=(b"1234", 1), store_timestamp_ms=1, store_host=(b"1234", 1),
+        )  # fmt: skip
+    found, hashes, _ = keys_of(read_records(memoryview(log), 0, len(log), 0, 9))
+    assert (found.tolist(), hashes.tolist()) == ([1], [index_hash("T#kk")])
+
+
 @given(st.binary(max_size=400), st.integers(0, 400))
 def test_anything_can_be_read_as_records_and_only_records_come_out(garbage: bytes, at: int) -> None:
     record = encode_record(

@@ -1,0 +1,129 @@
+"""Mutants of the index by key, of recovery in batches, of the census, and of what the disk is told."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["STORE_MUTANTS"]
+
+STORE, HANDLERS = "src/sprocketmq/store", "src/sprocketmq/broker/handlers"
+INDEX = "tests/unit/store/test_index.py"
+RECOVERY = "tests/unit/store/test_recovery.py"
+RETENTION = "tests/unit/store/test_retention.py"
+CUT = "tests/unit/store/test_power_cut.py"
+EXTENSION = "tests/unit/store/test_consume_queue_ext.py"
+
+STORE_MUTANTS = [
+    Mutant(
+        "files",
+        "two entries of one batch in the same slot forget each other",
+        f"{STORE}/index_file.py",
+        "        before[order[1:][again]] = numbers[order[:-1][again]]\n",
+        "",
+        f"{INDEX}::test_every_key_of_every_record_is_found_in_many_small_files",
+    ),
+    Mutant(
+        "files",
+        "after a crash the slots are believed",
+        f"{STORE}/index_file.py",
+        "            slots[wrong] = table[wrong]\n",
+        "            pass\n",
+        f"{INDEX}::test_after_a_crash_the_index_is_completed_from_what_the_disk_was_sure_to_have",
+    ),
+    Mutant(
+        "files",
+        "entries of records that a crash took stay",
+        f"{STORE}/index_file.py",
+        "fine = (offsets < log_end) & (hashes >= 0)",
+        "fine = (hashes >= 0)",
+        f"{INDEX}::test_entries_of_records_that_a_crash_took_go_with_them",
+    ),
+    Mutant(
+        "files",
+        "what a full disk kept out of the index is forgotten",
+        f"{STORE}/dispatch.py",
+        "        self._index.put_rest()\n",
+        "",
+        f"{INDEX}::test_a_full_disk_holds_the_index_back_and_loses_no_key",
+    ),
+    Mutant(
+        "files",
+        "a lost index is taken for complete, because the checkpoint says so",
+        f"{STORE}/dispatch.py",
+        "if name == index.newest_name and offset > begin and at_record:",
+        "if offset > begin and at_record:",
+        f"{INDEX}::test_a_lost_index_is_noticed_and_built_anew",
+    ),
+    Mutant(
+        "files",
+        "rollbacks are indexed",
+        f"{STORE}/dispatch.py",
+        "_TRANSACTION_MASK, _ROLLBACK = 0xC, 0xC",
+        "_TRANSACTION_MASK, _ROLLBACK = 0xC, 0x10",
+        f"{INDEX}::test_half_messages_are_indexed_and_rollbacks_are_not",
+    ),
+    Mutant(
+        "files",
+        "a value with a separator in it passes for the template's",
+        f"{STORE}/record_batch.py",
+        "    differ |= ((texts - np.uint8(1)) < 2) & template.is_value  # a separator inside a value\n",
+        "",
+        f"{INDEX}::test_a_value_that_holds_a_separator_is_not_of_the_same_shape",
+    ),
+    Mutant(
+        "files",
+        "records are believed many at once without their checksums",
+        f"{STORE}/recovery.py",
+        "            whole &= np.array([crc32(data[begin:end]) & 0x7FFFFFFF == crc for begin, end, crc in bodies], bool)\n",
+        "            pass\n",
+        f"{RECOVERY}::test_a_last_record_damaged_at_any_byte_never_takes_its_neighbours_down",
+    ),
+    Mutant(
+        "files",
+        "a torn entry is right if its beginning is",
+        f"{STORE}/recovery.py",
+        "        if not wanted.startswith(present) or",
+        "        if wanted[:12] != present[:12] or",
+        f"{RECOVERY}::test_a_last_entry_torn_at_any_byte_is_written_anew",
+    ),
+    Mutant(
+        "files",
+        "a queue lost after a clean stop is not missed",
+        f"{STORE}/recovery.py",
+        "        return census is not None and census[0] == end and census != self._queues.census(end)",
+        "        return False",
+        f"{RECOVERY}::test_one_lost_queue_is_noticed_after_a_clean_stop",
+    ),
+    Mutant(
+        "files",
+        "an acknowledged record is not on the disk",
+        f"{STORE}/flush.py",
+        "                            file.sync()\n",
+        "                            pass\n",
+        f"{CUT}::test_what_was_acknowledged_survives_the_worst_cut",
+    ),
+    Mutant(
+        "files",
+        "index files behind the head stay for ever",
+        f"{STORE}/retention.py",
+        "            self._store.index.clean(files.start)\n",
+        "",
+        f"{RETENTION}::test_index_files_behind_the_head_go_with_the_log",
+    ),
+    Mutant(
+        "files",
+        "the address of an extension is taken for a tags code",
+        f"{STORE}/queue_log_store.py",
+        "            if tags_code < _SMALLEST_HASH and size != FILLER_SIZE:\n",
+        "            if False:\n",
+        f"{EXTENSION}::test_units_have_addresses_and_tags_are_read_through_them",
+    ),
+    Mutant(
+        "files",
+        "a query by key does not see what was sent just now",
+        f"{HANDLERS}/lookup.py",
+        "    broker.index_building.catch_up()\n",
+        "",
+        "tests/inproc/broker/test_broker_lookup.py::test_messages_are_found_by_each_of_their_keys_at_once_and_in_the_order_of_the_log",
+    ),
+]
