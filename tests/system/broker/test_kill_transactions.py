@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from interop.apache_cluster import free_ports
+from interop.child import poll_until
 from interop.send_ledger import read_topic
 from interop.sprocket_server import SprocketServer
-from sprocketmq.errors import RocketMQError
+from sprocketmq.errors import RequestTimeout, RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.store.check import check_directory
@@ -39,6 +40,7 @@ COMMIT, ROLLBACK = 8, 12
 CONF: dict[str, Any] = {
     "transactionCheckInterval": 300,
     "transactionTimeOut": 500,
+    "transactionCheckMax": 1_000,  # rounds count while nobody is connected, and on a busy machine that takes a while
     "flushConsumerOffsetInterval": 250,
     "mappedFileSizeCommitLog": 1 << 20,
     "mappedFileSizeConsumeQueue": 300 * 20,
@@ -120,6 +122,14 @@ class Tellers:
             connection.send(request(RequestCode.END_TRANSACTION, end, oneway=True))
 
 
+def delivered_by(server: SprocketServer) -> Counter[str] | None:
+    """How often each message is in the topic; None when a busy machine did not answer in time."""
+    try:
+        return Counter(m.body.decode() for queue in read_topic(server.namesrv_addr, TOPIC).values() for m in queue)
+    except RequestTimeout:
+        return None
+
+
 def test_ten_kills_in_the_middle_of_transactions_lose_none_and_double_none(tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
@@ -138,7 +148,7 @@ def test_ten_kills_in_the_middle_of_transactions_lose_none_and_double_none(tmp_p
         cut_off = len(tellers.decided)
         for _ in range(3):  # a check may go unanswered once, and the last answers must have arrived
             asyncio.run(tellers.work(server, tellers.new_one_is_asked_for()))
-        delivered = Counter(m.body.decode() for queue in read_topic(server.namesrv_addr, TOPIC).values() for m in queue)
+        delivered = poll_until(lambda: delivered_by(server), "the topic is read", 120)
         assert server.stop_process() == 0
     finally:
         server.stop()
