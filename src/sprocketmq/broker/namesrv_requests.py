@@ -1,14 +1,14 @@
 """The requests a name server answers: code -> ``handle(name_server, connection, command, now_ms)`` (Java: DefaultRequestProcessor).
 
-    brokers         REGISTER_BROKER 103, UNREGISTER_BROKER 104, QUERY_DATA_VERSION 322, GET_BROKER_MEMBER_GROUP 901,
-                    BROKER_HEARTBEAT 904
-    clients         GET_ROUTEINFO_BY_TOPIC 105
-    administrators  PUT_KV_CONFIG 100, GET_KV_CONFIG 101, DELETE_KV_CONFIG 102, GET_KVLIST_BY_NAMESPACE 219,
-                    GET_BROKER_CLUSTER_INFO 106, WIPE_WRITE_PERM_OF_BROKER 205, ADD_WRITE_PERM_OF_BROKER 327,
-                    GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206, DELETE_TOPIC_IN_NAMESRV 216, REGISTER_TOPIC_IN_NAMESRV 217,
-                    GET_TOPICS_BY_CLUSTER 224, GET_SYSTEM_TOPIC_LIST_FROM_NS 304, GET_UNIT_TOPIC_LIST 311,
-                    GET_HAS_UNIT_SUB_TOPIC_LIST 312, GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST 313, UPDATE_NAMESRV_CONFIG 318,
-                    GET_NAMESRV_CONFIG 319
+brokers         REGISTER_BROKER 103, UNREGISTER_BROKER 104, QUERY_DATA_VERSION 322, GET_BROKER_MEMBER_GROUP 901,
+                BROKER_HEARTBEAT 904
+clients         GET_ROUTEINFO_BY_TOPIC 105
+administrators  PUT_KV_CONFIG 100, GET_KV_CONFIG 101, DELETE_KV_CONFIG 102, GET_KVLIST_BY_NAMESPACE 219,
+                GET_BROKER_CLUSTER_INFO 106, WIPE_WRITE_PERM_OF_BROKER 205, ADD_WRITE_PERM_OF_BROKER 327,
+                GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206, DELETE_TOPIC_IN_NAMESRV 216, REGISTER_TOPIC_IN_NAMESRV 217,
+                GET_TOPICS_BY_CLUSTER 224, GET_SYSTEM_TOPIC_LIST_FROM_NS 304, GET_UNIT_TOPIC_LIST 311,
+                GET_HAS_UNIT_SUB_TOPIC_LIST 312, GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST 313, UPDATE_NAMESRV_CONFIG 318,
+                GET_NAMESRV_CONFIG 319
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ __all__ = ["HANDLERS", "NamesrvHandler"]
 NamesrvHandler = Callable[["NameServer", Connection, Command, int], Command]
 
 _ZONE_NAME: Final = "__ZONE_NAME"
+_ZLIB: Final = 0x78  # how a zlib stream begins, and no JSON
 # A broker may ask for its own timeout; an hour of a dead broker in the routes is enough.
 _MAX_SILENCE_MS: Final = 3_600_000
 
@@ -80,7 +81,9 @@ def register_broker(server: NameServer, connection: Connection, command: Command
         return response(command, ResponseCode.SYSTEM_ERROR, "the body does not have the announced checksum bodyCrc32")
     topics = TopicConfigSerializeWrapper()
     if body:
-        decode = RegisterBrokerBody.decode_compressed if header.compressed else RegisterBrokerBody.decode
+        # A 5.x broker with compressedRegister=true compresses and says that it did not; its own name servers refuse it for that.
+        compressed = header.compressed or body[0] == _ZLIB
+        decode = RegisterBrokerBody.decode_compressed if compressed else RegisterBrokerBody.decode
         topics = decode(body).topic_config_serialize_wrapper
     silence_ms = header.heartbeat_timeout_millis or BROKER_EXPIRE_MS
     result = server.table.register(

@@ -136,6 +136,14 @@ def test_a_compressed_registration_is_read(names):
     assert TopicRouteData.decode(route(names, "ordered").body).broker_datas[0].broker_addrs == {0: "10.0.0.9:1"}
 
 
+def test_a_compressed_registration_that_says_it_is_not_is_read_as_5x_sends_it(names):
+    table = {name: TopicConfig(topic_name=name) for name in ("t", "u")}
+    body = RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigSerializeWrapper(topic_config_table=table))
+    header = RegisterBrokerRequestHeader("other", "10.0.0.9:1", "DefaultCluster", "", 0, compressed=False)
+    assert names.ask(RequestCode.REGISTER_BROKER, header, body.encode_compressed()).code == 0
+    assert route(names, "u").code == 0
+
+
 def test_a_compressed_registration_of_nonsense_is_refused(names):
     header = RegisterBrokerRequestHeader("x", "10.0.0.9:1", "DefaultCluster", "", 0, compressed=True)
     answer = names.ask(RequestCode.REGISTER_BROKER, header, b"nonsense")
