@@ -81,7 +81,10 @@ async def _push(
 ) -> str | None:
     """Give the reply to the requester; why that failed, None when it was taken."""
     now_ms = broker.clock.now_ms()
-    raw = props.set_property((header.properties or "").encode(), props.PUSH_REPLY_TIME, str(now_ms))
+    raw = (header.properties or "").encode()
+    marks = ((props.MSG_REGION, broker.stamps.region_id), (props.TRACE_ON, broker.stamps.trace_on))
+    for name, value in (*marks, (props.PUSH_REPLY_TIME, str(now_ms))):
+        raw = props.set_property(raw, name, value)
     push = ReplyMessageRequestHeader(
         producer_group=header.producer_group,
         topic=header.topic,
