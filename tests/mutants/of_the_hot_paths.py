@@ -9,7 +9,6 @@ __all__ = ["HOT_PATH_MUTANTS"]
 BROKER, STORE, WIRE = "src/sprocketmq/broker", "src/sprocketmq/store", "src/sprocketmq/wire"
 SHORT = "tests/inproc/broker/test_broker_short_ways.py"
 SENDS = f"{SHORT}::test_one_odd_thing_about_a_send_leaves_it_as_it_is_on_the_long_way"
-PULLS = f"{SHORT}::test_a_pull_is_answered_as_on_the_long_way"
 BATCHES = f"{SHORT}::test_one_odd_message_of_a_batch_leaves_it_as_it_is_one_by_one"
 FRONT = f"{SHORT}::test_nothing_takes_the_short_way_past_what_stands_in_front"
 
@@ -76,7 +75,7 @@ HOT_PATH_MUTANTS = [
         f"{BROKER}/plain_pulls.py",
         "self.now_ms, may_park=True)",
         "self.now_ms, may_park=False)",
-        PULLS,
+        f"{SHORT}::test_a_parked_pull_is_woken_by_a_send_on_the_short_way",
     ),
     Mutant(
         "hot",
