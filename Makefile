@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test lint format bench docs lock mutants clean
+.PHONY: help setup demo test lint format bench docs interop lock mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
@@ -38,6 +38,9 @@ format: $(VENV)/.ready ## let ruff put the code in shape
 
 bench: setup ## our broker and Apache RocketMQ 5.4.0 side by side, as ratios
 	@$(BIN)/python bench/broker_bench.py $(BENCH_ARGS)
+
+interop: setup ## our servers beside Apache's; SPROCKETMQ_WRITE_PAGE=1 writes docs/compatibility.md anew
+	@SPROCKETMQ_REQUIRE_PEERS=1 $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
 
 docs: $(VENV)/.ready ## guides and the reference generated from docstrings, into docs/_build/html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html

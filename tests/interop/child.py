@@ -44,7 +44,9 @@ def unwind_on_sigterm() -> None:
 class Child:
     """One process. Standard output is read line by line on a thread of its own, standard error goes to a file."""
 
-    def __init__(self, command: list[str], log_path: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: list[str], log_path: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
         self.log_path = log_path
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
@@ -53,6 +55,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**os.environ, **(env or {})},
+                cwd=cwd,
                 start_new_session=True,  # a Ctrl-C in the terminal is for the test run, which then stops its children in order
             )
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -112,6 +115,13 @@ class Child:
             _close(pipe)
         return code
 
+    def write_line(self, line: str) -> None:
+        """One line to its standard input."""
+        pipe = self._process.stdin
+        assert pipe is not None
+        pipe.write(line.encode() + b"\n")
+        pipe.flush()
+
     def close_input(self) -> None:
         """End of input: the Java programs take it as the request to finish."""
         _close(self._process.stdin)
@@ -135,9 +145,11 @@ class Child:
 class JsonChild(Child):
     """A child that writes one JSON object per line, each with an `event`; other lines are kept in `noise`."""
 
-    def __init__(self, command: list[str], log_path: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: list[str], log_path: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
         self.noise: list[str] = []
-        super().__init__(command, log_path, env)
+        super().__init__(command, log_path, env, cwd)
 
     def read(self, timeout_s: float = 60.0) -> dict[str, Any]:
         """The next object; raises as `read_line`."""

@@ -37,7 +37,9 @@ class JavaProgram(JsonChild):
             args += [f"--{option.replace('_', '-')}", str(value).lower() if isinstance(value, bool) else str(value)]
         flags = (*_FLAGS, *jvm_flags)
         command = JavaPeers.java(version).command(f"peers.{name}", *args, flags=flags, home=self._home)
-        super().__init__(command, self._home / "err.log")
+        super().__init__(
+            command, self._home / "err.log", cwd=self._home
+        )  # some tools leave files where they are started
 
     def ready(self, timeout_s: float = 60.0) -> JavaProgram:
         """Return when the program said that its client is started."""

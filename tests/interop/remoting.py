@@ -24,10 +24,10 @@ class Answer(NamedTuple):
         return int(self.header["code"])
 
 
-def request_frame(code: int, ext: dict[str, str], body: bytes = b"", opaque: int = 1) -> bytes:
-    """A request with a JSON header, as a Java client of version 4.9.8 (ordinal 409) would write it."""
+def request_frame(code: int, ext: dict[str, str], body: bytes = b"", opaque: int = 1, version: int = 409) -> bytes:
+    """A request with a JSON header, as a Java client would write it; `version` is an ordinal of MQVersion, 409 is 4.9.8."""
     fields = {"code": code, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": opaque}
-    fields.update(serializeTypeCurrentRPC="JSON", version=409)
+    fields.update(serializeTypeCurrentRPC="JSON", version=version)
     header = json.dumps(fields).encode()
     return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
 
@@ -89,7 +89,8 @@ def create_topic(broker_addr: str, topic: str, queues: int = 8, ext: dict[str, s
         RuntimeError: the broker refused.
     """
     fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues), "writeQueueNums": str(queues)}
-    fields.update(perm="6", topicFilterType="SINGLE_TAG", topicSysFlag="0", order="false", **(ext or {}))
+    fields.update(perm="6", topicFilterType="SINGLE_TAG", topicSysFlag="0", order="false")
+    fields.update(ext or {})
     answer = ask(broker_addr, UPDATE_AND_CREATE_TOPIC, fields)
     if answer.code:
         raise RuntimeError(f"the broker refused topic {topic}: {answer.code} {answer.header.get('remark')}")

@@ -27,6 +27,8 @@ def test_records_come_with_the_next_offset_and_the_range(client):
         "nextBeginOffset": "5",
         "minOffset": "0",
         "maxOffset": "5",
+        "topicSysFlag": "0",
+        "groupSysFlag": "0",
     }
 
 

@@ -48,6 +48,8 @@ def answer_of_reset(broker: Broker, command: Command, group: str, topic: str, qu
         next_begin_offset=offset,
         min_offset=broker.store.min_offset(topic, queue_id),
         max_offset=broker.store.max_offset(topic, queue_id),
+        topic_sys_flag=broker.topics.table[topic].topic_sys_flag,
+        group_sys_flag=broker.groups.table[group].group_sys_flag,
     )
     broker.offsets.note_pull(group, topic, queue_id, offset)
     return response(command, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", header)

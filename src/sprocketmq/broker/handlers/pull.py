@@ -99,6 +99,8 @@ def answer_pull(
         "nextBeginOffset": str(result.next_offset),
         "minOffset": str(result.min_offset),
         "maxOffset": str(result.max_offset),
+        "topicSysFlag": str(broker.topics.table[topic].topic_sys_flag),
+        "groupSysFlag": str(broker.groups.table[group].group_sys_flag),
     }
     answer = Command(
         code,

@@ -44,6 +44,14 @@ _UNIFORM_FROM_BYTES: Final = 1024  # below, the long way is as fast
 
 def handle_send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The hot path: one pass from header to answer, nothing awaited."""
+    answer = _send(broker, connection, command, now_ms)
+    if answer is not None and answer.code:  # Apache tells region and trace whatever becomes of the send
+        answer.ext_fields.setdefault(props.MSG_REGION, broker.stamps.region_id)
+        answer.ext_fields.setdefault(props.TRACE_ON, broker.stamps.trace_on)
+    return answer
+
+
+def _send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     if command.code == RequestCode.SEND_MESSAGE:
         header = SendMessageRequestHeader.from_v1(command)
     else:

@@ -1,0 +1,72 @@
+package peers;
+
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
+
+/**
+ * Many mqadmin commands in one process: each line of standard input is one command, its words separated by tabs; what it printed comes
+ * back as one "printed" line. The line "codes" is answered with the constants of RequestCode.
+ */
+public final class Mqadmin {
+    private Mqadmin() {
+    }
+
+    public static void main(String[] args) throws Exception {
+        Line.endAtFailure();
+        new Line("ready").print();
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        String command;
+        while ((command = commands.readLine()) != null) {
+            if (command.equals("codes")) {
+                new Line("codes").with("codes", codes()).print();
+            } else {
+                new Line("printed").with("text", printed(command.split("\t", -1))).print();
+            }
+        }
+        System.exit(0);
+    }
+
+    private static String printed(String[] command) {
+        ByteArrayOutputStream caught = new ByteArrayOutputStream();
+        PrintStream out = System.out;
+        PrintStream err = System.err;
+        PrintStream both = new PrintStream(caught, true);
+        System.setOut(both);
+        System.setErr(both);
+        try {
+            System.clearProperty("rocketmq.namesrv.addr");
+            MQAdminStartup.main0(command, null);
+        } catch (Throwable failure) {
+            failure.printStackTrace(both);
+        } finally {
+            System.setOut(out);
+            System.setErr(err);
+        }
+        both.flush();
+        return new String(caught.toByteArray(), StandardCharsets.UTF_8);
+    }
+
+    private static Map<String, Integer> codes() throws Exception {
+        Class<?> named;
+        try {
+            named = Class.forName("org.apache.rocketmq.remoting.protocol.RequestCode");
+        } catch (ClassNotFoundException olderThan5) {
+            named = Class.forName("org.apache.rocketmq.common.protocol.RequestCode");
+        }
+        Map<String, Integer> found = new TreeMap<>();
+        for (Field field : named.getFields()) {
+            if (Modifier.isStatic(field.getModifiers())) {
+                found.put(field.getName(), ((Number) field.get(null)).intValue());
+            }
+        }
+        return found;
+    }
+}
