@@ -42,6 +42,15 @@ bench: setup ## our broker and Apache RocketMQ 5.4.0 side by side, as ratios
 interop: setup ## our servers beside Apache's; SPROCKETMQ_WRITE_PAGE=1 writes docs/compatibility.md anew
 	@SPROCKETMQ_REQUIRE_PEERS=1 $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
 
+crash: setup ## 500 kills under a mixed load, each followed by an audit (KILLS=20 makes it short)
+	@$(BIN)/python bench/kill_storm.py --kills $(or $(KILLS),500) $(CRASH_ARGS)
+
+hostile: setup ## ten million hostile frames beside honest clients (FRAMES=100000 makes it short)
+	@$(BIN)/python bench/hostile_frames.py --frames $(or $(FRAMES),10000000) $(HOSTILE_ARGS)
+
+fuzz: setup ## decoders, expressions, store and configuration files against made-up input (SECONDS_EACH=60)
+	@$(BIN)/python bench/fuzz_long.py --seconds $(or $(SECONDS_EACH),60)
+
 docs: $(VENV)/.ready ## guides and the reference generated from docstrings, into docs/_build/html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"

@@ -1,0 +1,27 @@
+"""Twenty kills under a mixed load; `make crash` makes five hundred of them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from interop.apache_cluster import free_ports
+from interop.kill_storm import KillStorm
+
+pytestmark = pytest.mark.timeout(600)
+
+KINDS = {"send", "send v1", "batch", "delayed", "half", "end", "commit", "send back"}
+
+
+def test_twenty_kills_under_sends_transactions_delays_retries_and_commits_break_no_promise(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    with KillStorm(tmp_path, free_ports(1), seed, check_every=10) as storm:
+        for _ in storm.run(20):
+            pass
+        storm.settle()
+        assert set(storm.ledger.done) >= KINDS, "all kinds of work were acknowledged"
+        assert storm.kills["under load"] and storm.ledger.cut_off, "kills hit the work"
+        assert storm.checks >= 3, "the store was checked in between and at the end"
