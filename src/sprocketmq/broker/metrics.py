@@ -22,6 +22,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import Version
 
@@ -61,6 +62,10 @@ _FAMILIES: Final = {
         "counter",
         "Messages in the group's dead letter topic that came since the start",
     ),
+    "rocketmq_half_messages": ("gauge", "Transactions that have not ended"),
+    "rocketmq_commit_messages_total": ("counter", "Transactions committed since the start"),
+    "rocketmq_rollback_messages_total": ("counter", "Transactions rolled back since the start"),
+    "rocketmq_timing_messages": ("gauge", "Timer messages that wait"),
     "rocketmq_storage_size": ("gauge", "Bytes of the commit log"),
     "rocketmq_storage_flush_behind_bytes": ("gauge", "Bytes of the commit log that a power loss would cost now"),
     "rocketmq_storage_message_reserve_time": ("gauge", "Age in ms of the oldest message"),
@@ -179,6 +184,11 @@ def look_at(broker: Broker) -> Iterator[Sample]:
     yield from _connections(broker)
     yield from _progress(broker, now_ms)
     yield from _storage(broker, now_ms)
+    yield "rocketmq_half_messages", {}, broker.transactions.open_count
+    yield "rocketmq_commit_messages_total", {}, broker.transactions.ended[Outcome.COMMIT]
+    yield "rocketmq_rollback_messages_total", {}, broker.transactions.ended[Outcome.ROLLBACK]
+    for topic, metric in broker.timers.metrics.items():
+        yield "rocketmq_timing_messages", {"topic": topic}, metric.count
     for level in range(1, broker.schedule.levels.max_level + 1):
         yield "sprocketmq_delay_level_waiting_messages", {"level": str(level)}, broker.schedule.waiting(level)
 

@@ -17,6 +17,7 @@ Between a copy and progress: the start sees both, and goes on with the copy. So 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.service import Periodic
@@ -71,6 +72,12 @@ class Transactions:
         self._periodic: Periodic | None = None
         self._round: tuple[int, int] | None = None  # when the running round began, and the half offset where it ends
         self._next_turn: Timer | None = None
+        self.ended: Counter[Outcome] = Counter()  # since the start
+
+    @property
+    def open_count(self) -> int:
+        """Half messages whose transaction has not ended."""
+        return self._table.open_halves(self._broker.store.max_offset(HALF_TOPIC, 0))
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
@@ -210,6 +217,7 @@ class Transactions:
             if outcome is Outcome.COMMIT:
                 self._broker.put(_committed(half), now_ms)
             self._table.ended(transaction, outcome)
+            self.ended[outcome] += 1
         if settlement.offset is not None:
             self._try_mark(settlement.offset, transaction, now_ms)
         return settlement.before

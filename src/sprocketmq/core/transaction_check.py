@@ -268,6 +268,10 @@ class TransactionTable:
             self._settled = {half: op for half, op in self._settled.items() if half >= offset}
             self._superseded = {half for half in self._superseded if half >= offset}
 
+    def open_halves(self, end: int) -> int:
+        """How many transactions before the half offset ``end`` have not ended; each put-back counts once, by its newest copy."""
+        return end - self.half_progress - len(self._settled) - len(self._superseded)
+
     @property
     def op_progress(self) -> int:
         """The first op message that is still needed after a restart."""

@@ -11,8 +11,11 @@ import pytest
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker.metrics import fixed_labels
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.headers import UpdateConsumerOffsetRequestHeader
+from sprocketmq.wire.headers import EndTransactionRequestHeader, UpdateConsumerOffsetRequestHeader
+from sprocketmq.wire.message_id import decode_offset_message_id
+from sprocketmq.wire.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_ROLLBACK_TYPE
 
 PROM = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0, "metrics_label": "zone:a"}
 watched = pytest.mark.parametrize("cluster", [PROM], indirect=True)
@@ -91,6 +94,32 @@ def test_a_delayed_message_waits_in_its_level(cluster, client):
     client.send("flights", b"later", delay_level=3)
     assert value(scrape(cluster), "sprocketmq_delay_level_waiting_messages", level="3") == 1
     assert value(scrape(cluster), "rocketmq_storage_size") > 0
+
+
+@watched
+def test_transactions_are_counted_open_committed_and_rolled_back(cluster, client):
+    def half(body: bytes) -> tuple[int, int]:
+        header_fields = {props.TRAN_MSG: "true", props.PGROUP: "producers"}
+        answer = client.send("flights", body, properties=header_fields)
+        return int(answer.ext_fields["queueOffset"]), decode_offset_message_id(answer.ext_fields["msgId"])[1]
+
+    def end(place: tuple[int, int], outcome: int) -> None:
+        header = EndTransactionRequestHeader(
+            producer_group="producers",
+            tran_state_table_offset=place[0],
+            commit_log_offset=place[1],
+            commit_or_rollback=outcome,
+            msg_id="id",
+        )
+        assert client.ask(RequestCode.END_TRANSACTION, header).code == 0
+
+    places = [half(body) for body in (b"a", b"b", b"c")]
+    end(places[0], TRANSACTION_COMMIT_TYPE)
+    end(places[2], TRANSACTION_ROLLBACK_TYPE)
+    page = scrape(cluster)
+    assert value(page, "rocketmq_half_messages") == 1
+    assert value(page, "rocketmq_commit_messages_total") == 1
+    assert value(page, "rocketmq_rollback_messages_total") == 1
 
 
 def test_a_broker_that_nobody_watches_opens_no_page(cluster):

@@ -177,6 +177,7 @@ class Transactions(RuleBasedStateMachine):
         )  # ended before a kill, passed after it, and ended again: Apache's second commit
         self.table = TransactionTable(0, 0, remembered=100)
         self.saved = (0, 0)
+        self.killed = False
 
     def name_of(self, offset: int) -> str:
         return self.halves[offset][0]
@@ -249,6 +250,7 @@ class Transactions(RuleBasedStateMachine):
                 older.append(offset)
         self.table = table
         self.lost.update(self.truth)
+        self.killed = True
 
     @invariant()
     def no_transaction_is_committed_twice(self) -> None:
@@ -267,6 +269,13 @@ class Transactions(RuleBasedStateMachine):
             if any(half >= self.table.half_progress and self.table.is_settled(half) for half in halves):
                 first = min(op for op, named in enumerate(self.ops) if set(named) & set(halves))
                 assert self.table.op_progress <= first or op_offset >= self.table.op_progress, "law 4"
+
+    @invariant()
+    def open_halves_are_counted_once_each(self) -> None:
+        ahead = {name for name, _ in self.halves} - set(self.truth) - self.given_up
+        assert self.table.open_halves(len(self.halves)) >= len(ahead)
+        if not self.killed:  # after a kill a half that was given up may be open again
+            assert self.table.open_halves(len(self.halves)) == len(ahead)
 
     @invariant()
     def laws_hold(self) -> None:
