@@ -120,7 +120,11 @@ def _codes(found: Mapping[str, list[Judged]], to: str) -> str:
         "| code | request | 4.9.7 | ill-formed | 5.4.0 | ill-formed | what else is not the same, and why |",
         "|---|---|---|---|---|---|---|",
     ]
-    here = {version: [one for one in all_of if one.compared.asked.to == to] for version, all_of in found.items()}
+    unserved = {known.code for known in NOT_SERVED}
+    here = {
+        version: [one for one in all_of if one.compared.asked.to == to and one.compared.asked.code not in unserved]
+        for version, all_of in found.items()
+    }
     for code in sorted({one.compared.asked.code for all_of in here.values() for one in all_of}):
         of_code = {
             version: [one for one in all_of if one.compared.asked.code == code] for version, all_of in here.items()

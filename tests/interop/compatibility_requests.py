@@ -315,6 +315,8 @@ _ALL: Final = (
     Asked(215, {"topic": "compared-made"}),
     Asked(215, {"topic": "compared-nowhere"}, what="of an unknown topic"),
     Asked(215, {"topic": "TBW102"}, what="of the system"),
+    # -- codes that nobody serves ---------------------------------------------------------------------------------------------------
+    *(Asked(code, {}) for code in (13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302)),
     # -- name server --------------------------------------------------------------------------------------------------------------
     _namesrv(100, {"namespace": "compared", "key": "k", "value": "v"}),
     _namesrv(101, {"namespace": "compared", "key": "k"}),

@@ -68,6 +68,11 @@ def test_version_one_names_are_read_too(client):
     assert (message.body, message.flag, message.tags, message.born_timestamp_ms) == (b"old", 7, "AA", 5)
 
 
+def test_a_refused_send_names_region_and_trace_too(client):
+    answer = client.send("flights", queue_id=99)
+    assert (answer.code, answer.ext_fields) == (29, {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"})
+
+
 def test_a_negative_queue_id_means_any_queue(client):
     queues = {int(client.send("flights", b"x", queue_id=-1).ext_fields["queueId"]) for _ in range(60)}
     assert queues == {0, 1, 2, 3}
