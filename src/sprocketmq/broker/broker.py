@@ -278,7 +278,9 @@ class Broker(Service):
         config, save = self.config, self._config_store
         self._periodic = [
             Periodic(
-                self.clock, config.flush_consumer_offset_interval_ms, lambda: save.save_offsets(self.clock.now_ms())
+                self.clock,
+                config.flush_consumer_offset_interval_ms,
+                lambda: save.save_offsets_beside(self.clock.now_ms()),
             ),
             Periodic(self.clock, config.flush_delay_offset_interval_ms, save.save_delay_offsets),
             Periodic(self.clock, _SCAN_INTERVAL_MS, self._scan),
@@ -331,6 +333,7 @@ class Broker(Service):
         finally:
             if self._server is not None:  # else nothing was loaded, and nothing may be overwritten
                 self._config_store.save_all(self.clock.now_ms())
+            self._config_store.close()
             self.store.close()
 
     async def _stop_serving(self) -> None:

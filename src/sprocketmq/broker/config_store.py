@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,9 @@ class ConfigStore:
         self._topics_file, self._groups_file = file("topics.json"), file("subscriptionGroup.json")
         self._offsets_file, self._delay_file = file("consumerOffset.json"), file("delayOffset.json")
         self._topics_dirty = self._groups_dirty = False
+        # Its thread begins with the first use.
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")
+        self._writing: Future[None] | None = None
 
     def load(self) -> None:
         """Read what is there; a missing file leaves its table as it is.
@@ -82,8 +86,31 @@ class ConfigStore:
             asyncio.get_running_loop().call_soon(self._save_groups)
 
     def save_offsets(self, now_ms: int) -> None:
+        """Write ``consumerOffset.json`` if something was committed; on the disk when this returns."""
+        self._finish_writing()
         if self._offsets.is_dirty:
             self._save(self._offsets_file, self._offsets.content(now_ms).encode())
+
+    def save_offsets_beside(self, now_ms: int) -> None:
+        """The same in a thread: each few seconds a busy disk would hold the loop, and with it every send, for as long as it takes.
+
+        While one file is being written the next round waits for its turn: an older text must never follow a newer one.
+        """
+        if self._writing is not None and not self._writing.done():
+            return
+        if self._offsets.is_dirty and self._offsets_file.path is not None:
+            raw = self._offsets.content(now_ms).encode()
+            self._writing = self._writer.submit(self._save, self._offsets_file, raw)
+
+    def close(self) -> None:
+        """Let the thread end; to be called after the last save."""
+        self._finish_writing()
+        self._writer.shutdown()
+
+    def _finish_writing(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
 
     def save_delay_offsets(self) -> None:
         if self._schedule.is_dirty:

@@ -86,6 +86,7 @@ def test_offsets_are_written_each_five_seconds_and_only_when_something_changed(d
     path = Path(disk_cluster.store_dir) / "config" / "consumerOffset.json"
     assert not path.exists()
     disk_cluster.clock.advance(5_000)
+    disk_cluster.eventually(path.exists)  # a thread writes it, so that no request waits for the disk
     assert config(disk_cluster, "consumerOffset.json")["offsetTable"] == {"flights@g": {0: 1}}
     written = path.stat().st_mtime_ns
     disk_cluster.clock.advance(60_000)
@@ -93,6 +94,7 @@ def test_offsets_are_written_each_five_seconds_and_only_when_something_changed(d
     client.send("flights")
     commit(client, 2)
     disk_cluster.clock.advance(5_000)
+    disk_cluster.eventually(lambda: path.exists() and path.stat().st_mtime_ns != written)
     assert config(disk_cluster, "consumerOffset.json")["offsetTable"] == {"flights@g": {0: 2}}
 
 
