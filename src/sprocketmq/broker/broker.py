@@ -69,6 +69,7 @@ from sprocketmq.wire.bodies import TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, request, response
 from sprocketmq.wire.headers import NotifyConsumerIdsChangedRequestHeader
+from sprocketmq.wire.record import RecordView
 from sprocketmq.wire.uniform_batch import UniformBatch
 
 __all__ = ["Broker"]
@@ -233,6 +234,11 @@ class Broker(Service):
     def namesrv_addr(self) -> str:
         """The name servers this broker registers with, joined by ``;``."""
         return ";".join(self.name_servers)
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether clients may, or must, speak TLS."""
+        return self._tls is not None
 
     @property
     def connection_count(self) -> int:
@@ -492,8 +498,8 @@ class Broker(Service):
 
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 when it is empty."""
-        times = [self.store.earliest_store_time(topic, queue_id) for topic, queue_id in self.store.queues()]
-        return min((time_ms for time_ms in times if time_ms >= 0), default=-1)
+        first = self.store.record_at(self.store.min_physical_offset)  # a file of the log begins with a record
+        return -1 if first is None else RecordView(first).store_timestamp_ms
 
     def save_offsets(self) -> None:
         """Write ``consumerOffset.json`` now, if something was committed, and not within the next 5 s."""

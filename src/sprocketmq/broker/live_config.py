@@ -90,7 +90,7 @@ _OF_STORE: Final = frozenset(
 _BLACK_LIST: Final = frozenset(("brokerConfigPath", "configBlackList", "rocketmqHome"))
 
 # Keys without a meaning here that mqadmin exportConfigs of 4.9 fails without.
-_FOR_TOOLS: Final = {"filterServerNums": "0", "useTLS": "false"}
+_FOR_TOOLS: Final = {"filterServerNums": "0"}
 
 
 class LiveConfig:
@@ -109,6 +109,7 @@ class LiveConfig:
     def text(self) -> str:
         """All settings but secrets, one ``key=value`` per line, sorted by key."""
         settings = {**self._broker.config.without_secrets(), **_FOR_TOOLS}
+        settings["useTLS"] = str(self._broker.has_tls).lower()
         return format_properties(dict(sorted(settings.items())))
 
     def update(self, text: str, now_ms: int) -> None:

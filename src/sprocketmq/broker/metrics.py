@@ -68,6 +68,7 @@ _FAMILIES: Final = {
     "rocketmq_timing_messages": ("gauge", "Timer messages that wait"),
     "rocketmq_storage_size": ("gauge", "Bytes of the commit log"),
     "rocketmq_storage_flush_behind_bytes": ("gauge", "Bytes of the commit log that a power loss would cost now"),
+    "rocketmq_storage_dispatch_behind_bytes": ("gauge", "Bytes of the commit log that the index by key does not cover yet"),
     "rocketmq_storage_message_reserve_time": ("gauge", "Age in ms of the oldest message"),
     "sprocketmq_connections": ("gauge", "Open connections"),
     "sprocketmq_slow_requests_total": ("counter", "Requests that held the broker's loop for slowRequestMs or longer"),
@@ -264,6 +265,7 @@ def _storage(broker: Broker, now_ms: int) -> Iterator[Sample]:
     labels = {"storage_type": "local", "storage_medium": "disk" if broker.config.store_path_root_dir else "memory"}
     yield "rocketmq_storage_size", labels, store.max_physical_offset - store.min_physical_offset
     yield "rocketmq_storage_flush_behind_bytes", labels, store.max_physical_offset - store.flushed_offset
+    yield "rocketmq_storage_dispatch_behind_bytes", labels, store.undispatched_bytes
     earliest_ms = broker.earliest_store_time()
     yield "rocketmq_storage_message_reserve_time", labels, now_ms - earliest_ms if earliest_ms >= 0 else 0
 

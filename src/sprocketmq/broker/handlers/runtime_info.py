@@ -4,7 +4,7 @@ Keys are those of both generations. Numbers of parts that do not exist here (thr
 are what those parts say when they are idle, because mqadmin takes their keys for granted.
 
 Gaps: distribution and maxima of response times (putMessageDistributeTime, putLatency99, ...), which would cost each request two readings of
-the clock; the metrics exporter has them by request.
+the clock.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _of_store(broker: Broker) -> dict[str, str]:
     table = {
         "commitLogMinOffset": str(store.min_physical_offset),
         "commitLogMaxOffset": str(store.max_physical_offset),
-        "dispatchBehindBytes": "0",
+        "dispatchBehindBytes": str(store.undispatched_bytes),
         "dispatchMaxBuffer": "0",
         "remainHowManyDataToFlush": _bytes(store.max_physical_offset - store.flushed_offset),
         "remainHowManyDataToCommit": "0 B",
