@@ -9,14 +9,19 @@
 All messages of a level wait equally long, so each queue is sorted by delivery time and its head alone needs a timer. Java looks at every
 level each 100 ms; one timer for the head gives the same deliveries, and an idle broker costs nothing.
 
+Levels that are due take turns, one step each, and the loop breathes after every step: sends and pulls are served in between. A step ends
+with its level's last due message, with its count of messages or of bytes. While a level delivers, its next step is some milliseconds off
+even if the head is due sooner: a stream of messages is then delivered a handful at a time.
+
 Progress is kept twice. ``delayOffset.json`` is written each 10 s, once the copies it speaks of are on the disk: Apache reads it, and a
-power cut goes back to it. ``delayOffset.live`` has each step (``store.live_progress``), so a kill goes back by one step at most.
+power cut goes back to it. ``delayOffset.live`` has each message (``store.live_progress``), so a kill repeats one at most.
 
 Laws
 1. Delivery is at least once: progress moves after the append, so a crash between the two delivers again, never skips.
 2. A message is delivered at its time, not before: store time + delay of its level (not later than now + delay, if the clock went back).
+   Not before: a step looks at the clock once, when it begins.
 3. Within a level, messages are delivered in the order they were stored.
-4. A level has a timer exactly when its queue holds an entry at or after its progress.
+4. A level has a timer or a place among those whose turn it is, exactly when its queue holds an entry at or after its progress.
 5. A refused delivery holds its level up until the store takes it: nothing is skipped because a disk was full.
 6. A level that the configuration no longer has is emptied all the same, at the times its messages were stored with.
 """
@@ -25,26 +30,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from sprocketmq.broker.waiting_records import WaitingRecords, copy_of, destination
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels, delay_level_of_queue, queue_of_delay_level
-from sprocketmq.errors import ProtocolError, RocketMQError, StoreError
+from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.net.clock import Clock, Timer
 from sprocketmq.store.live_progress import LiveProgress
 from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import DataVersion, DelayOffsetSerializeWrapper
-from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.record import RecordView
 
 __all__ = ["Schedule"]
 
 log = logging.getLogger("sprocketmq.broker")
 
-_BATCH: Final = 64  # deliveries between two returns to the loop
+_STEP_MESSAGES: Final = 128  # of a step, which takes some 2 ms then
+_STEP_BYTES: Final = 512 * 1024
+_FIRST_LOOK: Final = 8  # queue entries read at a step's begin; then twice as many each time
+_PAUSE_MS: Final = 5  # between two steps of a level that has delivered all that was due
 _RETRY_MS: Final = 1_000
 _LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
+_NEVER_MS: Final = 2**63 - 1
 _HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 
@@ -68,6 +77,8 @@ class Schedule:
         self._clock, self._store, self._put = clock, store, put
         self._progress: dict[int, int] = {}  # level -> next queue offset
         self._timers: dict[int, Timer] = {}
+        self._turns: deque[int] = deque()  # levels that are due, in the order of their steps
+        self._turn: Timer | None = None
         self._live = live or LiveProgress(None)
         self._late: set[int] = set()  # levels whose delivery was refused, and that was said
         self._running = False
@@ -99,7 +110,11 @@ class Schedule:
         was_running, self._running = self._running, False
         for timer in self._timers.values():
             timer.cancel()
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
         self._timers.clear()
+        self._turns.clear()
         self._live.close()
         if was_running and self.is_dirty:
             try:
@@ -140,7 +155,7 @@ class Schedule:
     def stored(self, queue_id: int) -> None:
         """The broker put a message into SCHEDULE_TOPIC_XXXX."""
         level = delay_level_of_queue(queue_id)
-        if self._running and level not in self._timers:
+        if self._running and level not in self._timers and level not in self._turns:
             self._watch(level)
 
     def waiting(self, level: int) -> int:
@@ -160,81 +175,91 @@ class Schedule:
         first, end = self._store.min_offset(SCHEDULE_TOPIC, queue_id), self._store.max_offset(SCHEDULE_TOPIC, queue_id)
         return min(max(self._progress.get(level, 0), first), end)
 
-    def _due_ms(self, level: int, unit: Unit, now_ms: int) -> int:
-        if level > self.levels.max_level:  # law 6
-            return unit.tags_code
-        return self.levels.corrected_due_ms(level, unit.tags_code, now_ms)
+    def _latest_due_ms(self, level: int, now_ms: int) -> int:
+        """What is due later than this is due now: the clock went back, or the level was longer. Java: correctDeliverTimestamp."""
+        return now_ms + self.levels.delay_ms(level) if level <= self.levels.max_level else _NEVER_MS  # law 6
 
-    def _watch(self, level: int) -> None:
+    def _watch(self, level: int, pause_ms: int = 0) -> None:
         """Set the timer of a level's head, if the level has one (law 4)."""
         queue_id = queue_of_delay_level(level)
         head = self._store.units(SCHEDULE_TOPIC, queue_id, self._position(level), 1)
-        if not head:
-            return
-        now_ms = self._clock.now_ms()
-        sleep_ms = min(self._due_ms(level, head[0], now_ms) - now_ms, _LONGEST_SLEEP_MS)
-        self._timers[level] = self._clock.call_later(sleep_ms, lambda: self._deliver(level))
+        if head:
+            now_ms, due_ms = self._clock.now_ms(), head[0].tags_code
+            sleep_ms = due_ms - now_ms if due_ms <= self._latest_due_ms(level, now_ms) else 0
+            self._set_timer(level, max(min(sleep_ms, _LONGEST_SLEEP_MS), pause_ms))
 
-    def _deliver(self, level: int) -> None:
+    def _set_timer(self, level: int, sleep_ms: int) -> None:
+        self._timers[level] = self._clock.call_later(sleep_ms, lambda: self._is_due(level))
+
+    def _is_due(self, level: int) -> None:
         self._timers.pop(level, None)
+        if self._running and level not in self._turns:
+            self._turns.append(level)
+            self._breathe()
+
+    def _breathe(self) -> None:
+        """The next step comes through a timer that is due at once: what the sockets hold gets in between."""
+        if self._turn is None:
+            self._turn = self._clock.call_later(0, self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._turn = None
         if not self._running:
             return
+        level = self._turns.popleft()
+        before = self._progress.get(level)
         try:
-            self._deliver_due(level)
+            more = self._deliver_due(level)
         except RocketMQError as error:  # law 5
             if level not in self._late:  # said once: a full disk must not fill itself with complaints
                 self._late.add(level)
                 log.error("messages of delay level %d are late, tried again each %d ms: %s", level, _RETRY_MS, error)
-            self._timers[level] = self._clock.call_later(_RETRY_MS, lambda: self._deliver(level))
-            return
-        self._late.discard(level)
-        # A full batch comes back through a timer that is due at once: the loop breathes in between.
-        if self._running and level not in self._timers:
-            self._watch(level)
+            self._set_timer(level, _RETRY_MS)
+        else:
+            self._late.discard(level)
+            if more:
+                self._turns.append(level)
+            elif self._running and level not in self._timers:
+                self._watch(level, _PAUSE_MS if self._progress.get(level) != before else 0)
+        if self._turns:
+            self._breathe()
 
-    def _deliver_due(self, level: int) -> None:
-        queue_id, position = queue_of_delay_level(level), self._position(level)
-        for unit in self._store.units(SCHEDULE_TOPIC, queue_id, position, _BATCH):
-            now_ms = self._clock.now_ms()
-            if self._due_ms(level, unit, now_ms) > now_ms:
-                return
-            message = self._restored(unit)
-            if message is not None:
-                self._put(message, now_ms)
-            self._progress[level] = unit.queue_offset + 1  # law 1: after the append
-            self.is_dirty = True
-            self._live.save([self._progress.get(number, 0) for number in range(1, max(self._progress) + 1)])
+    def _deliver_due(self, level: int) -> bool:
+        """One step; whether the level has more that is due."""
+        store, queue_id, position = self._store, queue_of_delay_level(level), self._position(level)
+        now_ms, records = self._clock.now_ms(), WaitingRecords(store)
+        latest_ms = self._latest_due_ms(level, now_ms)
+        look, left, left_bytes = _FIRST_LOOK, _STEP_MESSAGES, _STEP_BYTES
+        while True:
+            units = store.units(SCHEDULE_TOPIC, queue_id, position, min(look, left))
+            for unit in units:
+                if now_ms < unit.tags_code <= latest_ms:
+                    return False
+                self._deliver(records, unit, now_ms)
+                position = unit.queue_offset + 1
+                self._note(level, position)
+                left -= 1
+                left_bytes -= unit.size
+                if left == 0 or left_bytes <= 0:
+                    return True
+            if not units:
+                return False
+            look *= 2
 
-    def _restored(self, unit: Unit) -> StoredMessage | None:
-        """The message for its real topic; None, and a complaint, when there is nothing to deliver."""
-        chunk = self._store.record_at(unit.physical_offset)
-        try:
-            message = None if chunk is None else _restored(RecordView(chunk))
-        except ProtocolError:
-            message = None
-        if message is None or message.topic == _HALF_TOPIC:
+    def _deliver(self, records: WaitingRecords, unit: Unit, now_ms: int) -> None:
+        """The message goes to its real topic. DELAY, REAL_TOPIC and REAL_QID stay in the properties, as Java leaves them."""
+        record = records.get(unit.physical_offset)
+        topic, queue_id = ("", 0) if record is None else destination(record[2])
+        if record is None or not topic or topic == _HALF_TOPIC:
             log.error("the delayed message at commit log offset %d is gone, or says not where to", unit.physical_offset)
-            return None
-        return message
+            return
+        self._put(copy_of(record, topic, queue_id, record[2]), now_ms)
 
-
-def _restored(record: RecordView) -> StoredMessage | None:
-    """The message for its real topic. DELAY, REAL_TOPIC and REAL_QID stay in the properties, as Java leaves them."""
-    raw = record.raw_properties
-    topic = props.get_property(raw, props.REAL_TOPIC)
-    if topic is None:
-        return None
-    queue_id = props.get_property(raw, props.REAL_QID) or "0"
-    return StoredMessage(
-        topic=topic,
-        queue_id=int(queue_id) if queue_id.isdigit() else 0,
-        body=bytes(record.body),
-        properties=raw,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        reconsume_times=record.reconsume_times,
-        tags_code=tags_code(props.get_property(raw, props.TAGS)),
-    )
+    def _note(self, level: int, position: int) -> None:
+        """The level's next message is at ``position`` (law 1: called after the append)."""
+        self._progress[level] = position
+        self.is_dirty = True
+        if level <= self._live.count:
+            self._live.change(level - 1, position)
+        else:
+            self._live.save([self._progress.get(number, 0) for number in range(1, max(self._progress) + 1)])

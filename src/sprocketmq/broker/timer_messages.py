@@ -11,7 +11,8 @@
                                                         - else a new record in the real topic and queue
 
 Java looks at each second and each 100 ms at the queue; here the slots in use are in a heap and its head has a timer, so a broker without
-timer messages has neither files nor work. Delivering yields to the loop after each batch.
+timer messages has neither files nor work. The queue is read once per turn of the loop, for all that came in it. Reading and delivering go
+in steps of some 2 ms, between which the loop serves who waits.
 
 Laws (those of ``store.timer_files`` besides)
     1. Never early: a slot is read when its second is over, which is at or after the moment asked for.
@@ -24,6 +25,7 @@ Laws (those of ``store.timer_files`` besides)
 from __future__ import annotations
 
 import asyncio
+import functools
 import heapq
 import logging
 import random
@@ -32,6 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sprocketmq.broker.waiting_records import WaitingRecord, WaitingRecords, copy_of, destination
 from sprocketmq.core.timer_schedule import (
     TIMER_TOPIC,
     TimerRules,
@@ -49,7 +52,7 @@ from sprocketmq.store.timer_log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, 
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import DataVersion, TimerMetric, TimerMetricsSerializeWrapper
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.hashing import java_hash, tags_code
+from sprocketmq.wire.hashing import java_hash
 from sprocketmq.wire.record import RecordView
 
 if TYPE_CHECKING:
@@ -59,11 +62,15 @@ __all__ = ["TimerMessages", "TimerRefusal"]
 
 log = logging.getLogger("sprocketmq.broker")
 
-_BATCH: Final = 64  # deliveries or queue entries between two returns to the loop
+_STEP_MESSAGES: Final = 100  # deliveries or queue entries between two returns to the loop
+_STEP_BYTES: Final = 512 * 1024  # delivered between two of them
+_FIRST_LOOK: Final = 8  # queue entries read at a step's begin; then twice as many each time
 _WALK: Final = 1_000  # links followed between two returns to the loop
 _RETRY_MS: Final = 1_000
 _LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
 _NEVER_ENQUEUED: Final = 2**63 - 1  # Java's mark in TIMER_ENQUEUE_MS of a message that was due when it was read
+_COPIED: Final = (f"{props.TIMER_ENQUEUE_MS}\x01".encode(), f"{props.TIMER_DEQUEUE_MS}\x01".encode())
+_topic_hash = functools.lru_cache(maxsize=1024)(java_hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,7 @@ class TimerMessages:
         self._armed_for = 0
         self._reading = False  # the queue is being read, or a timer will
         self._read_timer: Timer | None = None
+        self._counts: dict[str, int] = {}  # of the step under way, topic -> change
         self._save_timer: Timer | None = None
         self._saving: asyncio.Future[None] | None = None
         self._flushed_position = 0
@@ -194,9 +202,10 @@ class TimerMessages:
         return None
 
     def stored(self) -> None:
-        """The broker put a message into rmq_sys_wheel_timer."""
+        """The broker put a message into rmq_sys_wheel_timer; it is read at the end of this turn of the loop."""
         if self._running and not self._reading:
-            self._read_queue()
+            self._reading = True
+            self._read_timer = asyncio.get_running_loop().call_soon(self._read_queue)
 
     # -- what is known ---------------------------------------------------------------------------------------------------------
 
@@ -257,63 +266,82 @@ class TimerMessages:
             return None
 
     def _read_queue(self) -> None:
-        """Link what is new in the queue, in batches; a refusal of the store is tried again later."""
+        """Link what is new in the queue, in steps; a refusal of the store is tried again later."""
         self._read_timer = None
         if not self._running:
             return
-        self._reading, delay_ms = True, 0
-        units = self._store.units(TIMER_TOPIC, 0, self.files.queue_offset, _BATCH)
+        self._reading, delay_ms, left = True, 0, _STEP_MESSAGES
+        begin, now_ms = self.files.queue_offset, self._clock.now_ms()
         try:
-            for unit in units:
-                self._link(unit)
-                self.files.note(unit.queue_offset + 1, self.files.read_ms, self.files.done)
+            left = self._link_new(now_ms)
         except RocketMQError as error:
             self._complain("timer messages wait", error)
             delay_ms = _RETRY_MS
         else:
             self._waits_for_store = False
-        if units:
+        finally:
+            self._note_counts(now_ms)
+        self._arm()
+        if self.files.queue_offset != begin:
             self._changed()
-        if delay_ms or len(units) == _BATCH:
+        if delay_ms or left <= 0:
             self._read_timer = self._clock.call_later(delay_ms, self._read_queue)
         else:
             self._reading = False
             self.files.caught_up()
 
-    def _link(self, entry: Unit) -> None:
-        """Put one queue entry into its slot, or deliver it when that is over. Java: enqueue, putMessageToTimerWheel, doEnqueue."""
-        record = self._record(entry.physical_offset)
+    def _link_new(self, now_ms: int) -> int:
+        """One step of reading; what is left of it at the queue's end, at most 0 when the end was not reached."""
+        files, records = self.files, WaitingRecords(self._store)
+        write_ms, look, left = self.rules.floor(now_ms), _FIRST_LOOK, _STEP_MESSAGES
+        left_bytes = _STEP_BYTES
+        while left > 0 and left_bytes > 0:
+            units = self._store.units(TIMER_TOPIC, 0, files.queue_offset, min(look, left))
+            if not units:
+                return left
+            for unit in units:
+                left_bytes -= self._link(records, unit, write_ms, now_ms)
+                files.note(unit.queue_offset + 1, files.read_ms, files.done)
+            left -= len(units)
+            look *= 2
+        return 0
+
+    def _link(self, records: WaitingRecords, entry: Unit, write_ms: int, now_ms: int) -> int:
+        """Put one queue entry into its slot, or deliver it when that is over. Java: enqueue, putMessageToTimerWheel, doEnqueue.
+
+        How many bytes were stored.
+        """
+        record = records.get(entry.physical_offset)
         if record is None or self.files.is_known(entry.physical_offset):
-            return
-        raw = record.raw_properties
+            return 0
+        raw = record[2]
         out_ms = java_long(props.get_property(raw, props.TIMER_OUT_MS) or "")
-        topic = props.get_property(raw, props.REAL_TOPIC)
-        if out_ms is None or topic is None:
+        topic, _ = destination(raw)
+        if out_ms is None or not topic:
             log.error(
                 "the message at commit log offset %d of %s says not when or where to",
                 entry.physical_offset,
                 TIMER_TOPIC,
             )
-            return
-        now_ms = self._clock.now_ms()
-        write_ms = self.rules.floor(now_ms)
+            return 0
         offset, delivered_ms = self.files.skip_before
         if entry.queue_offset < offset and out_ms < delivered_ms:
-            return
+            return 0
         deletes = props.get_property(raw, props.TIMER_DEL_UNIQKEY) is not None
         if out_ms < write_ms:
-            if not deletes:
-                self._put(_copy(record, _NEVER_ENQUEUED, now_ms, rolls=False), now_ms)
-            return
+            if deletes:
+                return 0
+            self._put(_copy(record, _NEVER_ENQUEUED, now_ms, rolls=False), now_ms)
+            return entry.size
         slot_ms, rolls = self.rules.place(out_ms, write_ms)
         magic = MAGIC_DEFAULT | (MAGIC_ROLL if rolls else 0) | (MAGIC_DELETE if deletes else 0)
         is_new = self.files.wheel.get(slot_ms) is None
-        unit = TimerUnit(-1, magic, write_ms, slot_ms - write_ms, entry.physical_offset, entry.size, java_hash(topic))
+        unit = TimerUnit(-1, magic, write_ms, slot_ms - write_ms, entry.physical_offset, entry.size, _topic_hash(topic))
         self.files.add(slot_ms, unit)
         if is_new:
             heapq.heappush(self._due, slot_ms)
-        self._count(topic, -1 if deletes else 1, now_ms)
-        self._arm()
+        self._counts[topic] = self._counts.get(topic, 0) + (-1 if deletes else 1)
+        return 0
 
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
@@ -362,6 +390,8 @@ class TimerMessages:
         except RocketMQError as error:
             self._complain("timer messages are late", error)
             delay_ms = _RETRY_MS
+        finally:
+            self._note_counts(self._clock.now_ms())
         self._timer = self._clock.call_later(delay_ms, self._step)
 
     def _walk(self, part: _Round) -> None:
@@ -393,33 +423,39 @@ class TimerMessages:
             part.at = self.files.done  # a kill interrupted this slot
 
     def _deliver(self, part: _Round) -> None:
-        keys, now_ms = part.keys or {}, self._clock.now_ms()
-        for unit in part.units[part.at : part.at + _BATCH]:
-            record = self._record(unit.physical_offset)
+        files, records, now_ms = self.files, WaitingRecords(self._store), self._clock.now_ms()
+        left_bytes = _STEP_BYTES
+        for unit in part.units[part.at : part.at + _STEP_MESSAGES]:
+            record = records.get(unit.physical_offset)
             if record is not None:
-                self._deliver_one(record, unit, keys, now_ms)
+                self._deliver_one(record, unit, part.keys, now_ms)
             part.at += 1
-            self.files.note(self.files.queue_offset, part.slot_ms, part.at)
+            files.note(files.queue_offset, part.slot_ms, part.at)
+            left_bytes -= unit.size
+            if left_bytes <= 0:
+                return
 
-    def _deliver_one(self, record: RecordView, unit: TimerUnit, keys: dict[str, str | None], now_ms: int) -> None:
-        raw = record.raw_properties
-        topic = props.get_property(raw, props.REAL_TOPIC) or ""
+    def _deliver_one(
+        self, record: WaitingRecord, unit: TimerUnit, keys: dict[str, str | None] | None, now_ms: int
+    ) -> None:
+        raw = record[2]
         if keys:
-            unique_key = props.get_property(raw, props.UNIQ_KEY) or ""
+            unique_key, topic = props.get_property(raw, props.UNIQ_KEY) or "", destination(raw)[0]
             for key in (unique_key, f"{topic}+{unique_key}"):  # 5.4 names the key alone, others the topic too
                 if key in keys:
                     keys[key] = None  # found: nothing to give back when the slot is done
                     return
         if unit.deletes and not unit.rolls:
             return
-        self._put(_copy(record, unit.write_ms, now_ms, rolls=unit.rolls), now_ms)
-        self._count(topic, 1 if unit.deletes else -1, now_ms)
+        copy = _copy(record, unit.write_ms, now_ms, rolls=unit.rolls)
+        self._put(copy, now_ms)
+        topic = destination(raw)[0] if unit.rolls else copy.topic
+        self._counts[topic] = self._counts.get(topic, 0) + (1 if unit.deletes else -1)
 
     def _finish(self, part: _Round) -> None:
-        now_ms = self._clock.now_ms()
         for topic in (part.keys or {}).values():
             if topic is not None:  # took nothing back: Java gives its -1 back too
-                self._count(topic, 1, now_ms)
+                self._counts[topic] = self._counts.get(topic, 0) + 1
         slot = self.files.wheel.slots[part.slot_ms]
         if slot.last != part.last:  # the clock went back meanwhile, and something was linked behind us
             self._round = _Round(part.slot_ms, slot.last, slot.last, until=part.last)
@@ -440,10 +476,15 @@ class TimerMessages:
             self._waits_for_store = True
             log.error("%s, tried again each %d ms: %s", what, _RETRY_MS, error)
 
-    def _count(self, topic: str, change: int, now_ms: int) -> None:
-        metric = self.metrics.setdefault(topic, TimerMetric())
-        metric.count += change
-        metric.time_stamp = now_ms
+    def _note_counts(self, now_ms: int) -> None:
+        """What the step changed, once for each topic."""
+        if not self._counts:
+            return
+        for topic, change in self._counts.items():
+            metric = self.metrics.setdefault(topic, TimerMetric())
+            metric.count += change
+            metric.time_stamp = now_ms
+        self._counts.clear()
         self.data_version.next_version(now_ms)
 
     # -- the disk --------------------------------------------------------------------------------------------------------------
@@ -484,27 +525,21 @@ class TimerMessages:
         self._metrics_file.save(self.content().encode())
 
 
-def _copy(record: RecordView, enqueue_ms: int, now_ms: int, *, rolls: bool) -> StoredMessage:
+def _copy(record: WaitingRecord, enqueue_ms: int, now_ms: int, *, rolls: bool) -> StoredMessage:
     """The message for its real topic, or for another wait. Java: convert, convertMessage; REAL_TOPIC and REAL_QID stay."""
-    raw = props.set_property(record.raw_properties, props.TIMER_ENQUEUE_MS, str(enqueue_ms))
-    topic, queue_id = TIMER_TOPIC, 0
+    raw = record[2]
+    topic, queue_id = (TIMER_TOPIC, 0) if rolls else destination(raw)
+    if not rolls and raw[-1:] == b"\x02" and _COPIED[0] not in raw and _COPIED[1] not in raw:
+        return copy_of(record, topic, queue_id, raw + _stamps(enqueue_ms, now_ms))
+    raw = props.set_property(raw, props.TIMER_ENQUEUE_MS, str(enqueue_ms))
     if rolls:
         times = java_long(props.get_property(raw, props.TIMER_ROLL_TIMES) or "") or 0
         raw = props.set_property(raw, props.TIMER_ROLL_TIMES, str(times + 1))
-    else:
-        topic = props.get_property(raw, props.REAL_TOPIC) or ""
-        queue_id = java_long(props.get_property(raw, props.REAL_QID) or "") or 0
-    raw = props.set_property(raw, props.TIMER_DEQUEUE_MS, str(now_ms))
-    return StoredMessage(
-        topic=topic,
-        queue_id=queue_id,
-        body=bytes(record.body),
-        properties=raw,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        reconsume_times=record.reconsume_times,
-        tags_code=tags_code(props.get_property(raw, props.TAGS)),
+    return copy_of(record, topic, queue_id, props.set_property(raw, props.TIMER_DEQUEUE_MS, str(now_ms)))
+
+
+@functools.lru_cache(maxsize=64)
+def _stamps(enqueue_ms: int, now_ms: int) -> bytes:
+    return props.set_property(
+        props.set_property(b"", props.TIMER_ENQUEUE_MS, str(enqueue_ms)), props.TIMER_DEQUEUE_MS, str(now_ms)
     )

@@ -1,13 +1,16 @@
 """Progress that survives a kill to the last step: a few numbers, written to the page cache each time they change, never synced.
 
-    "SPRKLIV1"  sha256 of the boot id, first 16 bytes  count i64  numbers i64...
+    "SPRKLIV2"  sha256 of the boot id, first 16 bytes  count i64  numbers i64...         all in this machine's own byte order
 
 What is in the page cache survives the end of the process but not that of the machine, so the numbers count only while the machine runs
 that wrote them: its boot id is beside them. After a power cut, on another machine, or where no boot id exists, there is none, and the
 reader falls back to what was synced with the messages it speaks of. So a kill repeats nothing, and a power cut loses nothing.
 
-The page is mapped, so a step costs a copy of some bytes and no system call; its place on the disk is taken beforehand (``mapped_file``
-says why).
+The page is mapped, so a step costs a store of eight bytes and no system call; its place on the disk is taken beforehand (``mapped_file``
+says why). Laws
+1. A number is written in one piece, so a kill leaves the old one or the new one, never half of each.
+2. ``save`` writes the last number first, and a new count after all of them. Who keeps two that belong together changes them in an order
+   in which each state between is true.
 """
 
 from __future__ import annotations
@@ -24,8 +27,8 @@ from sprocketmq.store.mapped_file import not_writable
 
 __all__ = ["LiveProgress", "boot_mark"]
 
-_MAGIC: Final = b"SPRKLIV1"
-_HEAD: Final = struct.Struct(">8s16sq")
+_MAGIC: Final = b"SPRKLIV2"
+_HEAD: Final = struct.Struct("=8s16sq")
 _MAX_NUMBERS: Final = 128
 _FILE_BYTES: Final = 4096
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -44,15 +47,19 @@ class LiveProgress:
 
     Args:
         path: the file, made with the first save; None keeps nothing.
-        at: where in its first 4096 bytes.
+        at: where in its first 4096 bytes, a multiple of 8.
+
+    Attributes:
+        count: how many numbers were saved; those can be changed one by one.
     """
 
     def __init__(self, path: str | None, at: int = 0) -> None:
         self._mark = boot_mark()
         self.path = path if self._mark is not None else None
+        self.count = 0
         self._at = at
         self._map: mmap.mmap | None = None
-        self._saved: tuple[int, ...] = ()
+        self._numbers = memoryview(b"").cast("q")
 
     def load(self) -> tuple[int, ...] | None:
         """The numbers, if this machine wrote them since it was started."""
@@ -66,22 +73,29 @@ class LiveProgress:
         magic, mark, count = _HEAD.unpack_from(raw)
         if magic != _MAGIC or mark != self._mark or not 0 <= count <= (len(raw) - _HEAD.size) // 8:
             return None
-        return struct.unpack_from(f">{count}q", raw, _HEAD.size)
+        return struct.unpack_from(f"={count}q", raw, _HEAD.size)
 
     def save(self, numbers: Sequence[int]) -> None:
-        """Write the numbers where a kill cannot reach them.
+        """Write all numbers where a kill cannot reach them.
 
         Raises:
             StoreNotWritable: the disk said no.
         """
-        numbers = tuple(numbers)
-        if self.path is None or self._mark is None or numbers == self._saved:
+        if self.path is None or self._mark is None:
             return
         if self._map is None:
             self._map = self._open(self.path)
-        _HEAD.pack_into(self._map, self._at, _MAGIC, self._mark, len(numbers))
-        struct.pack_into(f">{len(numbers)}q", self._map, self._at + _HEAD.size, *numbers)
-        self._saved = numbers
+            self._numbers = memoryview(self._map)[self._at + _HEAD.size :].cast("q")
+        for index in reversed(range(len(numbers))):
+            self._numbers[index] = numbers[index]
+        if len(numbers) != self.count:
+            _HEAD.pack_into(self._map, self._at, _MAGIC, self._mark, len(numbers))
+            self.count = len(numbers)
+
+    def change(self, index: int, number: int) -> None:
+        """Write one of the ``count`` numbers; cannot fail. Without a file, nothing happens."""
+        if index < self.count:
+            self._numbers[index] = number
 
     def _open(self, path: str) -> mmap.mmap:
         try:
@@ -100,5 +114,6 @@ class LiveProgress:
 
     def close(self) -> None:
         if self._map is not None:
+            self._numbers.release()
             self._map.close()
-            self._map = None
+            self._map, self.count = None, 0

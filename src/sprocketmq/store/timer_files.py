@@ -152,7 +152,7 @@ class TimerFiles:
             StoreNotWritable: the disk said no; nothing waits that did not before.
         """
         slot = self.wheel.get(slot_ms)
-        position = self.log.append(unit._replace(previous=slot.last if slot is not None else -1))
+        position = self.log.append(unit, -1 if slot is None else slot.last)
         try:
             self._put_slot(slot, slot_ms, position, -1 if unit.deletes else 1)
         except BaseException:
@@ -161,8 +161,16 @@ class TimerFiles:
 
     def note(self, queue_offset: int, read_ms: int, done: int) -> None:
         """A step was done. Raises StoreNotWritable."""
+        live = self._live
+        if not live.count:
+            live.save((queue_offset, read_ms, 0))
+        elif queue_offset != self.queue_offset:
+            live.change(0, queue_offset)
+        if read_ms != self.read_ms:
+            live.change(2, 0)  # law 3: what was done of one slot must never stand beside another one
+            live.change(1, read_ms)
+        live.change(2, done)
         self.queue_offset, self.read_ms, self.done = queue_offset, read_ms, done
-        self._live.save((queue_offset, read_ms, done))
 
     def snapshot(self, read_ms: int, now_ms: int) -> TimerCheck:
         """What the checkpoint may say once everything written so far is on the disk; with it go to :meth:`sync`."""

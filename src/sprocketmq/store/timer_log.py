@@ -84,8 +84,8 @@ class TimerLog:
         self.files.load()
         self.end = self.files.start
 
-    def append(self, unit: TimerUnit) -> int:
-        """Write a unit; its position.
+    def append(self, unit: TimerUnit, previous: int | None = None) -> int:
+        """Write a unit, linked to ``previous`` if given, else as it says; its position.
 
         Raises:
             StoreNotWritable: the disk said no; nothing was written.
@@ -102,7 +102,7 @@ class TimerLog:
         if at + UNIT_BYTES > file.room:
             file.ensure_space(at, at + UNIT_BYTES)
         _UNIT.pack_into(
-            file.view, at, UNIT_BYTES, unit.previous, unit.magic, unit.write_ms, unit.delayed_ms,
+            file.view, at, UNIT_BYTES, unit.previous if previous is None else previous, unit.magic, unit.write_ms, unit.delayed_ms,
             unit.physical_offset, unit.size, unit.topic_hash, 0,
         )  # fmt: skip
         position = self.end

@@ -47,6 +47,7 @@ __all__ = [
     "decode_records",
     "encode_blank",
     "encode_record",
+    "record_parts",
     "record_size",
     "write_plain_record",
 ]
@@ -376,6 +377,34 @@ def _tail(buffer: Buffer, at: int, size: int, magic: int, body_at: int, body_byt
     if properties_at + properties_bytes != record_end:
         raise ProtocolError(f"the parts of the record at {at} do not add up to its {size} bytes")
     return topic_at - length_bytes, topic_at, properties_at
+
+
+def record_parts(buffer: Buffer, at: int = 0) -> tuple[tuple[Any, ...], memoryview, bytes]:
+    """Head, body and raw properties of the record at ``at``, for who copies many: a third of the price of a RecordView.
+
+    The head holds the fixed fields in their order, and has each host as address bytes, then port; the body is a view into the buffer.
+
+    Raises:
+        ProtocolError: no whole record is at ``at``.
+    """
+    end = len(buffer) - at
+    if at >= 0 and end >= MIN_RECORD_BYTES:
+        head = _UNPACK_V4(buffer, at)
+        size, topic_at = head[0], 89 + head[16]
+        # As in decode_records: only what is beyond doubt takes the short way.
+        if (
+            head[1] == MAGIC_V1
+            and not head[7] & _HOSTS_V6
+            and 88 < topic_at <= size - 2
+            and size <= end
+            and (properties_at := topic_at + buffer[at + topic_at - 1] + 2) <= size
+            and properties_at + (buffer[at + properties_at - 2] << 8 | buffer[at + properties_at - 1]) == size
+        ):
+            view = memoryview(buffer)
+            return head, view[at + 88 : at + topic_at - 1], bytes(view[at + properties_at : at + size])
+    record = RecordView(buffer, at)
+    head = _HEADS[(record.sys_flag & _HOSTS_V6) >> 4].unpack_from(buffer, at)
+    return head, record.body, record.raw_properties
 
 
 def _topic_text(topic: bytes) -> str:

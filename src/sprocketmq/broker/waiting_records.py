@@ -1,0 +1,93 @@
+"""Reading the records that wait, many from one view of the log, and making the messages of their copies (Java: messageTimeUp, convert).
+
+A step asks the store once for the log's bytes from its first record on, and finds the others in them. A body is never copied but from
+the log into the log.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Final
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.store.message_store import MessageStore, StoredMessage
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.record import record_parts
+
+__all__ = ["WaitingRecord", "WaitingRecords", "copy_of", "destination"]
+
+WaitingRecord = tuple[
+    tuple[Any, ...], memoryview, bytes
+]  # head, body, raw properties: see ``wire.record.record_parts``
+_WINDOW_BYTES = 1 << 40  # as much as lies in one file
+_NO_VIEW = memoryview(b"")
+_LONGEST_TAIL_BYTES: Final = 300
+_PARKED: Final = f"\x02{props.REAL_TOPIC}\x01".encode()  # as parking leaves it: the last pair but REAL_QID
+
+
+class WaitingRecords:
+    """For one step: what it hands out holds the log's memory."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._window, self._start = _NO_VIEW, 0
+
+    def get(self, physical_offset: int) -> WaitingRecord | None:
+        """The record that begins there, None when it is gone or damaged."""
+        at = physical_offset - self._start
+        if not 0 <= at < len(self._window):
+            window = self._store.log_data(physical_offset, _WINDOW_BYTES)
+            if window is None:
+                return None
+            self._window, self._start, at = window, physical_offset, 0
+        try:
+            record = record_parts(self._window, at)
+        except ProtocolError:
+            return None
+        head, _, raw = record
+        # A page that never reached the disk leaves zeros: lengths add up by chance at most, and the text does not end in one.
+        if head[6] == physical_offset and raw[-1:] != b"\x00":
+            return record
+        return None
+
+
+def destination(raw: bytes) -> tuple[str, int]:
+    """Topic and queue that a waiting message is for; an empty topic when it does not say. A queue that is no number is 0."""
+    at = raw.rfind(_PARKED)
+    if at >= 0 and len(raw) - at <= _LONGEST_TAIL_BYTES:
+        topic, queue_id = _said_before(raw[at:])  # there are few tails
+        if topic and queue_id >= 0:
+            return topic, queue_id
+    topic, queue_id = _said(raw)
+    return topic, max(queue_id, 0)
+
+
+def _said(raw: bytes) -> tuple[str, int]:
+    text = props.get_property(raw, props.REAL_QID) or ""
+    queue_id = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+    return props.get_property(raw, props.REAL_TOPIC) or "", queue_id
+
+
+_said_before = functools.lru_cache(maxsize=1024)(_said)
+
+
+def copy_of(record: WaitingRecord, topic: str, queue_id: int, raw: bytes) -> StoredMessage:
+    """The message to be stored for ``topic`` with the properties ``raw``; its body is a view of the log."""
+    (_, _, _, _, flag, _, _, sys_flag, born_ms, born_ip, born_port, _, store_ip, store_port, times, _, _), body, _ = (
+        record
+    )
+    return StoredMessage(
+        topic,
+        queue_id,
+        body,  # type: ignore[arg-type]  # copied once, into the log
+        raw,
+        flag,
+        sys_flag,
+        born_ms,
+        (born_ip, born_port),
+        (store_ip, store_port),
+        times,
+        0,
+        tags_code(props.get_property(raw, props.TAGS)),
+    )
