@@ -12,6 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -163,9 +164,10 @@ class Conversation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for line in (*self._lines.values(), self._member):
-            with contextlib.suppress(OSError):
-                line.close()
+        for line in self._lines.values():
+            line.close()
+        with contextlib.suppress(OSError):  # a server that ended closed it
+            self._member.close()
 
     def all(self, watch_state: bool) -> Iterator[Seen]:
         self.prepare()
@@ -202,7 +204,7 @@ class Conversation:
                 self._keep("message", sent)
         poll_until(lambda: self._max_offset(0) == 3 and self._max_offset(1) == 2, "the messages are in their queues")
         for number in range(5):
-            poll_until(lambda key=f"key-{number}": self._has_key(key), "the messages are in the index")
+            poll_until(partial(self._has_key, f"key-{number}"), "the messages are in the index")
         self._member.heartbeat(MEMBER, group=GROUP, topics=(TOPIC,), producer=PRODUCERS)
         for queue_id in "01":
             fields = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue_id, "commitOffset": "1"}

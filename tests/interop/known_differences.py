@@ -107,6 +107,7 @@ NOT_SERVED: Final = (
     NotServed(2002, "REMOVE_COLD_DATA_FLOW_CTR_CONFIG", "broker", _COLD),
     NotServed(2003, "GET_COLD_DATA_FLOW_CTR_INFO", "broker", _COLD),
     NotServed(2004, "SET_COMMITLOG_READ_MODE", "broker", _COLD),
+    NotServed(5001, "SWITCH_TIMER_ENGINE", "broker", "there is one kind of timer: files, no RocksDB"),
     NotServed(200050, "POP_MESSAGE", "broker", _POP),
     NotServed(200051, "ACK_MESSAGE", "broker", _POP),
     NotServed(200052, "PEEK_MESSAGE", "broker", _POP),

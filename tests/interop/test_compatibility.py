@@ -8,18 +8,44 @@ import re
 
 import pytest
 
-from interop.answer_shape import CLOSED, SILENT
+from interop.answer_shape import CLOSED, SILENT, shape_of
 from interop.comparison import SETTINGS, Compared, Seen, compared, look
 from interop.compatibility_page import PAGE, Judged, judged, sections, with_requests
 from interop.known_differences import KNOWN, NOT_SERVED
 from interop.peers import APACHE_4, APACHE_5, ApacheCluster, SprocketServer
-from interop.remoting import ask
+from interop.remoting import Answer, ask
 
 WRITE = os.environ.get("SPROCKETMQ_WRITE_PAGE") == "1"
 
 pytestmark = pytest.mark.skipif(
     bool(os.environ.get("SPROCKETMQ_INTEROP_SERVER")), reason="it compares our server with Apache's"
 )
+
+
+def _answer(code: int, body: str, **fields: str) -> Answer:
+    return Answer({"code": code, "extFields": fields, "remark": None}, body.encode())
+
+
+def test_apaches_three_dialects_of_json_have_one_shape() -> None:
+    plain = _answer(0, '{"table":{"0":"a"},"more":[{"n":1},{"n":2}]}')
+    bare = _answer(0, '{"more":[{"n":7}],"table":{0:"b"}}')
+    assert shape_of(plain) == shape_of(bare)
+    assert shape_of(_answer(0, '{{"queueId":0,"topic":"t"}:5}')).body == {'{"queueId": 0, "topic": "t"}': "number"}
+
+
+@pytest.mark.parametrize(
+    ("ours", "words"),
+    [
+        (_answer(1, '{"a":1}', offset="3"), "code 0, ours 1"),
+        (_answer(0, '{"a":1}', offset="4"), "offset=3, ours 4"),
+        (_answer(0, '{"a":"1"}', offset="3"), 'body a "number", ours "text"'),
+        (_answer(0, '{"a":1,"b":2}', offset="3"), "body b only ours"),
+        (_answer(0, "", offset="3"), 'body all {"a": "number"}, ours null'),
+    ],
+    ids=["code", "field", "type", "key", "body"],
+)
+def test_what_is_not_the_same_is_seen(ours: Answer, words: str) -> None:
+    assert shape_of(_answer(0, '{"a":1}', offset="3")).differs_in(shape_of(ours)) == words
 
 
 def _both(version: str) -> list[Compared]:

@@ -7,6 +7,7 @@ import java.io.PrintStream;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
@@ -28,7 +29,7 @@ public final class Mqadmin {
             if (command.equals("codes")) {
                 new Line("codes").with("codes", codes()).print();
             } else {
-                new Line("printed").with("text", printed(command.split("\t", -1))).print();
+                new Line("printed").with("text", printed(command.isEmpty() ? new String[0] : command.split("\t", -1))).print();
             }
         }
         System.exit(0);
@@ -43,6 +44,7 @@ public final class Mqadmin {
         System.setErr(both);
         try {
             System.clearProperty("rocketmq.namesrv.addr");
+            forget();
             MQAdminStartup.main0(command, null);
         } catch (Throwable failure) {
             failure.printStackTrace(both);
@@ -52,6 +54,16 @@ public final class Mqadmin {
         }
         both.flush();
         return new String(caught.toByteArray(), StandardCharsets.UTF_8);
+    }
+
+    /** A command keeps the client of its first run; without this its second run would find it shut down. */
+    private static void forget() throws Exception {
+        for (Field field : MQAdminStartup.class.getDeclaredFields()) {
+            if (Modifier.isStatic(field.getModifiers()) && List.class.isAssignableFrom(field.getType())) {
+                field.setAccessible(true);
+                ((List<?>) field.get(null)).clear();
+            }
+        }
     }
 
     private static Map<String, Integer> codes() throws Exception {

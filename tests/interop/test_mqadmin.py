@@ -1,0 +1,181 @@
+"""Every mqadmin command of 4.9.7 and 5.4.0 that applies to one master and its name server prints the same at Apache's servers and at ours.
+
+One JVM per version runs all commands, first against Apache, then against ours (`mqadmin_commands` says which, and which not and why).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from interop.answer_shape import scrubbed
+from interop.comparison import SETTINGS, Conversation, Server
+from interop.compatibility_page import PAGE, CommandRow, command_table, with_commands
+from interop.compatibility_requests import GROUP, MEMBER, PRODUCERS, TOPIC, asked_in_order
+from interop.known_differences import NOT_SERVED
+from interop.mqadmin_commands import COMMANDS, SKIPPED, Command
+from interop.mqadmin_session import MqadminSession
+from interop.peers import APACHE_4, APACHE_5, ApacheCluster, SprocketServer
+from sprocketmq.wire.codes import RequestCode
+
+WRITE = os.environ.get("SPROCKETMQ_WRITE_PAGE") == "1"
+
+pytestmark = pytest.mark.skipif(
+    bool(os.environ.get("SPROCKETMQ_INTEROP_SERVER")), reason="it compares our server with Apache's"
+)
+
+# What differs between two runs of the same server.
+_VOLATILE: Final = (
+    (re.compile(r"(127\.0\.0\.1|localhost|\b[\w-]+(\.[\w-]+)*)?[:@]\d{4,5}\b"), "ADDRESS"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d([:,.]\d+)?"), "DATE"),
+    (re.compile(r"/tmp/\S+"), "PATH"),
+    (re.compile(r"-?\d+\.\d+(E-?\d+)?%?"), "N"),
+    (re.compile(r"\d{4,}"), "N"),
+    (re.compile(r"\d+ ?ms\b"), "N ms"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+class Printed(NamedTuple):
+    """One command at both servers."""
+
+    command: Command
+    theirs: str
+    ours: str
+
+    @property
+    def difference(self) -> str:
+        theirs, ours = (_lines(text, self.command.rates) for text in (self.theirs, self.ours))
+        lines = difflib.unified_diff(theirs, ours, "Apache", "ours", lineterm="", n=0)
+        return "\n".join(lines)
+
+
+class Found(NamedTuple):
+    """What one version's tools found."""
+
+    printed: list[Printed]
+    commands: list[str]
+    codes: dict[str, int]
+
+
+def steady(line: str) -> str:
+    """A printed line without what differs between two runs of the same server."""
+    line = scrubbed(line)
+    for pattern, word in _VOLATILE:
+        line = pattern.sub(word, line)
+    return line.strip()
+
+
+def _lines(text: str, rates: bool) -> list[str]:
+    lines = filter(None, map(steady, text.splitlines()))
+    return sorted(re.sub(r"\d+", "N", line) if rates else line for line in lines)
+
+
+def _run_all(session: MqadminSession, server: Server, folder: Path) -> list[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {"readQueueNums": 2, "writeQueueNums": 2, "perm": 6, "topicFilterType": "SINGLE_TAG", "order": False}
+    (folder / "topics.json").write_text(json.dumps([{**made, "topicName": "compared-listed"}]), "utf-8")
+    (folder / "groups.json").write_text(json.dumps([{"groupName": "made-listed", "consumeEnable": True}]), "utf-8")
+    with Conversation(server, session.version) as prepared:
+        prepared.prepare()
+        given = {"namesrv": server.namesrv_addr, "broker": server.broker_addr, "folder": str(folder), "topic": TOPIC}
+        given.update(group=GROUP, producers=PRODUCERS, member=MEMBER, message=prepared.words["message_id"])
+        prepared.words.update(given, unique="7F0000010001" + "0" * 20)
+        return [
+            session.run(*(prepared.filled(word) for word in command.words.split(" ")))
+            for command in COMMANDS
+            if session.version in command.versions
+        ]
+
+
+def _found(version: str, folder: Path) -> Found:
+    asked = [command for command in COMMANDS if version in command.versions]
+    with MqadminSession(version) as session:
+        with ApacheCluster(version, **SETTINGS) as apache:
+            theirs = _run_all(session, apache, folder / "apache")
+        with SprocketServer(**SETTINGS) as server:
+            ours = _run_all(session, server, folder / "ours")
+        return Found(
+            [Printed(*one) for one in zip(asked, theirs, ours, strict=True)],
+            session.commands(),
+            session.request_codes(),
+        )
+
+
+@pytest.fixture(scope="module")
+def found(java_peers: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
+    """All commands of both versions, one Apache cluster after the other."""
+    return {version: _found(version, tmp_path_factory.mktemp("mqadmin")) for version in (APACHE_4, APACHE_5)}
+
+
+@pytest.mark.parametrize("version", [APACHE_4, APACHE_5])
+def test_every_command_prints_what_it_prints_at_apaches_servers(found: dict[str, Found], version: str) -> None:
+    unexplained = [
+        f"{one.command.words}\n{one.difference}"
+        for one in found[version].printed
+        if one.difference and not one.command.reason
+    ]
+    assert not unexplained, "\n\n".join(unexplained)
+
+
+def test_every_reason_still_explains_something(found: dict[str, Found]) -> None:
+    differing = {one.command for here in found.values() for one in here.printed if one.difference}
+    assert not [command.words for command in COMMANDS if command.reason and command not in differing]
+
+
+def test_a_command_that_works_at_apaches_works_at_ours(found: dict[str, Found]) -> None:
+    failed = re.compile(r"Exception|CODE: ")
+    assert not [
+        f"{one.command.words}\n{one.ours}"
+        for here in found.values()
+        for one in here.printed
+        if failed.search(one.ours) and not failed.search(one.theirs)
+    ]
+
+
+@pytest.mark.parametrize("version", [APACHE_4, APACHE_5])
+def test_every_command_there_is_was_run_or_is_left_out_for_a_reason(found: dict[str, Found], version: str) -> None:
+    known = {command.name for command in COMMANDS} | SKIPPED.keys()
+    assert not set(found[version].commands) - known
+
+
+@pytest.mark.parametrize("version", [APACHE_4, APACHE_5])
+def test_every_request_code_there_is_was_compared_or_is_not_served_for_a_reason(
+    found: dict[str, Found], version: str
+) -> None:
+    compared = {asked.code for asked in asked_in_order(version)} | {39, 40, 220, 221, 326}
+    known = compared | {known.code for known in NOT_SERVED}
+    assert not {name: code for name, code in found[version].codes.items() if code not in known}
+    ours = {code.name: int(code) for code in RequestCode}
+    assert not {name: code for name, code in found[version].codes.items() if ours.get(name, code) != code}
+
+
+def test_the_page_tells_which_commands_work(found: dict[str, Found]) -> None:
+    before = PAGE.read_text("utf-8")
+    now = with_commands(before, command_table(_rows(found)))
+    if WRITE:
+        PAGE.write_text(now, "utf-8")
+    assert now == before or WRITE, (
+        "docs/compatibility.md tells something else; SPROCKETMQ_WRITE_PAGE=1 make interop writes it anew"
+    )
+
+
+def _rows(found: dict[str, Found]) -> list[CommandRow]:
+    rows = []
+    for name in sorted({name for here in found.values() for name in here.commands}):
+        cells, reasons = {}, dict.fromkeys([SKIPPED[name]] if name in SKIPPED else [])
+        for version, here in found.items():
+            mine = [one for one in here.printed if one.command.name == name]
+            if name in here.commands:
+                cells[version] = (
+                    ("same" if not any(one.difference for one in mine) else "differs") if mine else "not run"
+                )
+            reasons.update(dict.fromkeys(one.command.reason for one in mine if one.difference and one.command.reason))
+        rows.append(CommandRow(name, cells, "; ".join(reasons)))
+    return rows
