@@ -16,9 +16,11 @@ import pytest
 import sprocketmq as rmq
 from interop.peers import APACHE_4, APACHE_5, ApacheCluster, JavaProgram, SprocketServer, poll_until
 from interop.remoting import ask
+from sprocketmq.store import DiskMessageStore, StoredMessage
 from sprocketmq.store.check import StoreSummary, check_directory
 from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper
+from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.record import decode_records
 
 pytestmark = pytest.mark.usefixtures("java_peers")
@@ -39,7 +41,7 @@ SETTINGS: dict[str, Any] = {
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=16_384, mapped_file_size_consume_queue=600, max_hash_slot_num=500, max_index_num=1_000
 )
-QUERY_MESSAGE = 12
+QUERY_MESSAGE, GET_MAX_OFFSET, VIEW_MESSAGE_BY_ID = 12, 30, 33
 PLAIN, BATCHED, DELAYED, TRANSACTIONAL = "exchanged", "exchanged-batches", "exchanged-late", "exchanged-transactions"
 Bodies = dict[str, list[str]]
 Written = Callable[[str, bool], tuple[Path, Bodies]]
@@ -236,3 +238,33 @@ def test_a_store_goes_there_and_back(
         assert len(more) == 4
         assert len(java_consume(address, version, PLAIN, 4, "heirs")) == 4, "and nothing that was consumed comes again"
         assert hits < by_key(theirs.broker_addr, "key-3"), "what we indexed, Apache finds"
+
+
+def test_records_of_version_2_go_to_apache_5_and_back(tmp_path: Path) -> None:
+    """Topics beyond 127 characters, which 4.9 cannot read. No client may make one, but 5.x has them for queues of its own."""
+    topic, path = "long-" + "x" * 160, tmp_path / "store"
+    store = DiskMessageStore(path, CONFIG)
+    store.load()
+    properties = b"UNIQ_KEY\x01U%d\x02TAGS\x01A\x02"
+    offsets = [
+        store.append(
+            StoredMessage(topic, 0, b"body %d" % number, properties % number, tags_code=tags_code("A")), number + 1
+        ).physical_offset
+        for number in range(3)
+    ]
+    records = [bytes(record) for offset in offsets if (record := store.record_at(offset))]
+    assert all(record[4:8] == b"\xda\xa3\x20\xab" for record in records)
+    store.close()
+    shutil.rmtree(path / "consumequeue")
+    (path / "abort").touch()
+    with ApacheCluster(APACHE_5, path, **SETTINGS) as theirs:
+        for offset, record in zip(offsets, records, strict=True):
+            assert ask(theirs.broker_addr, VIEW_MESSAGE_BY_ID, {"offset": str(offset)}).body == record
+        place = {"topic": topic, "queueId": "0"}
+        assert ask(theirs.broker_addr, GET_MAX_OFFSET, place).header["extFields"]["offset"] == "3"
+    assert [str(problem) for problem in check_directory(path, CONFIG) if not problem.note] == []
+    store = DiskMessageStore(path, CONFIG)
+    store.load()
+    assert [unit.physical_offset for unit in store.units(topic, 0, 0)] == offsets
+    assert [unit.tags_code for unit in store.units(topic, 0, 0)] == [tags_code("A")] * 3
+    store.close()
