@@ -31,6 +31,7 @@ from sprocketmq.broker.groups import GroupTable
 from sprocketmq.broker.handlers import Handler, handler_table
 from sprocketmq.broker.handlers.pull import answer_pull
 from sprocketmq.broker.handover import LiveHandover
+from sprocketmq.broker.housekeeping import Housekeeping
 from sprocketmq.broker.index_building import IndexBuilding
 from sprocketmq.broker.listening import client_tls_of, limits_of, tls_of, watched_certificates
 from sprocketmq.broker.live_config import LiveConfig
@@ -38,6 +39,7 @@ from sprocketmq.broker.metrics import BrokerMetrics
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.plain_access import PlainAccess
+from sprocketmq.broker.ports import Ports
 from sprocketmq.broker.registration import Registration
 from sprocketmq.broker.replication import Replication
 from sprocketmq.broker.request_modes import RequestModes
@@ -55,7 +57,7 @@ from sprocketmq.broker.users import UserAccess, inner_credentials
 from sprocketmq.core.queue_lock import QueueLockTable
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
-from sprocketmq.errors import ConfigurationError, RocketMQError, StoreError
+from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.net.address import announced_host, joined_address, packed_address
 from sprocketmq.net.clock import Clock, SystemClock
 from sprocketmq.net.connection import Connection
@@ -78,8 +80,6 @@ log = logging.getLogger("sprocketmq.broker")
 
 SYNC_MASTER: Final = "SYNC_MASTER"
 _READ_AND_WRITE: Final = 6
-_PORT_TRIES: Final = 20
-_SCAN_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResourceInterval
 
 
 class Broker(Service):
@@ -143,8 +143,7 @@ class Broker(Service):
         if access is not None:
             self._handlers = guarded(self._handlers, access)
         self._tls: ServerTls | None = None
-        self._server: Server | None = None
-        self._fast_server: Server | None = None
+        self._ports = Ports(self._new_server)
         self._pool: ConnectionPool | None = None
         self._registration: Registration | None = None
         self._periodic: list[Periodic] = []
@@ -208,7 +207,7 @@ class Broker(Service):
         ]
         self.slow_requests = SlowRequests(config.slow_request_ms)
         self.metrics = BrokerMetrics(self)
-        self.parts += [self.metrics, self.request_modes]
+        self.parts += [self.metrics, self.request_modes, Housekeeping(self, self._config_store)]
         self.index_building = IndexBuilding(self.store)
         self.parts.append(self.index_building)
         self.plain_access = PlainAccess(self.clock, acl_file(config)) if config.acl_enable else None
@@ -243,7 +242,7 @@ class Broker(Service):
     @property
     def connection_count(self) -> int:
         """Connections that are open now."""
-        return sum(len(server.connections) for server in (self._server, self._fast_server) if server is not None)
+        return self._ports.connection_count
 
     def __repr__(self) -> str:
         return f"Broker({self.config.broker_name!r}, {self.address}, {self._state})"
@@ -261,7 +260,9 @@ class Broker(Service):
         self._adopt_queues(now_ms)
         self.initial_max_offset = self.store.max_physical_offset
         self._tls = tls_of(self.config)
-        await self._listen()
+        self.port = await self._ports.open(
+            self.host, self.config.listen_port, with_fast_port=self.replication.is_wanted
+        )
         self.stamps = self._new_stamps()  # again: the port is known now
         self._pool = ConnectionPool(ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config))
         self._registration = Registration(
@@ -281,18 +282,8 @@ class Broker(Service):
         self.consumers.on_change = self._notify_members
         for part in self.parts:
             await part.start()
-        config, save = self.config, self._config_store
-        self._periodic = [
-            Periodic(
-                self.clock,
-                config.flush_consumer_offset_interval_ms,
-                lambda: save.save_offsets_beside(self.clock.now_ms()),
-            ),
-            Periodic(self.clock, config.flush_delay_offset_interval_ms, save.save_delay_offsets),
-            Periodic(self.clock, _SCAN_INTERVAL_MS, self._scan),
-            *watched_certificates(self.clock, self._tls),
-        ]
-        save.save_all(now_ms)
+        self._periodic = watched_certificates(self.clock, self._tls)
+        self._config_store.save_all(now_ms)
         if not self.name_servers:
             log.warning(
                 "no name server is given: broker %s serves only those who know %s",
@@ -306,30 +297,11 @@ class Broker(Service):
         return Server(
             self._handle,
             on_open=self._connection_opened,
-            on_close=self._connection_closed,
+            on_close=self.connection_closed,
             short_ways=ShortWays(self),
             tls=self._tls,
             limits=limits_of(self.config),
         )
-
-    async def _listen(self) -> None:
-        """The port that clients are told, and the one two below it, where slaves and VIP clients ask (Java: fastRemotingServer)."""
-        for left in reversed(range(_PORT_TRIES)):
-            self._server = self._new_server()
-            self.port = await self._server.start(self.host, self.config.listen_port)
-            if not self.replication.is_wanted or self.port < 3:
-                return
-            fast_server = self._new_server()
-            try:
-                await fast_server.start(self.host, self.port - 2)
-            except ConfigurationError as error:
-                if self.config.listen_port == 0 and left:  # any port will do, so take one whose neighbour is free
-                    await self._server.stop()
-                    continue
-                log.warning("slaves cannot copy the topics, and VIP clients cannot connect: %s", error)
-                return
-            self._fast_server = fast_server
-            return
 
     async def _stop(self) -> None:
         for code in (*_SENDS, *_PULLS):
@@ -337,7 +309,7 @@ class Broker(Service):
         try:
             await self._stop_serving()
         finally:
-            if self._server is not None:  # else nothing was loaded, and nothing may be overwritten
+            if self._ports.is_open:  # else nothing was loaded, and nothing may be overwritten
                 self._config_store.save_all(self.clock.now_ms())
             self._config_store.close()
             self.store.close()
@@ -354,9 +326,7 @@ class Broker(Service):
             self._durable.stop()
         for task in self._tasks:
             task.cancel()
-        for server in (self._fast_server, self._server):
-            if server is not None:
-                await server.stop()
+        await self._ports.close()
         if self._pool is not None:
             await self._pool.aclose()
 
@@ -419,7 +389,8 @@ class Broker(Service):
     def _connection_opened(self, connection: Connection) -> None:
         connection.state["born_host"] = packed_address(connection.peer)
 
-    def _connection_closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: Connection) -> None:
+        """A client has gone: it waits for nothing, and is a member of nothing. Harmless when it was told before."""
         self.parked.connection_closed(connection)
         self.producers.connection_closed(connection)
         self.consumers.connection_closed(connection)
@@ -540,22 +511,6 @@ class Broker(Service):
         for connection in group.members:
             # One-way, and the opaque is of no use to the peer: a member that cannot be told rebalances by its own timer.
             connection.send(request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True))
-
-    def _scan(self) -> None:
-        now_ms = self.clock.now_ms()
-        timeout_ms = self.config.channel_expired_timeout_ms
-        for connection in {*self.consumers.expired(now_ms, timeout_ms), *self.producers.expired(now_ms, timeout_ms)}:
-            log.warning(
-                "%s sent no heartbeat for %d ms, its connection is closed", connection.remote_address, timeout_ms
-            )
-            connection.close()
-            self._connection_closed(connection)
-        self.consumers.forget_idle(now_ms, self.config.subscription_expired_timeout_ms)
-        self.filters.clean(now_ms, self.config.filter_data_clean_time_span_ms)
-        self.locks.sweep(now_ms)
-        self.counters.sample(now_ms)
-        self.statistics.sample(now_ms)
-        self.store.clean(now_ms)
 
 
 _SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)

@@ -57,7 +57,7 @@ def test_half_a_frame_and_a_close_leave_nothing_behind(cluster, client):
     for cut in range(1, len(GOOD), 7):
         with connect(cluster) as half:
             half.sendall(GOOD[:cut])
-    cluster.eventually(lambda: len(cluster.broker._server.connections) == 0)
+    cluster.eventually(lambda: cluster.broker.connection_count == 0)
     assert client.send("flights").code == 0
 
 

@@ -1,0 +1,69 @@
+"""The two ports a broker listens on: the one that clients are told, and the one two below it (Java: remotingServer, fastRemotingServer).
+
+Slaves ask for topics on the lower one, and clients with ``vipChannelEnabled`` send to it; it is opened only where replication is wanted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.server import Server
+
+__all__ = ["Ports"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_TRIES: Final = 20  # of finding a port whose lower neighbour is free too, when any port will do
+
+
+class Ports:
+    """The listening servers of one broker; ``new_server`` makes each of them."""
+
+    def __init__(self, new_server: Callable[[], Server]) -> None:
+        self._new_server = new_server
+        self._server: Server | None = None
+        self._fast_server: Server | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._server is not None
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open now, on both."""
+        return sum(len(server.connections) for server in (self._server, self._fast_server) if server is not None)
+
+    async def open(self, host: str, port: int, *, with_fast_port: bool) -> int:
+        """Listen on ``host:port`` (0: any free one), and on the port two below it if that is wanted; returns the port.
+
+        A taken lower port is no reason not to serve: it is named in a warning.
+
+        Raises:
+            ConfigurationError: the port is taken.
+        """
+        for left in reversed(range(_TRIES)):
+            self._server = self._new_server()
+            found = await self._server.start(host, port)
+            if not with_fast_port or found < 3:
+                return found
+            fast_server = self._new_server()
+            try:
+                await fast_server.start(host, found - 2)
+            except ConfigurationError as error:
+                if port == 0 and left:
+                    await self._server.stop()
+                    continue
+                log.warning("slaves cannot copy the topics, and VIP clients cannot connect: %s", error)
+                return found
+            self._fast_server = fast_server
+            return found
+        raise AssertionError("the last try returns")
+
+    async def close(self) -> None:
+        """Stop listening and close every connection; written answers still go out."""
+        for server in (self._fast_server, self._server):
+            if server is not None:
+                await server.stop()
