@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,10 +13,11 @@ from types import TracebackType
 from typing import Final
 
 from interop.child import Child, poll_until
-from interop.remoting import create_topic, has_route
+from interop.remoting import ask, create_topic, has_route
 
 __all__ = ["SprocketServer"]
 
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Final = 200
 _READY: Final = re.compile(r"ready namesrv=(\S+) broker=(\S+) pid=(\d+)")
 
 
@@ -77,6 +79,16 @@ class SprocketServer:
         """Create a topic and wait until the name server knows it; `header` overrides fields of the request."""
         create_topic(self.broker_addr, topic, queues, header)
         poll_until(lambda: has_route(self.namesrv_addr, topic), f"topic {topic} reaches the name server")
+
+    def create_group(self, group: str) -> None:
+        """Create a consumer group, for a server that does not create them by itself."""
+        body = json.dumps({"groupName": group, "retryQueueNums": 1, "retryMaxTimes": 16}).encode()
+        answer = ask(self.broker_addr, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
+        assert answer.code == 0, answer.header
+
+    def log_text(self) -> str:
+        """What it logged so far, over all starts."""
+        return (self._scratch / "err.log").read_text("utf-8", "replace")
 
     def kill(self) -> None:
         """Kill it as a crash would; `start` starts anew on the same store."""

@@ -8,6 +8,7 @@ allowed is a ConfigurationError that names key, value and what would be right.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -83,6 +84,12 @@ _SECRET: Final = re.compile(r"initAuthenticationUser|.*Credentials|.*[pP]assword
 C = TypeVar("C", bound="_Config")
 
 
+@functools.cache
+def _fields_of(config: type[_Config]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The settings of a class. Kept: finding them costs milliseconds, and any client may ask for a broker's settings."""
+    return msgspec.structs.fields(config)
+
+
 def _wire_name(field: str) -> str:
     head, *rest = field.split("_")
     return _WIRE_NAMES.get(field, head + "".join(part.capitalize() for part in rest))
@@ -107,7 +114,7 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
         if unknown:
             log.warning("unknown keys are ignored: %s; check their spelling", ", ".join(unknown))
         values: dict[str, Any] = {}
-        for field in msgspec.structs.fields(cls):
+        for field in _fields_of(cls):
             text = properties.get(field.encode_name)
             if text is None:
                 continue
@@ -122,7 +129,7 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
     @classmethod
     def keys(cls) -> frozenset[str]:
         """Every key there is, by Apache's names."""
-        return frozenset(field.encode_name for field in msgspec.structs.fields(cls))
+        return frozenset(field.encode_name for field in _fields_of(cls))
 
     def without_secrets(self) -> dict[str, str]:
         """:meth:`to_properties` but for the keys that hold passwords: who may read the settings must not thereby learn to log in."""
@@ -131,7 +138,7 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
     def to_properties(self) -> dict[str, str]:
         """All settings by Apache's keys, as text (what GET_BROKER_CONFIG shows)."""
         texts: dict[str, str] = {}
-        for field in msgspec.structs.fields(self):
+        for field in _fields_of(type(self)):
             value = getattr(self, field.name)
             if value is None:  # not set; Java leaves such a key out, too
                 continue

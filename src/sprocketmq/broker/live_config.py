@@ -145,7 +145,7 @@ class LiveConfig:
     def _checked(self, changes: Mapping[str, str]) -> BrokerConfig:
         """The settings after ``changes``, if each of them may be made."""
         present = self._broker.config.to_properties()
-        known = {field.encode_name for field in msgspec.structs.fields(BrokerConfig)}
+        known = BrokerConfig.keys()
         for key in changes:
             if key not in known:
                 raise ConfigurationError(f"{key} is unknown to this broker; getBrokerConfig shows the keys there are")

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from sprocketmq.errors import ConnectionLost, ProtocolError, RequestTimeout, RocketMQError
+from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, response
 from sprocketmq.wire.frame import MAX_FRAME_BYTES, FrameDecoder
@@ -33,6 +34,8 @@ from sprocketmq.wire.frame import MAX_FRAME_BYTES, FrameDecoder
 __all__ = ["Connection", "RequestHandler", "ShortWay", "ShortWays"]
 
 log = logging.getLogger("sprocketmq.net")
+# Of all connections together: who sends noise sends a lot of it, and must not fill the disk by way of the log.
+_bad_bytes: Final = CalmLog(log)
 
 RequestHandler = Callable[["Connection", Command], "Command | None"]
 # (connection, all bytes of the read, where the frame's header length is, where the frame ends) -> answer, or None
@@ -163,7 +166,7 @@ class Connection(asyncio.Protocol):
         self._unread = (first + whole, held + [(at + len(first), stop + len(first)) for at, stop in spans])
 
     def _refuse_bytes(self, error: ProtocolError) -> None:
-        log.warning("closing the connection to %s: %s", self.remote_address, error)
+        _bad_bytes.tell(self.last_read_s, "closing the connection to %s: %s", self.remote_address, error)
         if self._out:
             self._write(self._out)
             self._out.clear()
