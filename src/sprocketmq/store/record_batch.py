@@ -246,7 +246,7 @@ def groups(values: Ints, among: Ints | None = None) -> Iterator[tuple[int, Ints]
 
 
 class _Template:
-    """Where names, separators and values are in one property text; None of ``spans`` when a name comes twice or the text is broken."""
+    """Where names, separators and values are in one property text; None of ``spans`` when the text is broken."""
 
     __slots__ = ("is_fixed", "is_value", "spans", "text")
 
@@ -258,10 +258,12 @@ class _Template:
         while at < len(raw):
             middle, end = raw.find(b"\x01", at), raw.find(b"\x02", at)
             end = len(raw) if end < 0 else end
-            if not at < middle < end or raw.find(b"\x01", middle + 1, end) >= 0 or raw[at:middle] in self.spans:
+            if not at < middle < end or raw.find(b"\x01", middle + 1, end) >= 0:
                 self.spans = None
                 return
-            self.spans[raw[at:middle]] = (middle + 1, end)
+            # Of a name that comes twice (WAIT in each message of a Java client's batch) the last value that is not empty counts.
+            if raw[at:middle] not in self.spans or end > middle + 1:
+                self.spans[raw[at:middle]] = (middle + 1, end)
             self.is_value[middle + 1 : end] = True
             at = end + 1
         self.is_fixed = ~self.is_value

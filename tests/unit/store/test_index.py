@@ -18,7 +18,7 @@ from sprocketmq.store.dispatch import index_texts, keys_of
 from sprocketmq.store.index_file import IndexFile
 from sprocketmq.store.index_files import IndexFiles
 from sprocketmq.store.queue_log_store import QueueLogStore
-from sprocketmq.store.record_batch import read_records
+from sprocketmq.store.record_batch import read_records, value_groups
 from sprocketmq.wire.hashing import index_hash
 from sprocketmq.wire.record import encode_record
 
@@ -125,6 +125,19 @@ def test_a_value_that_holds_a_separator_is_not_of_the_same_shape() -> None:
         )  # fmt: skip
     found, hashes, _ = keys_of(read_records(memoryview(log), 0, len(log), 0, 9))
     assert (found.tolist(), hashes.tolist()) == ([1], [index_hash("T#kk")])
+
+
+def test_records_in_which_a_name_comes_twice_are_still_taken_together() -> None:
+    # What the broker adds to each message of a batch repeats its WAIT.
+    log = b""
+    for number in range(9):
+        properties = b"UNIQ_KEY\x01key%d\x02WAIT\x01true\x02WAIT\x01true\x02" % number
+        log += encode_record(
+            b"T", b"", properties, queue_id=0, queue_offset=number, physical_offset=len(log), born_timestamp_ms=1,
+            born_host=(b"1234", 1), store_timestamp_ms=1, store_host=(b"1234", 1),
+        )  # fmt: skip
+    batch = read_records(memoryview(log), 0, len(log), 0, 9)
+    assert [values is None for _, values in value_groups(batch, (b"UNIQ_KEY",))] == [False]
 
 
 @given(st.binary(max_size=400), st.integers(0, 400))
