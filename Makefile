@@ -6,10 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test lint format bench crash hostile fuzz docs interop lock mutants clean
+.PHONY: help setup demo test lint format bench bench-delay crash hostile fuzz docs interop lock mutants clean
 
 help: ## list the commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
 
 setup: $(VENV)/.ready $(VENV)/.java ## .venv with pinned dependencies and bin/sprocketmq; Java 17 if it can be installed
 
@@ -38,6 +38,9 @@ format: $(VENV)/.ready ## let ruff put the code in shape
 
 bench: setup ## our broker and Apache RocketMQ 5.4.0 side by side, as ratios
 	@$(BIN)/python bench/broker_bench.py $(BENCH_ARGS)
+
+bench-delay: setup ## how late delayed messages come, with 100,000 of them waiting
+	@$(BIN)/python bench/delay_bench.py $(BENCH_ARGS)
 
 interop: setup ## our servers beside Apache's; SPROCKETMQ_WRITE_PAGE=1 writes docs/compatibility.md anew
 	@SPROCKETMQ_REQUIRE_PEERS=1 $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)

@@ -1,12 +1,15 @@
 /* A load generator for a RocketMQ broker: it writes ready-made frames and reads answers, so that its own cost hides nobody's.
  *
  *   load --host 127.0.0.1 --port 10911 --mode send|batch|pull --topic T [--queues 8] [--messages N] [--seconds S]
- *        [--connections 1] [--inflight 64] [--body 1024] [--batch 100] [--max-nums 32]
+ *        [--connections 1] [--inflight 64] [--body 1024] [--batch 100] [--max-nums 32] [--rate R] [--property NAME=VALUE]
  *
  * send    SEND_MESSAGE_V2, one message of --body bytes per request, queues in turn
  * batch   SEND_BATCH_MESSAGE, --batch messages of --body bytes per request
  * pull    PULL_MESSAGE, up to --max-nums per request, one request in flight per queue, following nextBeginOffset; starts again at
  *         the queue's beginning when it meets the end. Records are counted by walking the body, not believed from the header.
+ *
+ * With --rate no more than R messages a second are asked for, spread evenly (as many as can be, when --inflight holds them up). The
+ * property goes into each message of mode send.
  *
  * Each message has its own UNIQ_KEY, as from a real client: a broker that indexes must index. It ends after --messages (or --seconds,
  * whichever comes first), when all that is in flight was answered, with one JSON line on standard output. SYSTEM_BUSY is asked again and
@@ -40,10 +43,11 @@ enum { PULL_NOT_FOUND = 19, PULL_RETRY_IMMEDIATELY = 20, PULL_OFFSET_MOVED = 21 
 
 static struct {
     const char *host, *mode, *topic;
-    int port, queues, connections, inflight, body, batch, max_nums;
+    const char *property;
+    int port, queues, connections, inflight, body, batch, max_nums, rate;
     long messages;
     double seconds;
-} options = {"127.0.0.1", "send", "bench", 10911, 8, 1, 64, 1024, 100, 32, 200000, 60.0};
+} options = {"127.0.0.1", "send", "bench", "", 10911, 8, 1, 64, 1024, 100, 32, 0, 200000, 60.0};
 
 struct slot {
     char *frame;
@@ -131,7 +135,11 @@ static void send_header(char *header, size_t room, int number, int queue, const 
 
 static void build_single(struct slot *slot, int number) {
     char header[2048], properties[256];
-    snprintf(properties, sizeof properties, "UNIQ_KEY\\u0001%s%08d\\u0002WAIT\\u0001true\\u0002TAGS\\u0001A\\u0002", key_prefix, 0);
+    int n = snprintf(properties, sizeof properties, "UNIQ_KEY\\u0001%s%08d\\u0002WAIT\\u0001true\\u0002TAGS\\u0001A\\u0002", key_prefix, 0);
+    const char *value = strchr(options.property, '=');
+    if (value)
+        n += snprintf(properties + n, sizeof properties - (size_t)n, "%.*s\\u0001%s\\u0002", (int)(value - options.property), options.property, value + 1);
+    if (n >= (int)sizeof properties) die("--property %s is too long", options.property);
     send_header(header, sizeof header, number, slot->queue, properties);
     slot->length = 8 + strlen(header) + (size_t)options.body;
     slot->frame = must_alloc(slot->length);
@@ -247,6 +255,17 @@ static int wants_more(void) {
     return (is_pull ? messages_done : messages_asked) < options.messages && (double)(now - started_ns) / 1e9 < options.seconds;
 }
 
+/* With a rate: one message is due at the start, and from then on as many as the time that has passed allows. */
+static int may_ask(void) {
+    double elapsed = (double)(now_ns(CLOCK_MONOTONIC) - started_ns) / 1e9;
+    return wants_more() && (!options.rate || (double)messages_asked <= options.rate * elapsed);
+}
+
+static void ask_what_is_due(struct connection *c) {
+    for (int s = 0; s < c->slot_count && may_ask(); s++)
+        if (!slots[c->slot_first + s].busy) queue_request(c, c->slot_first + s);
+}
+
 /* ---- answers ---- */
 
 /* The number after `"name":` or `"name":"` in a JSON header, or `otherwise` when there is none. */
@@ -316,7 +335,7 @@ static void take_answer(struct connection *c, const char *frame, size_t length) 
     bytes_in += (long)length;
     if (is_pull) take_pull_answer(slot, code, header, header_length, frame + 8 + header_length, length - 8 - header_length);
     else messages_done += is_batch ? options.batch : 1;
-    if (wants_more()) queue_request(c, (int)number);
+    if (may_ask()) queue_request(c, (int)number);
 }
 
 static void take_answers(struct connection *c) {
@@ -343,17 +362,20 @@ static void run(void) {
     started_ns = last_answer_ns = now_ns(CLOCK_MONOTONIC);
     for (int i = 0; i < options.connections; i++) {
         struct connection *c = &connections[i];
-        for (int s = 0; s < c->slot_count && wants_more(); s++) queue_request(c, c->slot_first + s);
+        ask_what_is_due(c);
         flush_requests(c);
     }
-    while (in_flight > 0) {
+    while (in_flight > 0 || (options.rate && wants_more())) {
         for (int i = 0; i < options.connections; i++) {
             struct connection *c = &connections[i];
             polled[i] = (struct pollfd){.fd = c->fd, .events = (short)(POLLIN | (c->out_length ? POLLOUT : 0))};
         }
-        if (poll(polled, (nfds_t)options.connections, SILENCE_MS) == 0) die("no answer for %d ms, %ld requests in flight", SILENCE_MS, in_flight);
+        if (poll(polled, (nfds_t)options.connections, options.rate ? 1 : SILENCE_MS) == 0 && in_flight > 0 &&
+            now_ns(CLOCK_MONOTONIC) - last_answer_ns > SILENCE_MS * 1000000ull)
+            die("no answer for %d ms, %ld requests in flight", SILENCE_MS, in_flight);
         for (int i = 0; i < options.connections; i++) {
             if (polled[i].revents & (POLLIN | POLLERR | POLLHUP)) take_answers(&connections[i]);
+            if (options.rate) ask_what_is_due(&connections[i]);
             flush_requests(&connections[i]);
         }
     }
@@ -378,7 +400,8 @@ static void report(void) {
 static void read_options(int argc, char **argv) {
     struct { const char *name; int *number; } numbers[] = {
         {"--port", &options.port}, {"--queues", &options.queues}, {"--connections", &options.connections},
-        {"--inflight", &options.inflight}, {"--body", &options.body}, {"--batch", &options.batch}, {"--max-nums", &options.max_nums}};
+        {"--inflight", &options.inflight}, {"--body", &options.body}, {"--batch", &options.batch}, {"--max-nums", &options.max_nums},
+        {"--rate", &options.rate}};
     for (int i = 1; i < argc; i += 2) {
         int known = 0;
         if (i + 1 == argc) die("%s needs a value", argv[i]);
@@ -387,6 +410,7 @@ static void read_options(int argc, char **argv) {
         if (!strcmp(argv[i], "--host")) options.host = argv[i + 1], known = 1;
         if (!strcmp(argv[i], "--mode")) options.mode = argv[i + 1], known = 1;
         if (!strcmp(argv[i], "--topic")) options.topic = argv[i + 1], known = 1;
+        if (!strcmp(argv[i], "--property")) options.property = argv[i + 1], known = 1;
         if (!strcmp(argv[i], "--messages")) options.messages = atol(argv[i + 1]), known = 1;
         if (!strcmp(argv[i], "--seconds")) options.seconds = atof(argv[i + 1]), known = 1;
         if (!known) die("%s is no option; the head of load.c lists them", argv[i]);
@@ -397,7 +421,9 @@ static void read_options(int argc, char **argv) {
     if (options.connections < 1 || options.connections > MAX_CONNECTIONS) die("--connections goes from 1 to %d", MAX_CONNECTIONS);
     if (options.queues < 1 || options.queues > MAX_QUEUES) die("--queues goes from 1 to %d", MAX_QUEUES);
     if (options.inflight < 1 || options.inflight * options.connections > MAX_SLOTS) die("--inflight x --connections goes from 1 to %d", MAX_SLOTS);
-    if (options.body < 0 || options.batch < 1 || options.messages < 1) die("--body, --batch and --messages must be positive");
+    if (*options.property && (!strchr(options.property, '=') || strpbrk(options.property, "\"\\") || strcmp(options.mode, "send")))
+        die("--property is NAME=VALUE without quotes, in mode send");
+    if (options.rate < 0 || options.body < 0 || options.batch < 1 || options.messages < 1) die("--body, --batch, --messages and --rate must be positive");
 }
 
 int main(int argc, char **argv) {

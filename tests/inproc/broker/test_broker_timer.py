@@ -9,6 +9,7 @@ import pytest
 
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import fastjson
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -300,6 +301,60 @@ def test_metrics_count_what_waits_for_each_topic(cluster, client):
     assert body["timingCount"]["flights"]["timeStamp"] == cluster.clock.now_ms()
     cluster.clock.advance(7_000)
     assert fastjson.loads(client.ask(RequestCode.GET_TIMER_METRICS).body)["timingCount"]["flights"]["count"] == 1
+
+
+def fill_timers(cluster, count: int, delay_ms: int) -> None:
+    """Timer messages that are stored in one turn of the loop."""
+    broker = cluster.broker
+
+    def fill() -> None:
+        now_ms = cluster.clock.now_ms()
+        for n in range(count):
+            message = StoredMessage(
+                "flights", 0, b"%d" % n, props.encode_properties({props.TIMER_DELAY_MS: str(delay_ms)})
+            )
+            assert broker.timers.park(message, now_ms) is None
+            broker.put(message, now_ms)
+
+    cluster.on_loop(fill)
+
+
+def test_the_queue_is_read_once_for_all_that_came_in_one_turn_of_the_loop(cluster, client, monkeypatch):
+    client.send("flights", b"before", queue_id=1)
+    timers, reads = cluster.broker.timers, []
+    real = timers._link_new
+    monkeypatch.setattr(timers, "_link_new", lambda now_ms: reads.append(now_ms) or real(now_ms))
+    fill_timers(cluster, 60, 2_000)
+    assert cluster.on_loop(lambda: timers.waiting) == 60
+    assert len(reads) == 1
+
+
+def test_a_second_with_thousands_of_messages_is_read_and_delivered_in_parts(cluster, client, monkeypatch):
+    client.send("flights", b"before", queue_id=1)
+    timers, parts = cluster.broker.timers, {"_link_new": [], "_deliver": []}
+
+    def watch(name: str) -> None:
+        real = getattr(timers, name)
+
+        def step(argument):
+            before = (timers.files.queue_offset, cluster.broker.store.max_offset("flights", 0))
+            try:
+                return real(argument)
+            finally:
+                after = (timers.files.queue_offset, cluster.broker.store.max_offset("flights", 0))
+                parts[name].append(sum(after) - sum(before))
+
+        monkeypatch.setattr(timers, name, step)
+
+    for name in parts:
+        watch(name)
+    fill_timers(cluster, 1_000, 2_000)
+    cluster.clock.advance(4_000)
+    assert bodies(client) == [b"%d" % n for n in range(1_000)]
+    for counts in parts.values():
+        assert sum(counts) == 1_000
+        assert max(counts) <= 100
+    assert timers.metrics["flights"].count == 0
 
 
 # -- what goes wrong -----------------------------------------------------------------------------------------------------------

@@ -169,7 +169,74 @@ def test_live_progress_counts_only_while_the_machine_that_wrote_it_runs(tmp_path
     LiveProgress(path).save((9,))  # nowhere to say whose it is: nothing is written
 
 
-@pytest.mark.parametrize("raw", [b"", b"SPRKLIV1", b"x" * 100, b"SPRKLIV1" + bytes(16) + b"\xff" * 8])
+def test_one_number_of_live_progress_changes_alone_and_only_one_that_was_saved(tmp_path):
+    path = str(tmp_path / "live")
+    live = LiveProgress(path)
+    live.change(0, 7)  # nothing was saved: no file is made
+    assert not os.path.exists(path)
+    live.save((1, 2, 3))
+    live.change(1, 1 << 40)
+    live.change(3, 9)
+    assert LiveProgress(path).load() == (1, 1 << 40, 3)
+    live.save((4, 5, 6, 7))
+    assert LiveProgress(path).load() == (4, 5, 6, 7)
+    live.close()
+    live.change(0, 9)
+    assert LiveProgress(path).load() == (4, 5, 6, 7)
+
+
+class LookedAt(list):
+    """Calls ``look`` right before each of its numbers is taken."""
+
+    def __init__(self, numbers, look) -> None:
+        super().__init__(numbers)
+        self.look = look
+
+    def __getitem__(self, index):
+        self.look()
+        return super().__getitem__(index)
+
+
+class Watched(LiveProgress):
+    """Remembers each state that a kill could find."""
+
+    def __init__(self, *place: object) -> None:
+        super().__init__(*place)
+        self.found = []
+
+    def look(self) -> None:
+        self.found.append(self.load())
+
+    def change(self, index: int, number: int) -> None:
+        super().change(index, number)
+        self.look()
+
+    def save(self, numbers) -> None:
+        super().save(LookedAt(numbers, self.look))
+        self.look()
+
+
+@pytest.mark.parametrize(
+    "steps", [[(5, 0, 0), (5, 1_000, 1), (5, 1_000, 2), (6, 1_000, 3), (6, 3_000, 0), (6, 4_000, 1)]]
+)
+def test_what_was_done_of_one_slot_never_stands_beside_another(tmp_path, monkeypatch, steps):
+    monkeypatch.setattr("sprocketmq.store.timer_files.LiveProgress", Watched)
+    before = TimerFiles(str(tmp_path), 1000, FILE_BYTES)
+    before.load(lambda found: 0)
+    before.note(4, 500_000, 9)  # an earlier process, killed in the middle of a slot
+    before.close()
+    files = TimerFiles(str(tmp_path), 1000, FILE_BYTES)
+    files.load(lambda found: 0)
+    for step in steps:
+        files.note(*step)
+    allowed = {(read_ms, done) for _, read_ms, done in steps} | {(500_000, 9)}
+    for state in filter(None, files._live.found):
+        assert state[1:] in allowed or state[2] == 0, f"{state} would skip what was not delivered"
+    assert files._live.load() == steps[-1]
+    files.close()
+
+
+@pytest.mark.parametrize("raw", [b"", b"SPRKLIV2", b"x" * 100, b"SPRKLIV2" + bytes(16) + b"\xff" * 8])
 def test_damaged_live_progress_is_none(tmp_path, raw):
     (tmp_path / "live").write_bytes(raw)
     assert LiveProgress(str(tmp_path / "live")).load() is None

@@ -25,6 +25,7 @@ from sprocketmq.wire.record import (
     decode_records,
     encode_blank,
     encode_record,
+    record_parts,
     record_size,
 )
 from sprocketmq.wire.sys_flag import BORNHOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STOREHOSTADDRESS_V6
@@ -114,6 +115,39 @@ def test_a_record_comes_back(record: tuple[str, bytes, bytes, dict[str, Any], by
     assert (
         view.prepared_transaction_offset == message.prepared_transaction_offset == fields["prepared_transaction_offset"]
     )
+
+
+@given(_records(), st.binary(max_size=30))
+def test_the_parts_of_a_record_are_those_of_its_view(
+    record: tuple[str, bytes, bytes, dict[str, Any], bytes], before: bytes
+) -> None:
+    raw = record[-1]
+    for buffer in (before + raw + b"after", memoryview(before + raw + b"after")):
+        view = RecordView(buffer, len(before))
+        head, body, properties = record_parts(buffer, len(before))
+        assert (bytes(body), properties) == (bytes(view.body), view.raw_properties)
+        assert head == (
+            view.size, view.magic, view.body_crc, view.queue_id, view.flag, view.queue_offset, view.physical_offset,
+            view.sys_flag, view.born_timestamp_ms, *view.born_host, view.store_timestamp_ms, *view.store_host,
+            view.reconsume_times, view.prepared_transaction_offset, len(body),
+        )  # fmt: skip
+
+
+@given(_records(), st.data())
+def test_parts_of_damaged_bytes_are_those_of_the_view_or_none(
+    record: tuple[str, bytes, bytes, dict[str, Any], bytes], data: st.DataObject
+) -> None:
+    damaged = bytearray(record[-1])
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    damaged = damaged[: data.draw(st.integers(0, len(damaged)))]
+    try:
+        view = RecordView(damaged)
+    except ProtocolError:
+        with pytest.raises(ProtocolError):
+            record_parts(damaged)
+    else:
+        assert [bytes(part) for part in record_parts(damaged)[1:]] == [bytes(view.body), view.raw_properties]
 
 
 @given(_records())
