@@ -20,7 +20,7 @@ from interop.child import Child, poll_until
 from interop.java_peers import APACHE_4, Java, JavaPeers
 from interop.remoting import create_topic, has_route
 
-__all__ = ["ApacheCluster", "as_slave", "free_ports", "mqadmin"]
+__all__ = ["ApacheCluster", "as_slave", "free_ports", "mqadmin", "write_logback"]
 
 _NAMESRV: Final = "org.apache.rocketmq.namesrv.NamesrvStartup"
 _BROKER: Final = "org.apache.rocketmq.broker.BrokerStartup"
@@ -97,7 +97,7 @@ class ApacheCluster:
         Raises:
             TimeoutError, RuntimeError: a JVM did not come up; its last words are in the message.
         """
-        _write_logback(self.home)
+        write_logback(self.home)
         try:
             self.start_namesrv()
             self.start_broker()
@@ -110,7 +110,7 @@ class ApacheCluster:
         """The name server alone; returns when it listens."""
         if not self._own_namesrv:
             return
-        _write_logback(self.home)
+        write_logback(self.home)
         port = free_ports()
         self.namesrv_addr = f"127.0.0.1:{port}"
         keys = {"listenPort": str(port), "kvConfigPath": f"{self.home}/kvConfig.json"}
@@ -229,7 +229,7 @@ def mqadmin(
     """
     with tempfile.TemporaryDirectory(prefix="mqadmin-") as scratch:
         home = Path(scratch)
-        _write_logback(home)
+        write_logback(home)
         if keys is not None:  # what the tools sign with
             (home / "conf/tools.yml").write_text("accessKey: {}\nsecretKey: {}\n".format(*keys), "utf-8")
         flags = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Drocketmq.home.dir={home}", *jvm_flags)
@@ -243,7 +243,7 @@ def mqadmin(
     return "".join(line for line in printed if not _LOGBACK_STATUS.match(line))
 
 
-def _write_logback(home: Path) -> None:
+def write_logback(home: Path) -> None:
     (home / "conf").mkdir(parents=True, exist_ok=True)
     for name in ("namesrv", "broker", "tools"):
         (home / f"conf/logback_{name}.xml").write_text(_LOGBACK.format(file=home / f"{name}.log"), "utf-8")

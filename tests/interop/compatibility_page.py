@@ -108,10 +108,9 @@ def with_commands(page: str, table: str) -> str:
 
 def command_table(rows: Iterable[CommandRow]) -> str:
     lines = ["| command | 4.9.7 | 5.4.0 | why not the same |", "|---|---|---|---|"]
-    for row in rows:
-        lines.append(
-            f"| `{row.name}` | {row.found.get(APACHE_4, '-')} | {row.found.get(APACHE_5, '-')} | {row.reason} |"
-        )
+    for name, found, reason in rows:
+        cells = " | ".join(found.get(version, "-") for version in (APACHE_4, APACHE_5))
+        lines.append(f"| `{name}` | {cells} | {reason} |")
     return "\n".join(lines) + "\n"
 
 

@@ -299,6 +299,7 @@ _ALL: Final = (
     Asked(50, _ACCOUNT, versions=_ONLY_4),
     Asked(53, {"globalWhiteAddrs": "127.0.0.9"}, versions=_ONLY_4),
     Asked(52, {}, versions=_ONLY_4),
+    Asked(54, {}, versions=_ONLY_4),
     Asked(51, {"accessKey": "compared"}, versions=_ONLY_4),
     Asked(3001, {"username": "compared"}, _json(_USER), versions=_ONLY_5),
     Asked(3002, {"username": "compared"}, _json({**_USER, "password": "another"}), versions=_ONLY_5),

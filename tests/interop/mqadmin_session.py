@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
+from pathlib import Path
 from typing import Final
 
+from interop.apache_cluster import write_logback
 from interop.java_program import JavaProgram
 
 __all__ = ["MqadminSession"]
@@ -18,7 +22,11 @@ class MqadminSession:
 
     def __init__(self, version: str) -> None:
         self.version = version
-        self._program = JavaProgram(version, "Mqadmin")
+        self._home = Path(tempfile.mkdtemp(prefix="mqadmin-"))
+        write_logback(self._home)  # 4.9 looks for it before each command
+        self._program = JavaProgram(
+            version, "Mqadmin", jvm_flags=("-Djava.security.manager=allow", f"-Drocketmq.home.dir={self._home}")
+        )
 
     def run(self, *words: str, timeout_s: float = 60.0) -> str:
         """One command, e.g. ("topicStatus", "-n", namesrv_addr, "-t", "flights"): what it printed, stack traces included."""
@@ -41,3 +49,4 @@ class MqadminSession:
 
     def __exit__(self, *_: object) -> None:
         self._program.stop()
+        shutil.rmtree(self._home, ignore_errors=True)

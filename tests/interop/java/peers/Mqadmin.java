@@ -7,6 +7,7 @@ import java.io.PrintStream;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
 import java.nio.charset.StandardCharsets;
+import java.security.Permission;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -22,6 +23,7 @@ public final class Mqadmin {
 
     public static void main(String[] args) throws Exception {
         Line.endAtFailure();
+        stayAlive();
         new Line("ready").print();
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         String command;
@@ -32,7 +34,23 @@ public final class Mqadmin {
                 new Line("printed").with("text", printed(command.isEmpty() ? new String[0] : command.split("\t", -1))).print();
             }
         }
-        System.exit(0);
+        Runtime.getRuntime().halt(0);
+    }
+
+    /** A command that does not understand its options ends the process; here that becomes an exception in what it printed. */
+    @SuppressWarnings({"deprecation", "removal"})
+    private static void stayAlive() {
+        System.setSecurityManager(new SecurityManager() {
+            @Override
+            public void checkExit(int status) {
+                throw new SecurityException("the command wanted to end the process with " + status);
+            }
+
+            @Override
+            public void checkPermission(Permission permission) {
+                // everything else is allowed
+            }
+        });
     }
 
     private static String printed(String[] command) {
