@@ -216,8 +216,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         acl_enable: want accounts in 4.9's form, from ``acl_file``; see the guide on security.
         authentication_enabled, authorization_enabled: want users, and policies, in 5.x's form.
         broker_role: ASYNC_MASTER answers a send without its slaves; SYNC_MASTER waits until one slave has the message.
-        ha_listen_port: where slaves connect. 0 (default): listenPort + 1, or any free port when that is taken; -1: nowhere. A broker
-            without a store directory listens only when a port is given.
+        ha_listen_port: where slaves connect. 0: listenPort + 1, or any free port (without a store directory: nowhere); -1: nowhere.
         broker_ip2: address slaves are told; ``broker_ip`` by default.
 
     Raises:
