@@ -95,7 +95,8 @@ def _spoilt(asked: Asked, dice: random.Random) -> bytes:
     ext: dict[str, object] = dict(asked.fields)
     body = asked.body
     code: object = asked.code
-    flag: object = dice.choices((0, 2, 1, 3, -1, 1 << 30), (80, 12, 4, 1, 1, 2))[0]
+    # 1 and 3: answers that nobody waits for.
+    flag: object = dice.choices((0, 2, 1, 3, -1, 1 << 30), (60, 12, 20, 5, 1, 2))[0]
     for _ in range(dice.choice((0, 1, 1, 2, 3))):
         name = (
             dice.choice(list(ext))
@@ -108,7 +109,7 @@ def _spoilt(asked: Asked, dice: random.Random) -> bytes:
             ext[name] = _LONG if dice.random() < 0.001 else dice.choice(STRANGE)
     if dice.random() < 0.3:
         body = _spoilt_body(body, dice)
-    if dice.random() < 0.02:
+    if dice.random() < 0.15:
         code = dice.choice((0, 1, 13, 99, 200000, 32767, 7777, -5, 3011, 200050, 351001))
     opaque = dice.choice((dice.randrange(1 << 31), 0, -1, (1 << 31) - 1))
     if dice.random() < 0.3 and isinstance(code, int) and -0x8000 <= code <= 0x7FFF:

@@ -138,7 +138,7 @@ class KillStorm:
             def end() -> None:
                 self._count("under load", self._server.kill())
 
-        wanted = self.ledger.acknowledged + self._moments.randrange(1, 400)
+        wanted = self.ledger.acknowledged + self._moments.randrange(1, 250)
         moment_s = self._moments.uniform(0, 0.05)
         ready: list[float] = []
 

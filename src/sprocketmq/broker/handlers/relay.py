@@ -50,7 +50,8 @@ def consume_directly(broker: Broker, connection: Connection, command: Command, n
     if record is None:
         return response(command, ResponseCode.SYSTEM_ERROR, f"no message has the id {message_id}, or it expired")
     ext = {**command.ext_fields, "brokerName": broker.config.broker_name}
-    topic, config = broker.topics.get(header.topic or ""), broker.groups.find(group, now_ms)
+    # Looked up, not made: a member's group is there, and a question that nobody can answer shall leave no group behind (Apache's does).
+    topic, config = broker.topics.get(header.topic or ""), broker.groups.table.get(group)
     if topic is not None:
         ext["topicSysFlag"] = str(topic.topic_sys_flag)
     if config is not None:

@@ -1,0 +1,23 @@
+"""Twenty thousand hostile frames beside honest clients; `make hostile` sends ten million."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for bench/hostile.c")
+def test_twenty_thousand_hostile_frames_leave_the_server_up_and_honest_clients_served() -> None:
+    command = [sys.executable, "bench/hostile_frames.py", "--frames", "20000", "--seconds", "150", "--no-memory"]
+    done = subprocess.run(
+        [*command, "--corpus", "8000"], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
+    )
+    print(done.stdout[-3000:])
+    assert done.returncode == 0, done.stderr[-4000:]

@@ -1,0 +1,154 @@
+"""Configuration files of all kinds with anything in them: settings, or one sentence. `make fuzz` runs these for longer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sprocketmq.broker import BrokerConfig, NameServerConfig
+from sprocketmq.broker.config_store import ConfigStore
+from sprocketmq.broker.groups import GroupTable
+from sprocketmq.broker.kv_config import KVConfigTable
+from sprocketmq.broker.offsets import OffsetTable
+from sprocketmq.broker.plain_access import PlainAccess
+from sprocketmq.broker.schedule import Schedule
+from sprocketmq.broker.topics import TopicTable
+from sprocketmq.broker.users import UserAccess
+from sprocketmq.cli.settings import settings_of
+from sprocketmq.core.retry_schedule import DelayLevels
+from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
+from sprocketmq.net.clock import ManualClock
+from sprocketmq.store import MemoryMessageStore, StoreConfig
+from sprocketmq.store.live_progress import LiveProgress
+
+KEYS = sorted(BrokerConfig.keys() | NameServerConfig.keys())
+VALUES = st.one_of(
+    st.sampled_from(
+        [
+            "",
+            "0",
+            "-1",
+            "1",
+            "abc",
+            "true",
+            "9" * 30,
+            "1.5",
+            "NaN",
+            "1s 5s",
+            "1s 1x",
+            "127.0.0.1:1;x",
+            "SYNC_FLUSH",
+            "\x00",
+            "🛫",
+        ]
+    ),
+    st.text(max_size=20),
+)
+NAMES = st.sampled_from(
+    [
+        "topicConfigTable", "subscriptionGroupTable", "offsetTable", "dataVersion", "configTable", "flights",
+        "flights@g", "g", "0", "1", "perm", "readQueueNums",
+        "topicName", "accounts", "accessKey", "secretKey", "globalWhiteRemoteAddresses", "whiteRemoteAddress",
+        "topicPerms", "groupPerms", "defaultTopicPerm", "admin",
+    ]
+)  # fmt: skip
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.text(max_size=8),
+    NAMES,
+    st.sampled_from(["DENY", "a=PUB", "a=PUB|X", "10.0.*.*"]),
+)
+TREES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=4)),
+    max_leaves=14,
+)
+CONTENTS = st.one_of(st.binary(max_size=60), TREES.map(lambda tree: json.dumps(tree).encode()))
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4))
+def test_any_values_are_settings_or_one_sentence(properties):
+    for kind in (BrokerConfig, NameServerConfig):
+        try:
+            made = kind.from_properties(properties)
+        except ConfigurationError:
+            continue
+        made.to_properties()
+        if kind is BrokerConfig:
+            with contextlib.suppress(ConfigurationError):
+                DelayLevels.parse(made.message_delay_level)
+
+
+@settings(max_examples=40)
+@given(st.binary(max_size=120))
+def test_any_bytes_are_a_broker_conf_or_one_sentence(data):
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "broker.conf"
+        file.write_bytes(data)
+        with contextlib.suppress(ConfigurationError):
+            BrokerConfig.from_properties(settings_of(file, []))
+
+
+FILES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json")
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.sampled_from([*FILES, *(f"{name}.bak" for name in FILES)]), CONTENTS, min_size=1, max_size=4))
+def test_any_config_files_of_a_store_are_loaded_or_refused(contents):
+    with tempfile.TemporaryDirectory() as folder:
+        root, config = Path(folder), BrokerConfig()
+        (root / "config").mkdir()
+        for name, data in contents.items():
+            (root / "config" / name).write_bytes(data)
+        clock, store = ManualClock(), MemoryMessageStore(StoreConfig())
+        levels = DelayLevels.parse(config.message_delay_level)
+        schedule = Schedule(clock, store, levels, lambda *args: None, LiveProgress(None))
+        tables = (TopicTable(config, 0), GroupTable(config, 0), OffsetTable(), schedule)
+        with contextlib.suppress(StoreError):
+            ConfigStore(root, *tables).load()
+            for table in tables[:2]:
+                table.content().encode()
+            tables[2].content(1).encode()
+
+
+@settings(max_examples=40)
+@given(CONTENTS)
+def test_any_key_value_file_is_loaded_or_refused(data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kvConfig.json"
+        path.write_bytes(data)
+        with contextlib.suppress(StoreError):
+            KVConfigTable(str(path)).load()
+
+
+@settings(max_examples=60)
+@given(st.one_of(CONTENTS, st.text(alphabet="acounts: -\n'\"[]{}&*!|>%@`#?,", max_size=60).map(str.encode)))
+def test_any_plain_acl_file_is_accounts_or_one_sentence(data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plain_acl.yml"
+        path.write_bytes(data)
+        with contextlib.suppress(ConfigurationError):
+            PlainAccess(ManualClock(), path).load()
+
+
+@settings(max_examples=40)
+@given(CONTENTS, CONTENTS)
+def test_any_users_and_policies_are_loaded_or_refused(users, acls):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        access = UserAccess(BrokerConfig(), root)
+        with contextlib.suppress(StoreError, ConfigurationError):
+            access.save()
+        for number, path in enumerate(sorted(path for path in root.rglob("*") if path.is_file())):
+            path.write_bytes((users, acls)[number % 2])
+        with contextlib.suppress(StoreError, ConfigurationError, ProtocolError):
+            UserAccess(BrokerConfig(), root).load()
+        msgspec.json.encode(access.table.acls())
