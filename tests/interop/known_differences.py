@@ -45,7 +45,7 @@ KNOWN: Final = (
     Known("broker (10|310) (sysFlag|f) negative", "bits that belong to the broker are cleared, Apache refuses them"),
     Known("broker (10|310|320|324|325) (topic|b|f) ", "a refusal of the whole request names no region", "^MSG_REGION missing; TRACE_ON"),
     Known("broker 17 topicFilterType missing", "the filter type is SINGLE_TAG where it is left out"),
-    Known("broker 52", "Apache does not answer while aclEnable is false", versions=(APACHE_4,)),
+    Known("broker 5[24]", "Apache does not answer while aclEnable is false", versions=(APACHE_4,)),
     Known("broker 300[1267] body missing", "a missing body is an empty one: code 16, as for any user that cannot be"),
     Known("broker 320 (i|properties)", "a batch without an id of its own gets a transactionId too", "transactionId"),
     Known("client 39", "the half message comes as it was sent, Apache's copies of it are marked WAIT=false", "body"),
