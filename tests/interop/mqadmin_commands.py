@@ -31,7 +31,7 @@ class Command(NamedTuple):
 _5: Final = (APACHE_5,)
 _4: Final = (APACHE_4,)
 
-_NO_ACCOUNTS: Final = "no accounts in this run (aclEnable=false)"
+_NO_ACCOUNTS: Final = "no accounts in this run (aclEnable=false); tests/interop/test_access.py runs it with accounts"
 _SYSTEM_TOPICS: Final = (
     "the system topics of 5.x that are needed here; Apache's for RocksDB, POP and controllers are not made"
 )

@@ -183,10 +183,16 @@ def _rows(found: dict[str, Found]) -> list[CommandRow]:
         for version, here in found.items():
             mine = [one for one in here.printed if one.command.name == name]
             if name in here.commands:
-                cells[version] = (
-                    ("same" if not any(one.difference for one in mine) else "differs") if mine else "not run"
-                )
+                cells[version] = _cell(mine)
             reasons.update(dict.fromkeys(one.command.reason for one in mine if one.difference and one.command.reason))
-            reasons.update({f"fails at both: {one.command.fails}": None for one in mine if one.command.fails})
+            reasons.update({one.command.fails: None for one in mine if one.command.fails})
         rows.append(CommandRow(name, cells, "; ".join(reasons)))
     return rows
+
+
+def _cell(printed: list[Printed]) -> str:
+    if not printed:
+        return "not run"
+    if all(one.command.fails for one in printed):
+        return "fails at both"
+    return "differs" if any(one.difference for one in printed) else "same"
