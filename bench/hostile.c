@@ -151,7 +151,7 @@ static int add_frame(struct connection *c) {
     uint8_t *at = room_for(c, entry->length);
     memcpy(at, entry->frame, entry->length);
     c->frames++;
-    if (entry->fixed || entry->length <= 8 || dice(100) >= 4) return entry->breaks;
+    if (entry->fixed || entry->length <= 8 || dice(100) >= 2) return entry->breaks;
     for (uint64_t n = 1 + dice(3); n > 0; n--) at[4 + dice(entry->length - 4)] = (uint8_t)dice(256);
     changed++;
     return 1;

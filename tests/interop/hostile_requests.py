@@ -123,7 +123,7 @@ def _spoilt(asked: Asked, dice: random.Random) -> bytes:
         "version": 409,
     }
     header["serializeTypeCurrentRPC"] = "JSON"
-    if dice.random() < 0.03:
+    if dice.random() < 0.02:
         _spoil_json(header, dice)
     text = json.dumps(header, ensure_ascii=dice.random() < 0.5).encode("utf-8", "surrogatepass")
     if dice.random() < 0.004:
@@ -176,7 +176,7 @@ def _binary_frame(code: int, flag: object, opaque: int, ext: dict[str, str], bod
     """A header in the ROCKETMQ encoding, now and then with a length in it that lies."""
 
     def length(true: int, form: str) -> bytes:
-        if dice.random() < 0.005:
+        if dice.random() < 0.002:
             true = dice.choice((-1, 0, true + 1, true - 1, 0x7FFF, -0x8000))
         return struct.pack(form, max(-0x8000, min(0x7FFF, true)) if form == ">h" else true)
 

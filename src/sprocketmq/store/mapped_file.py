@@ -234,13 +234,23 @@ class MappedFile(StoreFile):
         try:
             fd = os.open(self.path, (os.O_RDONLY if self.read_only else os.O_RDWR) | _BINARY)
             try:
-                access = mmap.ACCESS_READ if self.read_only else mmap.ACCESS_WRITE
-                self._map = mmap.mmap(fd, self.size_bytes, access=access)
+                if self.read_only and os.fstat(fd).st_size < self.size_bytes:
+                    self._map = self._copy_in_full_size(fd)
+                else:
+                    access = mmap.ACCESS_READ if self.read_only else mmap.ACCESS_WRITE
+                    self._map = mmap.mmap(fd, self.size_bytes, access=access)
             finally:
                 os.close(fd)
         except OSError as error:
             raise not_writable(self.path, error) from error
         return self._map
+
+    def _copy_in_full_size(self, fd: int) -> mmap.mmap:
+        """What a crash left short and a start would extend with zeros: who only looks sees it as extended, and leaves it as it is."""
+        copy = mmap.mmap(-1, self.size_bytes)
+        with memoryview(copy) as view, open(fd, "rb", closefd=False) as file:
+            file.readinto(view)  # stops at the file's end
+        return copy
 
     def read(self, at: int, length: int) -> bytes:
         if self._view is not None:
@@ -248,9 +258,10 @@ class MappedFile(StoreFile):
         fd = os.open(self.path, os.O_RDONLY | _BINARY)
         try:
             os.lseek(fd, at, os.SEEK_SET)
-            return os.read(fd, length)
+            data = os.read(fd, length)
         finally:
             os.close(fd)
+        return data.ljust(length, b"\0") if self.read_only else data
 
     def ensure_space(self, at: int, end: int) -> None:
         if end <= self.room:
