@@ -54,6 +54,7 @@ class ConfigStore:
         # Its thread begins with the first use.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")
         self._writing: Future[None] | None = None
+        self._writing_delays: Future[None] | None = None
 
     def load(self) -> None:
         """Read what is there; a missing file leaves its table as it is.
@@ -111,10 +112,24 @@ class ConfigStore:
         if self._writing is not None:
             self._writing.result()
             self._writing = None
+        if self._writing_delays is not None:
+            self._writing_delays.result()
+            self._writing_delays = None
 
     def save_delay_offsets(self) -> None:
+        """Write ``delayOffset.json`` if something was delivered, once the copies it speaks of are on the disk; maybe at once."""
+        self._finish_writing()
         if self._schedule.is_dirty:
             self._schedule.when_durable(lambda content: self._save(self._delay_file, content))
+
+    def save_delay_offsets_beside(self) -> None:
+        """The same in the thread: what is due must not wait for the disk. One thread, so an older text never follows a newer one."""
+
+        def write(content: bytes) -> None:
+            self._writing_delays = self._writer.submit(self._save, self._delay_file, content)
+
+        if self._schedule.is_dirty and self._delay_file.path is not None:
+            self._schedule.when_durable(write)
 
     def save_all(self, now_ms: int) -> None:
         """At the start and at the end."""

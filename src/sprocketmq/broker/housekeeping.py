@@ -35,7 +35,7 @@ class Housekeeping:
         clock, config, save = self._broker.clock, self._broker.config, self._config_store
         self._periodic = [
             Periodic(clock, config.flush_consumer_offset_interval_ms, lambda: save.save_offsets_beside(clock.now_ms())),
-            Periodic(clock, config.flush_delay_offset_interval_ms, save.save_delay_offsets),
+            Periodic(clock, config.flush_delay_offset_interval_ms, save.save_delay_offsets_beside),
             Periodic(clock, _ROUND_INTERVAL_MS, self._round),
         ]
 

@@ -160,7 +160,7 @@ class TimerMessages:
             try:
                 self._store.flush()
                 self.files.sync(self._flushed_position, check)
-                self._save_metrics()
+                self._metrics_file.save(self.content().encode())
             except StoreError as error:
                 log.error("the timer's progress is not written: %s", error)
         self.files.close()
@@ -499,15 +499,16 @@ class TimerMessages:
         if not self._running or self._saving is not None:
             return
         end = self._store.max_physical_offset
-        check = self.files.snapshot(self.read_ms, self._clock.now_ms())
-        self._saving = asyncio.get_running_loop().run_in_executor(None, self._sync, end, check)
+        check, metrics = self.files.snapshot(self.read_ms, self._clock.now_ms()), self.content().encode()
+        self._saving = asyncio.get_running_loop().run_in_executor(None, self._sync, end, check, metrics)
         self._saving.add_done_callback(self._saved)
 
-    def _sync(self, end: int, check: TimerCheck) -> None:
-        """On a thread: first the copies that progress speaks of (law 2), then the timer's own files."""
+    def _sync(self, end: int, check: TimerCheck, metrics: bytes) -> None:
+        """On a thread, as what is due must not wait for the disk: first the copies that progress speaks of (law 2), then our own files."""
         self._store.when_durable(end).result()
         self.files.sync(self._flushed_position, check)
         self._flushed_position = check.last_timer_log_flush_pos
+        self._metrics_file.save(metrics)
 
     def _saved(self, saving: asyncio.Future[Any]) -> None:
         self._saving = None
@@ -515,14 +516,7 @@ class TimerMessages:
         if error is not None:
             log.error("the timer's progress is not written: %s", error)
             return
-        try:
-            self._save_metrics()
-        except StoreError as failure:
-            log.error("%s", failure)
         self.files.log.delete_before(self._store.min_physical_offset)
-
-    def _save_metrics(self) -> None:
-        self._metrics_file.save(self.content().encode())
 
 
 def _copy(record: WaitingRecord, enqueue_ms: int, now_ms: int, *, rolls: bool) -> StoredMessage:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import live_progress
+from sprocketmq.store import config_files, live_progress
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -168,6 +169,23 @@ def test_after_a_power_cut_what_may_be_lost_comes_again(disk_cluster, tmp_path, 
     killed(disk_cluster, tmp_path)
     disk_cluster.clock.advance(2_000)
     assert sorted(bodies(disk_cluster.client())) == [b"level", b"level", b"timer", b"timer"]
+
+
+def test_what_is_due_does_not_wait_for_the_disk_while_progress_is_written(disk_cluster, monkeypatch):
+    real, threads = config_files.save_config, {"delayOffset.json": set(), "timermetrics": set()}
+
+    def save(path: str, raw: bytes, **options: object) -> None:
+        threads.setdefault(Path(path).name, set()).add(threading.current_thread())
+        real(path, raw, **options)
+
+    monkeypatch.setattr(config_files, "save_config", save)
+    client = disk_cluster.client()
+    client.send("flights", b"level", delay_level=1)
+    client.send("flights", b"timer", properties={props.TIMER_DELAY_MS: "1000"})
+    disk_cluster.clock.advance(12_000)
+    disk_cluster.eventually(lambda: threads["delayOffset.json"] and threads["timermetrics"])
+    loop_thread = disk_cluster.on_loop(threading.current_thread)
+    assert loop_thread not in threads["delayOffset.json"] | threads["timermetrics"]
 
 
 # -- what cannot be delivered ----------------------------------------------------------------------------------------------------
