@@ -1,8 +1,9 @@
 """Power cuts under SYNC_FLUSH: whatever the disk was not told to keep may be gone or torn; what was acknowledged is there, in order, once.
 
 The model of the disk: a sync of a file keeps its content, a sync of a folder keeps its names. At the cut each sector of 512 bytes that has
-changed since is what it was or what it is, at random; a file that was never synced may have no length; a name that was never synced may be
-missing. The log that comes back must be a beginning of what was appended, and no shorter than what was acknowledged.
+changed since is what it was or what it is, at random. Names that were never synced may be missing, the newest of a folder first, and the
+newest file left may have no length yet: file systems with a journal keep that order. The log that comes back must be a beginning of what
+was appended, and no shorter than what was acknowledged.
 """
 
 from __future__ import annotations
@@ -63,22 +64,26 @@ class Disk:
     def cut(self, to: Path, dice: random.Random) -> None:
         """The folder as the next start finds it."""
         to.mkdir()
+        lost: set[Path] = set()  # folders whose further names are lost
+        newest: dict[Path, Path] = {}
         for path in sorted(self.root.rglob("*")):
             target = to / path.relative_to(self.root)
-            if not target.parent.exists() or (path not in self.names and dice.random() < 0.5):
+            if not target.parent.exists():
                 continue
-            if path.is_dir():
+            if path not in self.names and (path.parent in lost or dice.random() < 0.5):
+                lost.add(path.parent)
+            elif path.is_dir():
                 target.mkdir()
             else:
                 target.write_bytes(self._torn(path, dice))
+                newest[path.parent] = path
+        for path in newest.values():
+            if path not in self.contents and dice.random() < 0.3:
+                (to / path.relative_to(self.root)).write_bytes(b"")
 
     def _torn(self, path: Path, dice: random.Random) -> bytes:
         now, kept = path.read_bytes(), self.contents.get(path)
-        if kept is None:
-            if dice.random() < 0.3:
-                return b""
-            kept = bytes(len(now))
-        kept = kept.ljust(len(now), b"\0")
+        kept = (kept or b"").ljust(len(now), b"\0")
         sectors = range(0, len(now), SECTOR_BYTES)
         survives = dice.choice([0.1, 0.5, 0.9])
         return b"".join((now if dice.random() < survives else kept)[at : at + SECTOR_BYTES] for at in sectors)
