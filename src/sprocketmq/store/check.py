@@ -74,7 +74,7 @@ def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = No
             f"{root} is no store directory: it has no folder commitlog; name the storePathRootDir of a broker"
         )
     queue_path, index_path = os.path.join(root, "consumequeue"), os.path.join(root, "index")
-    log_size, queue_size = _usual_file_size(log_path, 1), _usual_file_size(queue_path, UNIT.size)
+    log_size, queue_size = _usual_file_size(log_path, 1, 128), _usual_file_size(queue_path, UNIT.size)
     checkpoint = Checkpoint(os.path.join(root, "checkpoint"))
     checkpoint.load()
     slot_count, entry_limit = checkpoint.index_numbers or (config.max_hash_slot_num, config.max_index_num)
@@ -97,14 +97,14 @@ def _behind_files(store: QueueLogStore) -> int:
     return files[-1].start + files[-1].size_bytes if files else 0
 
 
-def _usual_file_size(directory: str, unit_bytes: int) -> int:
-    """The size that most files have: one of them may be short or long by damage. 0 without files of whole units."""
+def _usual_file_size(directory: str, unit_bytes: int, least_bytes: int = 1) -> int:
+    """The size that most files have: one of them may be short or long by damage. 0 without files that could be as they are."""
     sizes: Counter[int] = Counter()
     for folder, _, names in os.walk(directory):
         for name in names:
             if len(name) == 20 and name.isdigit():
                 sizes[os.path.getsize(os.path.join(folder, name))] += 1
-    whole = {size: count for size, count in sizes.items() if size and size % unit_bytes == 0}
+    whole = {size: count for size, count in sizes.items() if size >= least_bytes and size % unit_bytes == 0}
     return max(whole, key=lambda size: (whole[size], size), default=0)
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import struct
 
+from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.mapped_file import not_writable
 
 __all__ = ["Checkpoint"]
@@ -59,11 +60,18 @@ class Checkpoint:
         return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _SAFETY_MS)
 
     def load(self) -> None:
-        """Read the file; a missing or short one means that nothing is known."""
+        """Read the file; a missing or short one means that nothing is known.
+
+        Raises:
+            StoreCorrupt: something is there that cannot be read.
+        """
         if self.path is None or not os.path.exists(self.path):
             return
-        with open(self.path, "rb") as file:
-            raw = file.read(_SIZE_BYTES).ljust(_SIZE_BYTES, b"\0")
+        try:
+            with open(self.path, "rb") as file:
+                raw = file.read(_SIZE_BYTES).ljust(_SIZE_BYTES, b"\0")
+        except OSError as error:
+            raise StoreCorrupt(f"{self.path} cannot be read: {error.strerror}; remove it, it is made anew") from error
         (
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,

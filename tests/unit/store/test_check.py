@@ -11,7 +11,7 @@ from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.check import StoreSummary, check_directory
 from sprocketmq.store.consume_queue import UNIT
 
-from .stores import NOW_MS, message, open_disk
+from .stores import NOW_MS, SMALL, crash, message, open_disk
 
 LOG = Path("commitlog") / ("0" * 20)
 QUEUE = Path("consumequeue/T/0") / ("0" * 20)
@@ -75,3 +75,37 @@ def test_a_left_over_abort_file_and_lost_queues_are_noted(tmp_path: Path) -> Non
 def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreCorrupt, match="no store directory"):
         list(check_directory(tmp_path))
+
+
+def test_a_short_last_file_reads_as_a_start_would_extend_it_and_stays_as_it_is(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "store")
+    for number in range(5):
+        store.append(message(body=b"%d" % number), NOW_MS + number)
+    crashed = crash(store, tmp_path / "crashed")
+    store.close()
+    queue = crashed / "consumequeue/T/0" / f"{0:020d}"
+    for path in (crashed / "commitlog" / f"{0:020d}", queue):
+        path.write_bytes(path.read_bytes()[:70])
+    assert list(check_directory(crashed, SMALL)) != []
+    assert queue.stat().st_size == 70
+
+
+def test_one_short_file_does_not_count_as_the_size_of_all(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "store")
+    for number in range(30):
+        store.append(message(body=b"%d" % number), NOW_MS + number)
+    store.close()
+    first = tmp_path / "store/consumequeue/T/0" / f"{0:020d}"
+    first.write_bytes(first.read_bytes()[:-1])
+    with pytest.raises(StoreCorrupt, match=r"99 bytes where 100 are expected"):
+        list(check_directory(tmp_path / "store"))
+
+
+def test_a_checkpoint_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    open_disk(tmp_path / "store").close()
+    checkpoint = tmp_path / "store/checkpoint"
+    checkpoint.unlink()
+    checkpoint.mkdir()
+    for look in (open_disk, lambda path: list(check_directory(path))):
+        with pytest.raises(StoreCorrupt, match="cannot be read"):
+            look(tmp_path / "store")

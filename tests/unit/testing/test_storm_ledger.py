@@ -1,0 +1,98 @@
+"""The books of the kill storm notice what they are there for: each law, broken on purpose."""
+
+from __future__ import annotations
+
+import pytest
+
+from interop.storm_ledger import LATER, RETRY, SCHEDULE, TOPIC, TRANSFERS, Seen, Sent, StormLedger
+
+
+@pytest.fixture
+def ledger() -> StormLedger:
+    made = StormLedger(1)
+    made.sent = {
+        1: Sent(0, TOPIC),
+        2: Sent(0, TOPIC),
+        3: Sent(1, TOPIC),
+        4: Sent(0, LATER, delay_level=1),
+        5: Sent(0, TRANSFERS, decision=8),
+        6: Sent(0, TRANSFERS, decision=12),
+    }
+    return made
+
+
+def place(ledger: StormLedger, topic: str, queue_id: int, *numbers: int, at_ms: int = 0) -> list[str]:
+    """Put messages behind what is there, as an audit finds them; what it says about them."""
+    said: list[str] = []
+    for number in numbers:
+        queue = ledger.found[topic, queue_id]
+        queue.append(Seen(number, 100 * len(queue), at_ms))
+        said += ledger._broken_new((topic, queue_id), len(queue) - 1, queue[-1])
+    return said
+
+
+def acknowledge(ledger: StormLedger, number: int, topic: str, queue_id: int, offset: int) -> None:
+    ledger.receipts[number] = (topic, queue_id, offset)
+
+
+def test_all_is_well_where_all_is_well(ledger: StormLedger) -> None:
+    assert place(ledger, TOPIC, 0, 1, 3, 2) == []  # connections may overtake each other
+    acknowledge(ledger, 3, TOPIC, 0, 1)
+    assert list(ledger._broken_receipts(ledger.receipts)) == []
+
+
+def test_a_lost_message_is_noticed(ledger: StormLedger) -> None:
+    acknowledge(ledger, 1, TOPIC, 0, 0)
+    assert "is lost" in next(ledger._broken_receipts(ledger.receipts))
+
+
+def test_a_message_at_another_offset_is_noticed(ledger: StormLedger) -> None:
+    place(ledger, TOPIC, 0, 1, 2)
+    acknowledge(ledger, 1, TOPIC, 0, 1)
+    assert "there is 2" in next(ledger._broken_receipts(ledger.receipts))
+
+
+@pytest.mark.parametrize("queue_id", [0, 3])
+def test_a_message_that_is_there_twice_is_noticed(ledger: StormLedger, queue_id: int) -> None:
+    place(ledger, TOPIC, 0, 1)
+    assert "twice" in " ".join(place(ledger, TOPIC, queue_id, 1))
+
+
+def test_a_lost_order_is_noticed(ledger: StormLedger) -> None:
+    assert "behind its later 2" in " ".join(place(ledger, TOPIC, 0, 2, 1))
+
+
+def test_a_message_that_nobody_sent_there_is_noticed(ledger: StormLedger) -> None:
+    assert "never sent" in " ".join(place(ledger, TOPIC, 0, 99))
+    assert "was sent to" in " ".join(place(ledger, TOPIC, 0, 4))
+
+
+def test_a_visible_rollback_and_a_second_commit_are_noticed(ledger: StormLedger) -> None:
+    assert "rolled back" in " ".join(place(ledger, TRANSFERS, 0, 6))
+    assert place(ledger, TRANSFERS, 0, 5) == []
+    assert "twice" in " ".join(place(ledger, TRANSFERS, 1, 5))
+
+
+def test_what_has_not_come_yet_is_outstanding(ledger: StormLedger) -> None:
+    for number, topic in ((4, SCHEDULE), (5, "halves"), (6, "halves")):
+        acknowledge(ledger, number, topic, 0, 0)
+    ledger._acks[1] = 2
+    place(ledger, RETRY, 0, 1)
+    assert ledger.outstanding() == {"delayed": 1, "committed": 1, "retries": 1}
+    place(ledger, LATER, 0, 4)
+    place(ledger, TRANSFERS, 0, 5)
+    place(ledger, RETRY, 0, 1)
+    assert ledger.outstanding() == {}
+
+
+def test_a_delivery_before_its_time_and_one_out_of_nowhere_are_noticed(ledger: StormLedger) -> None:
+    place(ledger, LATER, 0, 4, at_ms=1_999)
+    assert "waited nowhere" in " ".join(ledger.broken_deliveries())
+    place(ledger, SCHEDULE, 0, 4, at_ms=1_000)
+    assert "before it was due" in " ".join(ledger.broken_deliveries())
+
+
+def test_a_retry_that_waits_too_often_is_noticed(ledger: StormLedger) -> None:
+    place(ledger, SCHEDULE, 0, 1, 1)
+    ledger._tries[1] = ledger._acks[1] = 1
+    assert "2 copies waited" in " ".join(ledger.broken_deliveries())
