@@ -1,0 +1,53 @@
+"""Mutants of what keeps bad input and damaged files from doing harm."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["ROBUSTNESS_MUTANTS"]
+
+VALUES = "tests/inproc/broker/test_hostile_values.py"
+CHECK = "tests/unit/store/test_check.py"
+
+ROBUSTNESS_MUTANTS = [
+    Mutant(
+        "net",
+        "each connection that sends noise writes a line into the log",
+        "src/sprocketmq/net/connection.py",
+        '_bad_bytes.tell(self.last_read_s, "closing',
+        'log.warning("closing',
+        f"{VALUES}::test_connections_that_end_over_noise_are_told_once_not_a_thousand_times",
+    ),
+    Mutant(
+        "tools",
+        "a question about a member that is not there leaves its group behind",
+        "src/sprocketmq/broker/handlers/relay.py",
+        "broker.groups.table.get(group)",
+        "broker.groups.find(group, now_ms)",
+        f"{VALUES}::test_no_value_of_any_field_is_left_unanswered_or_changes_anything_by_a_refusal[broker-309-cluster0]",
+    ),
+    Mutant(
+        "files",
+        "who only looks at a short file falls over its end",
+        "src/sprocketmq/store/mapped_file.py",
+        "if self.read_only and os.fstat(fd).st_size < self.size_bytes:",
+        "if False:",
+        f"{CHECK}::test_a_short_last_file_reads_as_a_start_would_extend_it_and_stays_as_it_is",
+    ),
+    Mutant(
+        "files",
+        "the largest file of a queue counts as the size of all",
+        "src/sprocketmq/store/check.py",
+        "key=lambda size: (whole[size], size)",
+        "key=lambda size: -size",
+        f"{CHECK}::test_one_short_file_does_not_count_as_the_size_of_all",
+    ),
+    Mutant(
+        "files",
+        "a checkpoint that cannot be read is a traceback",
+        "src/sprocketmq/store/checkpoint.py",
+        "        except OSError as error:\n            raise StoreCorrupt(",
+        "        except ZeroDivisionError as error:\n            raise StoreCorrupt(",
+        f"{CHECK}::test_a_checkpoint_that_cannot_be_read_is_one_sentence",
+    ),
+]
