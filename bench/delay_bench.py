@@ -1,6 +1,6 @@
 """How late delayed messages come, with 100,000 of them waiting: `python bench/delay_bench.py`, or `make bench-delay`.
 
-    load.c --rate R     N messages of one delay level          each waits 30 s, so that all wait at once
+    load.c --rate R     N messages of one delay level          each waits a minute, so that all wait at once
     load.c              a fifth as many timer messages          each for a moment 20 s away
     load.c              ordinary messages beside them           until the last one has come
 
@@ -275,9 +275,9 @@ def parsed_options() -> argparse.Namespace:
     )
     parser.add_argument("--messages", type=int, default=100_000, help="messages of the delay level, default 100,000")
     parser.add_argument("--timers", type=int, help="timer messages, default a fifth of that")
-    parser.add_argument("--level", type=int, default=4, choices=range(1, 6), help="delay level, default 4: 30 s")
+    parser.add_argument("--level", type=int, default=5, choices=range(1, 6), help="delay level, default 5: 1 min")
     parser.add_argument("--timer-ms", type=int, default=20_000, help="how long timer messages wait, default 20,000")
-    parser.add_argument("--rate", type=int, default=4_000, help="messages of the level sent per second, default 4,000")
+    parser.add_argument("--rate", type=int, default=2_000, help="messages of the level sent per second, default 2,000")
     parser.add_argument(
         "--peers", default=APACHE_5, help=f"versions of Apache, by commas, out of {','.join(VERSIONS)}; - for none"
     )
