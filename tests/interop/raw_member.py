@@ -51,9 +51,10 @@ class RawMember:
     ) -> Answer:
         """Join a consumer group that subscribes to all of ``topics``, or a producer group, or both."""
         subscriptions = [
-            {"topic": topic, "subString": "*", "subVersion": 1, "expressionType": "TAG", "tagsSet": [], "codeSet": [], "classFilterMode": False}
+            {"topic": topic, "subString": "*", "subVersion": 1, "expressionType": "TAG", "tagsSet": [], "codeSet": []}
+            | {"classFilterMode": False}
             for topic in topics
-        ]  # fmt: skip
+        ]
         consumer = {
             "groupName": group,
             "consumeType": "CONSUME_PASSIVELY",

@@ -68,7 +68,10 @@ _FAMILIES: Final = {
     "rocketmq_timing_messages": ("gauge", "Timer messages that wait"),
     "rocketmq_storage_size": ("gauge", "Bytes of the commit log"),
     "rocketmq_storage_flush_behind_bytes": ("gauge", "Bytes of the commit log that a power loss would cost now"),
-    "rocketmq_storage_dispatch_behind_bytes": ("gauge", "Bytes of the commit log that the index by key does not cover yet"),
+    "rocketmq_storage_dispatch_behind_bytes": (
+        "gauge",
+        "Bytes of the commit log that the index by key does not cover yet",
+    ),
     "rocketmq_storage_message_reserve_time": ("gauge", "Age in ms of the oldest message"),
     "sprocketmq_connections": ("gauge", "Open connections"),
     "sprocketmq_slow_requests_total": ("counter", "Requests that held the broker's loop for slowRequestMs or longer"),

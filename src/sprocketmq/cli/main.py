@@ -191,7 +191,9 @@ def topics(namesrv_addr: str, as_json: bool) -> None:
     show_default=True,
     help="How long to wait for its slave; the broker serves on when it is over.",
 )
-@click.option("--access-key", metavar="KEY", envvar="ROCKETMQ_ACCESS_KEY", help="An administrator's, under access control.")
+@click.option(
+    "--access-key", metavar="KEY", envvar="ROCKETMQ_ACCESS_KEY", help="An administrator's, under access control."
+)
 @click.option("--secret-key", metavar="KEY", envvar="ROCKETMQ_SECRET_KEY", help="Its secret.")
 def handover(broker: str, timeout: float, access_key: str | None, secret_key: str | None) -> None:
     """Give a broker's messages to its Apache slave, and end the broker.

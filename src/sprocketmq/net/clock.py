@@ -105,7 +105,10 @@ class ManualClock:
         self._now_ms = target_ms
 
     def jump(self, delta_ms: float) -> None:
-        """Set the clock forward or back as an administrator does: nothing runs, and what was scheduled is due as long from now as before."""
+        """Set the clock forward or back as an administrator does.
+
+        Nothing runs, and what was scheduled is due as long from now as before.
+        """
         with self._lock:
             self._now_ms += delta_ms
             for timer in self._timers:

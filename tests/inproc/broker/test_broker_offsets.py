@@ -17,7 +17,9 @@ from sprocketmq.wire.headers import (
 
 
 def commit(client, group: str, topic: str, queue_id: int, offset: int):
-    client.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader(group))  # makes the group
+    client.ask(
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader(group)
+    )  # makes the group
     header = UpdateConsumerOffsetRequestHeader(group, topic, queue_id, offset)
     return client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
