@@ -51,3 +51,29 @@ ROBUSTNESS_MUTANTS = [
         f"{CHECK}::test_a_checkpoint_that_cannot_be_read_is_one_sentence",
     ),
 ]
+ROBUSTNESS_MUTANTS += [
+    Mutant(
+        "transactions",
+        "the mark of a half that was set aside ends its transaction at the next start",
+        "src/sprocketmq/core/transaction_check.py",
+        "            elif offset not in self._set_aside:",
+        "            else:",
+        "tests/unit/core/test_transaction_check.py::test_a_copy_that_a_start_set_aside_is_no_end_for_the_next_start",
+    ),
+    Mutant(
+        "transactions",
+        "an END that names a half which was set aside is taken for a second one",
+        "src/sprocketmq/core/transaction_check.py",
+        "return offset in self._settled and offset not in self._set_aside",
+        "return offset in self._settled",
+        "tests/unit/core/test_transaction_check.py::test_an_end_that_names_a_half_which_was_set_aside_is_the_first_end",
+    ),
+    Mutant(
+        "transactions",
+        "the mark of a half that was set aside does not say so",
+        "src/sprocketmq/broker/transactions.py",
+        '            named[SET_ASIDE] = "true"\n',
+        "            pass\n",
+        "tests/inproc/broker/test_broker_transactions.py::test_two_kills_between_copies_and_progress_end_no_transaction",
+    ),
+]

@@ -56,6 +56,9 @@ log = logging.getLogger("sprocketmq.broker")
 
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 OP_TAG: Final = "d"
+# Ours, on an op message: its half has a newer copy. Without it the next start would take the mark of an older copy for the end of the
+# transaction, and so would an END that names that copy; Apache does not look at it and only has to know that the half is done.
+SET_ASIDE: Final = "SPROCKET_SET_ASIDE"
 _HOUR_MS: Final = 3_600_000
 _OPEN_PER_TURN: Final = 64  # halves judged between two returns to the loop
 _DONE_PER_TURN: Final = 20_000  # settled halves passed between two returns to the loop; they cost next to nothing
@@ -105,8 +108,12 @@ class Transactions:
             units = store.units(OP_TOPIC, 0, offset, min(_SCAN_UNITS, op_end - offset))
             for unit in units:
                 chunk = store.record_at(unit.physical_offset)
-                marks = [] if chunk is None else half_offsets_of_op(bytes(RecordView(chunk).body))
-                table.found_op(unit.queue_offset, marks, half_end)
+                if chunk is None:
+                    table.found_op(unit.queue_offset, [], half_end)
+                    continue
+                op = RecordView(chunk)
+                set_aside = props.get_property(op.raw_properties, SET_ASIDE) is not None
+                table.found_op(unit.queue_offset, half_offsets_of_op(bytes(op.body)), half_end, set_aside=set_aside)
             offset = max(offset + 1, units[-1].queue_offset + 1) if units else op_end
         self._read_halves(half_end)
         self._finish_cut_off_commit()
@@ -140,7 +147,7 @@ class Transactions:
         for offset in self._table.superseded:
             half = self._half_in_queue(offset)
             if half is not None:
-                self._try_mark(offset, _transaction_id(half), self._broker.clock.now_ms())
+                self._try_mark(offset, _transaction_id(half), self._broker.clock.now_ms(), set_aside=True)
 
     def _half_in_queue(self, offset: int) -> RecordView | None:
         units = self._broker.store.units(HALF_TOPIC, 0, offset, 1)
@@ -228,16 +235,18 @@ class Transactions:
         copy_offset = self._broker.put(_copy(record, HALF_TOPIC, raw), now_ms).queue_offset
         self._table.copied(-1, _transaction_id(record), copy_offset)
 
-    def _try_mark(self, half_offset: int, transaction: TransactionId, now_ms: int) -> None:
+    def _try_mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
         try:
-            self._mark(half_offset, transaction, now_ms)
+            self._mark(half_offset, transaction, now_ms, set_aside=set_aside)
         except RocketMQError as error:  # what was ended stays ended: the next round writes the mark
             log.error("half message %d is ended, but its mark could not be written: %s", half_offset, error)
 
-    def _mark(self, half_offset: int, transaction: TransactionId, now_ms: int) -> None:
-        """Write the op message that says: the half at ``half_offset`` is settled."""
+    def _mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
+        """Write the op message that says: the half at ``half_offset`` is settled; with ``set_aside``, and its transaction is not."""
         stamps = self._broker.stamps
         named = {props.TAGS: OP_TAG, props.UNIQ_KEY: stamps.new_unique_key(now_ms)}
+        if set_aside:
+            named[SET_ASIDE] = "true"
         message = StoredMessage(
             OP_TOPIC,
             0,
@@ -248,7 +257,8 @@ class Transactions:
             store_host=stamps.host,
             tags_code=tags_code(OP_TAG),
         )
-        self._table.marked(half_offset, transaction, self._broker.put(message, now_ms).queue_offset)
+        op_offset = self._broker.put(message, now_ms).queue_offset
+        self._table.marked(half_offset, transaction, op_offset, set_aside=set_aside)
 
     # -- check rounds ----------------------------------------------------------------------------------------------------------------
 

@@ -155,6 +155,7 @@ class TransactionTable:
         self._settled: dict[int, int] = {}  # half offset -> offset of the op that marks it, in the order of ops
         self._copies: dict[TransactionId, int] = {}  # open transactions that were copied -> newest copy
         self._superseded: set[int] = set()  # halves at or after progress of which a newer copy exists
+        self._set_aside: set[int] = set()  # those of ``_settled`` whose mark says only that there is a newer copy
         self._ended: dict[TransactionId, Outcome] = {}  # newest last
         self._given_up: dict[TransactionId, int] = {}  # discarded -> their last half, newest last
         self._marked_before: dict[int, None] = {}  # halves that ended in an earlier run, newest last
@@ -162,15 +163,20 @@ class TransactionTable:
 
     # -- what is found in the store at the start -------------------------------------------------------------------------------
 
-    def found_op(self, op_offset: int, half_offsets: list[int], half_end: int) -> None:
+    def found_op(self, op_offset: int, half_offsets: list[int], half_end: int, *, set_aside: bool = False) -> None:
         """An op message of the op queue, in its order; those before ``op_progress`` serve to know an END that comes again.
 
-        Marks beyond ``half_end`` belong to halves that a crash took; they mean nothing.
+        Marks beyond ``half_end`` belong to halves that a crash took; they mean nothing. ``set_aside``: it is the mark of a half that has
+        a newer copy, so it tells of no end.
         """
         for offset in half_offsets:
             if self.half_progress <= offset < half_end:
+                if offset not in self._settled and set_aside:
+                    self._set_aside.add(offset)
+                elif not set_aside:
+                    self._set_aside.discard(offset)
                 self._settled.setdefault(offset, op_offset)
-            elif offset < self.half_progress:
+            elif offset < self.half_progress and not set_aside:
                 self._marked_before[offset] = None
         _forget_oldest(self._marked_before, self.remembered)
         self._op_end = max(self._op_end, op_offset + 1)
@@ -181,7 +187,7 @@ class TransactionTable:
             self._superseded.update(older)
             if offset not in self._settled:
                 self._copies[transaction] = offset
-            else:
+            elif offset not in self._set_aside:  # a copy that was set aside is followed by the one that counts
                 self._copies.pop(transaction, None)
                 self.ended(transaction, Outcome.UNKNOWN)
 
@@ -195,12 +201,15 @@ class TransactionTable:
     def settlement(self, offset: int, transaction: TransactionId) -> Settlement:
         """What an END that names the half at ``offset`` means; nothing is changed."""
         before = self._ended.get(transaction)
-        if before is None and (offset in self._settled or offset in self._marked_before):
+        if before is None and (self._has_end(offset) or offset in self._marked_before):
             before = Outcome.UNKNOWN
         live = self._copies.get(transaction, self._given_up.get(transaction, offset))
         if before is not None and (live < self.half_progress or live in self._settled or live in self._superseded):
             return Settlement(None, before)
         return Settlement(live, before)
+
+    def _has_end(self, offset: int) -> bool:
+        return offset in self._settled and offset not in self._set_aside
 
     def is_settled(self, offset: int) -> bool:
         """Whether an op message marks the half at ``offset``."""
@@ -215,9 +224,13 @@ class TransactionTable:
         self._ended.setdefault(transaction, outcome)
         _forget_oldest(self._ended, self.remembered)
 
-    def marked(self, offset: int, transaction: TransactionId, op_offset: int) -> None:
-        """An op message that settles the half at ``offset`` was stored at ``op_offset``."""
+    def marked(self, offset: int, transaction: TransactionId, op_offset: int, *, set_aside: bool = False) -> None:
+        """An op message that settles the half at ``offset`` was stored at ``op_offset``; ``set_aside``: because it has a newer copy."""
         if offset >= self.half_progress:
+            if set_aside and offset not in self._settled:
+                self._set_aside.add(offset)
+            elif not set_aside:
+                self._set_aside.discard(offset)
             self._settled.setdefault(offset, op_offset)
         self._superseded.discard(offset)
         if self._copies.get(transaction) == offset:
@@ -253,6 +266,7 @@ class TransactionTable:
             if offset in settled:
                 del settled[offset]
                 superseded.discard(offset)
+                self._set_aside.discard(offset)
             elif offset in superseded:
                 superseded.remove(offset)
             else:
@@ -267,6 +281,7 @@ class TransactionTable:
             self.half_progress = offset
             self._settled = {half: op for half, op in self._settled.items() if half >= offset}
             self._superseded = {half for half in self._superseded if half >= offset}
+            self._set_aside = {half for half in self._set_aside if half >= offset}
 
     def open_halves(self, end: int) -> int:
         """How many transactions before the half offset ``end`` have not ended; each put-back counts once, by its newest copy."""
@@ -284,6 +299,7 @@ class TransactionTable:
             len(self._settled)
             + len(self._copies)
             + len(self._superseded)
+            + len(self._set_aside)
             + len(self._ended)
             + len(self._given_up)
             + len(self._marked_before)
@@ -298,6 +314,7 @@ class TransactionTable:
             assert offset >= self.half_progress, f"progress passed the newest copy of {transaction}"
             assert offset not in self._settled, f"{transaction} is settled and yet open"
             assert offset not in self._superseded, f"the newest copy of {transaction} is superseded"
+        assert self._set_aside <= self._settled.keys(), "a half is set aside without a mark"
         assert all(op < self._op_end for op in ops)
         assert len(self._ended) <= self.remembered
 

@@ -143,6 +143,38 @@ def test_after_a_restart_a_settled_copy_is_not_ended_again() -> None:
     assert table.settlement(0, transaction("t")).before is Outcome.UNKNOWN
 
 
+def test_a_copy_that_a_start_set_aside_is_no_end_for_the_next_start() -> None:
+    table, one = TransactionTable(0, 0), transaction(1)
+    table.found_op(0, [1], 3, set_aside=True)  # a kill, a start that marked the older of two copies, and another kill
+    table.found_half(1, one, is_copy=True, older=[])
+    table.found_half(2, one, is_copy=True, older=[1])
+    assert not table.is_ended(one)
+    assert (table.settlement(2, one).before, table.settlement(2, one).offset) == (None, 2)
+    table.check_invariants()
+
+
+def test_an_end_that_names_a_half_which_was_set_aside_is_the_first_end() -> None:
+    table, one = TransactionTable(0, 0), transaction(1)
+    table.found_half(0, one, is_copy=False, older=[])
+    table.found_half(1, one, is_copy=True, older=[0])
+    assert table.superseded == [0]
+    table.marked(0, one, 0, set_aside=True)
+    assert (table.settlement(0, one).before, table.settlement(0, one).offset) == (None, 1)
+    table.check_invariants()
+    table.ended(one, Outcome.COMMIT)
+    table.marked(1, one, 1)
+    assert table.next_open(2, 100) is None
+    table.check_invariants()
+    assert table.settlement(0, one).before is Outcome.COMMIT
+
+
+def test_a_half_that_was_set_aside_behind_progress_is_no_end_after_a_restart() -> None:
+    table, one = TransactionTable(1, 0), transaction(1)
+    table.found_op(0, [0], 2, set_aside=True)
+    table.found_half(1, one, is_copy=True, older=[])
+    assert (table.settlement(0, one).before, table.settlement(0, one).offset) == (None, 1)
+
+
 def test_marks_beyond_the_half_queue_mean_nothing() -> None:
     table = TransactionTable(0, 0)
     table.found_op(0, [5], half_end=5)
