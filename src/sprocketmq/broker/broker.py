@@ -28,13 +28,14 @@ from sprocketmq.broker.counters import Counters
 from sprocketmq.broker.durability import DurableAnswers
 from sprocketmq.broker.filters import FilterTable, Wanted
 from sprocketmq.broker.groups import GroupTable
-from sprocketmq.broker.handlers import Handler, handler_table
+from sprocketmq.broker.handlers import Handler, handler_table, preceded
 from sprocketmq.broker.handlers.pull import answer_pull
 from sprocketmq.broker.handover import LiveHandover
 from sprocketmq.broker.housekeeping import Housekeeping
 from sprocketmq.broker.index_building import IndexBuilding
 from sprocketmq.broker.listening import client_tls_of, limits_of, tls_of, watched_certificates
 from sprocketmq.broker.live_config import LiveConfig
+from sprocketmq.broker.memory_span import memory_span_bytes
 from sprocketmq.broker.metrics import BrokerMetrics
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
@@ -184,8 +185,7 @@ class Broker(Service):
         )
         self.expressions: dict[str, Wanted] = {}
         self.stamps = self._new_stamps()
-        self.memory_span_bytes = 0
-        self.set_memory_span()
+        self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
         self.transactions = Transactions(self)
         self._config_store = ConfigStore(root, self.topics, self.groups, self.offsets, self.schedule)
         self.request_modes = RequestModes(root)
@@ -257,7 +257,7 @@ class Broker(Service):
         if self.plain_access is not None:
             self.plain_access.load()
         self.users.load()
-        self._adopt_queues(now_ms)
+        self.topics.adopt(self.store.queues(), now_ms)
         self.initial_max_offset = self.store.max_physical_offset
         self._tls = tls_of(self.config)
         self.port = await self._ports.open(
@@ -329,16 +329,6 @@ class Broker(Service):
         await self._ports.close()
         if self._pool is not None:
             await self._pool.aclose()
-
-    def _adopt_queues(self, now_ms: int) -> None:
-        """A topic whose messages are there but whose configuration is not (killed between the two, or files copied by hand)."""
-        missing: dict[str, int] = {}
-        for topic, queue_id in self.store.queues():
-            if self.topics.get(topic) is None:
-                missing[topic] = max(missing.get(topic, 0), queue_id + 1)
-        for topic, queues in missing.items():
-            log.warning("topic %s has messages but no configuration: it gets %d queues", topic, queues)
-            self.topics.create_if_absent(topic, queues, now_ms)
 
     def _new_stamps(self) -> Stamps:
         config = self.config
@@ -454,18 +444,8 @@ class Broker(Service):
 
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
         """From now on ``look`` sees each request with ``code`` before its handler does; an answer of its own takes the handler's place."""
-        handler = self._handlers.get(code)
-        if handler is not None:
-            inner = handler
-
-            def looked(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-                return look(connection, command) or inner(broker, connection, command, now_ms)
-
-            self._handlers[code] = looked
-
-    def set_memory_span(self) -> None:
-        """How far behind the end of the log a record counts as in memory: accessMessageInMemoryMaxRatio of RAM."""
-        self.memory_span_bytes = _memory_bytes() * self.config.access_message_in_memory_max_ratio // 100
+        if code in self._handlers:
+            self._handlers[code] = preceded(self._handlers[code], look)
 
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 when it is empty."""
@@ -515,14 +495,6 @@ class Broker(Service):
 
 _SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 _PULLS: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-
-
-def _memory_bytes() -> int:
-    """RAM of this machine; 8 GiB where the system does not tell (Windows)."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 8 << 30
 
 
 def _refuse_while_stopping(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:

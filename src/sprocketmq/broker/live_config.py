@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.memory_span import memory_span_bytes
 from sprocketmq.errors import ConfigurationError, NoPermission, StoreError
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.store.message_store import StoreConfig
@@ -166,7 +167,7 @@ class LiveConfig:
             if field.name in changed or (field.name == "max_filter_units" and "max_filter_message_size" in changed):
                 object.__setattr__(store, field.name, getattr(wanted, field.name))
         if "access_message_in_memory_max_ratio" in changed:
-            broker.set_memory_span()
+            broker.memory_span_bytes = memory_span_bytes(broker.config.access_message_in_memory_max_ratio)
         if "broker_permission" in changed:
             broker.topics.announce(now_ms)
 

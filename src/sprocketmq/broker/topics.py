@@ -7,8 +7,9 @@ with the inherit permission (TBW102), and by the broker itself for retry and dea
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -28,6 +29,8 @@ __all__ = [
     "TopicTable",
     "topic_name_problem",
 ]
+
+log = logging.getLogger("sprocketmq.broker")
 
 # PermName
 PERM_READ: Final = 4
@@ -110,6 +113,16 @@ class TopicTable:
         if is_retry_topic(topic):
             return self.create_if_absent(topic, 1, now_ms)
         return None
+
+    def adopt(self, queues: Iterable[tuple[str, int]], now_ms: int) -> None:
+        """Topics whose messages are there but whose configuration is not: killed between the two, or files copied by hand."""
+        missing: dict[str, int] = {}
+        for topic, queue_id in queues:
+            if topic not in self.table:
+                missing[topic] = max(missing.get(topic, 0), queue_id + 1)
+        for topic, queue_nums in missing.items():
+            log.warning("topic %s has messages but no configuration: it gets %d queues", topic, queue_nums)
+            self.create_if_absent(topic, queue_nums, now_ms)
 
     def create_if_absent(
         self, topic: str, queue_nums: int, now_ms: int, *, order: bool = False, sys_flag: int = 0

@@ -41,7 +41,7 @@ from sprocketmq.wire.command import Command
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["Handler", "handler_table"]
+__all__ = ["Handler", "handler_table", "preceded"]
 
 Handler = Callable[["Broker", Connection, Command, int], "Command | None"]
 
@@ -81,3 +81,12 @@ def handler_table() -> dict[int, Handler]:
             assert int(code) not in table, f"request code {code} has two handlers"
             table[int(code)] = handler
     return table
+
+
+def preceded(handler: Handler, look: Callable[[Connection, Command], Command | None]) -> Handler:
+    """``handler`` with ``look`` in front of it: what that answers takes the place of the handler's answer."""
+
+    def looked(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+        return look(connection, command) or handler(broker, connection, command, now_ms)
+
+    return looked
