@@ -461,6 +461,23 @@ def test_progress_that_a_kill_took_back_asks_nobody_twice(disk_cluster):
     assert bodies(client) == [b"0"]
 
 
+def test_two_kills_between_copies_and_progress_end_no_transaction(disk_cluster):
+    cluster = disk_cluster
+    client = producer(cluster, cluster.client())
+    halves = [send_half(cluster, client, b"%d" % number) for number in range(2)]
+    a_round(cluster)
+    a_round(cluster)  # each half has two copies now; the start marks the half and the older copy
+    restart_without_progress(cluster)
+    client = restart_without_progress(cluster)  # and this start finds those marks
+    assert end(client, halves[0], COMMIT).code == 0  # names a half that was set aside
+    a_round(cluster)
+    cluster.eventually(lambda: len(checks(client)) == 1)  # the other one is still open
+    assert end(client, checks(client)[0], COMMIT, from_check=True).code == 0
+    assert sorted(bodies(client)) == [b"0", b"1"]
+    assert end(client, halves[0], COMMIT).code == 0
+    assert len(bodies(client)) == 2
+
+
 def test_a_commit_whose_mark_a_kill_cut_off_is_not_committed_again(disk_cluster):
     cluster = disk_cluster
     client = cluster.client()
