@@ -47,6 +47,7 @@ def report(storm: KillStorm, seconds: float, console: Console) -> None:
     table.add_column("number", justify="right")
     for moment, number in sorted(storm.kills.items()):
         table.add_row(f"killed {moment}", f"{number:,}")
+    table.add_row("stopped before the kill came (not counted)", f"{storm.too_late:,}")
     for kind, number in sorted(ledger.done.items()):
         table.add_row(f"acknowledged: {kind}", f"{number:,}")
     table.add_row("requests cut off by kills", f"{ledger.cut_off:,}")
