@@ -88,7 +88,7 @@ def check(cluster, asker, asked, fields, body, before, what):
     assert answer.remark or answer.code in SPEECHLESS, (asked.key, what, answer.code)
     after = state(cluster)
     if asked.code in REPLIES:  # stored although it could not be pushed, as Apache does
-        before = {**before, "log end": after["log end"], "topics": after["topics"]}
+        before = {**before, "log end": after["log end"], "topics": after["topics"], "names": after["names"]}
     for part, was in before.items():
         assert after[part] == was, (asked.key, what, answer.code, answer.remark, part)
     return after
