@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import shutil
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,6 +207,19 @@ class Cluster:
             engine=self.engine,
             **options,
         )
+
+    def copy_as_killed(self, to: Path) -> None:
+        """The directory of the running broker as a ``kill -9`` at this moment would leave it.
+
+        A thread may be replacing a configuration file meanwhile: what has gone when it is its turn was not there when the kill came.
+        """
+
+        def copy(source: str, target: str) -> None:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copy2(source, target)
+
+        assert self.store_dir is not None
+        shutil.copytree(self.store_dir, to, ignore=shutil.ignore_patterns("lock"), copy_function=copy)
 
     def restart_broker(self) -> None:
         self.broker.stop()

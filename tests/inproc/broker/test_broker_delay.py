@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def restart_with(cluster, **changed: object) -> None:
 def killed(cluster, tmp_path: Path) -> None:
     """Go on with the store as a kill -9 leaves it at this moment."""
     copy = tmp_path / "killed"
-    shutil.copytree(cluster.store_dir, copy, ignore=shutil.ignore_patterns("lock"))
+    cluster.copy_as_killed(copy)
     cluster.broker.stop()
     cluster.store_dir = str(copy)
     start_again(cluster)
@@ -138,9 +137,7 @@ def test_a_kill_between_a_delivery_and_its_progress_delivers_once_more_and_skips
         if (
             bytes(message.body).endswith(b"1") and message.topic == "flights"
         ):  # the moment between the append and the progress
-            shutil.copytree(
-                disk_cluster.store_dir, tmp_path / f"killed{len(copies)}", ignore=shutil.ignore_patterns("lock")
-            )
+            disk_cluster.copy_as_killed(tmp_path / f"killed{len(copies)}")
             copies.append(bytes(message.body))
         return result
 
@@ -355,8 +352,7 @@ def test_a_kill_in_the_middle_of_a_step_repeats_one_message_at_most(disk_cluster
     def put(message: StoredMessage, now_ms: int):
         result = real(message, now_ms)
         if bytes(message.body) == b"60":
-            ignored = shutil.ignore_patterns("lock")
-            shutil.copytree(disk_cluster.store_dir, tmp_path / "killed", ignore=ignored)
+            disk_cluster.copy_as_killed(tmp_path / "killed")
         return result
 
     monkeypatch.setattr(disk_cluster.broker.schedule, "_put", put)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -156,7 +155,7 @@ def test_the_configuration_files_are_what_apache_writes(disk_cluster):
 def killed_copy(cluster, tmp_path: Path) -> None:
     """The store as a kill -9 leaves it: what was written is there, nothing was said goodbye to."""
     copy = tmp_path / "after-kill"
-    shutil.copytree(cluster.store_dir, copy, ignore=shutil.ignore_patterns("lock"))
+    cluster.copy_as_killed(copy)
     cluster.broker.stop()
     cluster.store_dir = str(copy)
     cluster.broker = cluster.new_broker()
