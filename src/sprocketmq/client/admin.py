@@ -243,7 +243,11 @@ class AsyncAdmin:
         return await self._api.query_consumer_offset(await self._address_of(queue), check_group(group), queue)
 
     async def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the progress of ``group``; its members must be down, or they overwrite it with theirs."""
+        """Set the progress of ``group``; its members must be down, or they overwrite it with theirs.
+
+        Raises:
+            GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 takes any).
+        """
         check_range("offset", offset, 0, 1 << 62)
         await self._api.update_consumer_offset(await self._address_of(queue), check_group(group), queue, offset)
 

@@ -25,6 +25,7 @@ def test_lag_and_topics_are_seen_from_another_process(cli: Cli) -> None:
     namesrv_addr = cli.serve().addresses["namesrv"]
     send(namesrv_addr, 10)
     with rmq.Admin(namesrv_addr=namesrv_addr) as admin:
+        admin.create_group("billing")
         for queue in admin.queues("orders"):
             admin.set_consumer_offset("billing", queue, 3)
 
