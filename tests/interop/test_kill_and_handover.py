@@ -82,4 +82,5 @@ def test_apache_serves_what_twenty_kills_left_and_we_take_it_back(
         assert ledger.audit(ours.namesrv_addr) == [], f"we do not serve what {version} left"
         asyncio.run(ledger.send_some(ours.namesrv_addr, 200))
         assert ledger.audit(ours.namesrv_addr) == []
-    assert [str(problem) for problem in check_directory(store.path)] == []
+    # Notes are left out: after a kill the index by key may lack messages that Apache did not index anew (docs/gaps.md).
+    assert [str(problem) for problem in check_directory(store.path) if not problem.note] == []

@@ -86,7 +86,7 @@ def test_open_transactions_go_from_apache_to_us_over_a_kill_and_back(version: st
         with TransactionMember(ours.broker_addr, TOPIC) as member:
             assert member.end(lost_answer, COMMIT).code == 0, "the half outlived the kill"
             assert member.end(lost_answer, COMMIT).code == 0, "and is ended once"
-    assert [str(problem) for problem in check_directory(store)] == []
+    assert [str(problem) for problem in check_directory(store) if not problem.note] == []
 
     expected = ["c-apache-1", "c-apache-3", "c-apache-5", "c-late", "c-ours-1"]
     with ApacheCluster(version, store, **CONF, **PATIENT) as apache:
@@ -100,7 +100,7 @@ def test_open_transactions_go_from_apache_to_us_over_a_kill_and_back(version: st
     with SprocketServer(store, **CONF) as ours:
         assert answer_until_ended(ours, ["u-apache-6", "u-ours-6"]) == {"u-apache-6", "u-ours-6"}
         assert delivered(ours) == expected
-    assert [str(problem) for problem in check_directory(store)] == []
+    assert [str(problem) for problem in check_directory(store) if not problem.note] == []
 
 
 def marks_are_written(apache: ApacheCluster, count: int) -> None:

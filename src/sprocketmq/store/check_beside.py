@@ -70,7 +70,7 @@ def _check_chains(file: IndexFile, after_crash: bool) -> Iterator[Problem]:
     for number in numbers[(entries["before"] >= numbers) | (entries["before"] < 0)][:10].tolist():
         yield Problem(f"index/{file.name}/{number}", "its chain does not lead to older entries")
     before = entries["before"].astype(np.int64)
-    linked = before > 0
+    linked = (before > 0) & (before < numbers)  # the others were just named
     wrong = numbers[linked][places[before[linked] - 1] != places[linked]]
     slots = file.slots()
     heads = np.flatnonzero((slots > 0) & (slots <= len(entries)) & (slots != newest))
