@@ -67,8 +67,11 @@ def _check_chains(file: IndexFile, after_crash: bool) -> Iterator[Problem]:
     places = entries["hash"].astype(np.int64) % file.slot_count
     newest = np.zeros(file.slot_count, np.int64)
     newest[places] = numbers
-    for number in numbers[(entries["before"] >= numbers) | (entries["before"] < 0)][:10].tolist():
+    for number in numbers[(entries["before"] > numbers) | (entries["before"] < 0)][:10].tolist():
         yield Problem(f"index/{file.name}/{number}", "its chain does not lead to older entries")
+    # A Java broker that opens the index of a killed one takes a slot's stale number for an older entry; readers stop at such an entry.
+    for number in numbers[entries["before"] == numbers][:10].tolist():
+        yield Problem(f"index/{file.name}/{number}", "its chain ends in itself", note=True)
     before = entries["before"].astype(np.int64)
     linked = (before > 0) & (before < numbers)  # the others were just named
     wrong = numbers[linked][places[before[linked] - 1] != places[linked]]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sprocketmq.errors import StoreCorrupt, StoreNotWritable
 from sprocketmq.store import DiskMessageStore, MessageStore, StoreConfig, StoredMessage, index_file
+from sprocketmq.store.check_beside import _check_chains
 from sprocketmq.store.dispatch import index_texts, keys_of
 from sprocketmq.store.index_file import IndexFile
 from sprocketmq.store.index_files import IndexFiles
@@ -406,3 +407,15 @@ def test_a_damaged_chain_ends_instead_of_going_in_a_circle(tmp_path: Path) -> No
     entries["before"][0] = 3
     assert file.find(5, 10, 0, 1 << 62) == [300, 200, 100]
     assert files.find("T#k", 3, 0, 1).physical_offsets == []
+
+
+@pytest.mark.parametrize(("before", "noted"), [(1, True), (3, False), (-1, False)])
+def test_a_chain_that_ends_in_itself_is_a_note_and_one_that_leads_astray_a_problem(before: int, noted: bool) -> None:
+    import numpy as np
+
+    file = IndexFile(None, 1, 10)
+    file.put(np.array([5, 5]), np.array([100, 200]), np.array([NOW_MS] * 2))
+    file.columns()["before"][0] = before
+    assert file.find(5, 10, 0, 1 << 62) == [200, 100], "a reader stops there"
+    chains = [problem for problem in _check_chains(file, after_crash=False) if "chain" in str(problem)]
+    assert [problem.note for problem in chains] == [noted]
