@@ -53,8 +53,7 @@ class ConfigStore:
         self._topics_dirty = self._groups_dirty = False
         # Its thread begins with the first use.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")
-        self._writing: Future[None] | None = None
-        self._writing_delays: Future[None] | None = None
+        self._writing: dict[ConfigFile, Future[None]] = {}
 
     def load(self) -> None:
         """Read what is there; a missing file leaves its table as it is.
@@ -97,11 +96,11 @@ class ConfigStore:
 
         While one file is being written the next round waits for its turn: an older text must never follow a newer one.
         """
-        if self._writing is not None and not self._writing.done():
+        writing = self._writing.get(self._offsets_file)
+        if writing is not None and not writing.done():
             return
         if self._offsets.is_dirty and self._offsets_file.path is not None:
-            raw = self._offsets.content(now_ms).encode()
-            self._writing = self._writer.submit(self._save, self._offsets_file, raw)
+            self._save_beside(self._offsets_file, self._offsets.content(now_ms).encode())
 
     def close(self) -> None:
         """Let the thread end; to be called after the last save."""
@@ -109,12 +108,12 @@ class ConfigStore:
         self._writer.shutdown()
 
     def _finish_writing(self) -> None:
-        if self._writing is not None:
-            self._writing.result()
-            self._writing = None
-        if self._writing_delays is not None:
-            self._writing_delays.result()
-            self._writing_delays = None
+        for writing in self._writing.values():
+            writing.result()
+        self._writing.clear()
+
+    def _save_beside(self, file: ConfigFile, raw: bytes) -> None:
+        self._writing[file] = self._writer.submit(self._save, file, raw)
 
     def save_delay_offsets(self) -> None:
         """Write ``delayOffset.json`` if something was delivered, once the copies it speaks of are on the disk; maybe at once."""
@@ -124,12 +123,8 @@ class ConfigStore:
 
     def save_delay_offsets_beside(self) -> None:
         """The same in the thread: what is due must not wait for the disk. One thread, so an older text never follows a newer one."""
-
-        def write(content: bytes) -> None:
-            self._writing_delays = self._writer.submit(self._save, self._delay_file, content)
-
         if self._schedule.is_dirty and self._delay_file.path is not None:
-            self._schedule.when_durable(write)
+            self._schedule.when_durable(lambda content: self._save_beside(self._delay_file, content))
 
     def save_all(self, now_ms: int) -> None:
         """At the start and at the end."""

@@ -18,6 +18,7 @@ from sprocketmq.broker.namesrv_requests import HANDLERS
 from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.core.namesrv_table import MinIdChange, NamesrvTable
 from sprocketmq.errors import RocketMQError
+from sprocketmq.net.address import joined_address
 from sprocketmq.net.clock import Clock, SystemClock
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
@@ -79,7 +80,7 @@ class NameServer(Service):
     @property
     def address(self) -> str:
         """``host:port``, what clients and brokers take as their name server address."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return joined_address(self.host, self.port)
 
     namesrv_addr = address
 

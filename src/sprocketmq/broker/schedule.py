@@ -34,6 +34,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from sprocketmq.broker.redirection import redirect
 from sprocketmq.broker.waiting_records import WaitingRecords, copy_of, destination
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels, delay_level_of_queue, queue_of_delay_level
 from sprocketmq.errors import RocketMQError, StoreError
@@ -147,9 +148,7 @@ class Schedule:
         if level > self.levels.max_level:
             level = self.levels.max_level
             raw = props.set_property(raw, props.DELAY, str(level))
-        raw = props.set_property(raw, props.REAL_TOPIC, message.topic)
-        message.properties = props.set_property(raw, props.REAL_QID, str(message.queue_id))
-        message.topic, message.queue_id = SCHEDULE_TOPIC, queue_of_delay_level(level)
+        redirect(message, raw, SCHEDULE_TOPIC, queue_of_delay_level(level))
         message.tags_code = self.levels.due_ms(level, now_ms)
 
     def stored(self, queue_id: int) -> None:

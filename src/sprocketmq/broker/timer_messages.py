@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sprocketmq.broker.redirection import redirect
 from sprocketmq.broker.waiting_records import WaitingRecord, WaitingRecords, copy_of, destination
 from sprocketmq.core.timer_schedule import (
     TIMER_TOPIC,
@@ -195,10 +196,7 @@ class TimerMessages:
         if flow_control_refuses(self.files.wheel.number(out_ms), limit, random.randrange):
             remark = f"more than {limit} messages wait for that second (timerCongestNumEachSlot); choose another one"
             return TimerRefusal(ResponseCode.SYSTEM_ERROR, remark)
-        raw = props.set_property(raw, props.TIMER_OUT_MS, str(out_ms))
-        raw = props.set_property(raw, props.REAL_TOPIC, message.topic)
-        message.properties = props.set_property(raw, props.REAL_QID, str(message.queue_id))
-        message.topic, message.queue_id = TIMER_TOPIC, 0
+        redirect(message, props.set_property(raw, props.TIMER_OUT_MS, str(out_ms)), TIMER_TOPIC, 0)
         return None
 
     def stored(self) -> None:

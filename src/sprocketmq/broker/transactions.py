@@ -20,8 +20,10 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.redirection import copy_of_record, redirect
 from sprocketmq.broker.service import Periodic
 from sprocketmq.broker.topics import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from sprocketmq.broker.waiting_records import destination
 from sprocketmq.core.transaction_check import (
     CheckRules,
     Outcome,
@@ -188,10 +190,8 @@ class Transactions:
         unique_key = props.get_property(raw, props.UNIQ_KEY)
         if unique_key is not None:
             raw = props.set_property(raw, props.TRANSACTION_ID, unique_key)
-        raw = props.set_property(raw, props.REAL_TOPIC, message.topic)
-        message.properties = props.set_property(raw, props.REAL_QID, str(message.queue_id))
         message.sys_flag = with_transaction_type(message.sys_flag, TRANSACTION_NOT_TYPE)
-        message.topic, message.queue_id = HALF_TOPIC, 0
+        redirect(message, raw, HALF_TOPIC, 0)
 
     def half_at(self, physical_offset: int) -> RecordView | None:
         """The half message whose record begins there; None when something else, or nothing, does."""
@@ -361,7 +361,7 @@ class Transactions:
             topic=HALF_TOPIC,
             bname=self._broker.config.broker_name,
         )
-        topic, queue_id = _real_place(raw)
+        topic, queue_id = destination(raw)
         body = encode_record(
             topic.encode(),
             half.body,
@@ -401,31 +401,14 @@ def _transaction_id(half: RecordView) -> TransactionId:
     )
 
 
-def _real_place(raw: bytes) -> tuple[str, int]:
-    queue_id = props.get_property(raw, props.REAL_QID) or "0"
-    return props.get_property(raw, props.REAL_TOPIC) or "", int(queue_id) if queue_id.isdigit() else 0
-
-
 def _copy(record: RecordView, topic: str, raw: bytes) -> StoredMessage:
     """The message of a half for another place. Java loses the application's flag here, we do not."""
-    return StoredMessage(
-        topic=topic,
-        queue_id=0,
-        body=bytes(record.body),
-        properties=raw,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        reconsume_times=record.reconsume_times,
-        tags_code=tags_code(props.get_property(raw, props.TAGS)),
-    )
+    return copy_of_record(record, topic, raw, record.store_host)
 
 
 def _committed(half: RecordView) -> StoredMessage:
     """The message for its real topic. TRAN_MSG, REAL_TOPIC and REAL_QID stay in the properties, as Java leaves them."""
-    topic, queue_id = _real_place(half.raw_properties)
+    topic, queue_id = destination(half.raw_properties)
     message = _copy(half, topic, half.raw_properties)
     message.queue_id = queue_id
     message.sys_flag = with_transaction_type(half.sys_flag, TRANSACTION_COMMIT_TYPE)

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from sprocketmq.errors import ConnectionLost, ProtocolError, RequestTimeout, RocketMQError
+from sprocketmq.net.address import joined_address
 from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, response
@@ -374,5 +375,4 @@ class _Timeout:
 
 
 def _address(peer: tuple[Any, ...]) -> str:
-    host, port = peer[0], peer[1]
-    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+    return joined_address(str(peer[0]), peer[1])

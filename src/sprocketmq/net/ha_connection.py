@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.address import joined_address
 
 __all__ = ["HaConnection", "HaServer"]
 
@@ -43,7 +44,7 @@ class HaConnection(asyncio.Protocol):
         self._transport = transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         peer = transport.get_extra_info("peername") or ("", 0)
-        self.remote_address = f"[{peer[0]}]:{peer[1]}" if ":" in str(peer[0]) else f"{peer[0]}:{peer[1]}"
+        self.remote_address = joined_address(str(peer[0]), peer[1])
         self.writable = True
         self._on_open(self)
 

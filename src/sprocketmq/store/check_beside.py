@@ -7,8 +7,8 @@ the log without an entry are counted. Checkpoint: nothing in it is newer than th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import RocketMQError, StoreCorrupt
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sprocketmq.store.record_batch import RecordBatch
 
 __all__ = ["check_beside", "check_index"]
+
+T = TypeVar("T")
 
 _RECORDS_AT_ONCE = 4_096
 _ROLLBACK = 0xC
@@ -158,13 +160,18 @@ def _check_checkpoint(store: QueueLogStore, root: str, summary: StoreSummary, cr
         )
 
 
-def _check_consumer_offsets(store: QueueLogStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
-    path = os.path.join(root, "config", "consumerOffset.json")
+def _loaded(path: str, parse: Callable[[bytes], T]) -> Generator[Problem, None, T | None]:
+    """The content of a configuration file; None when there is none, or none that can be read, which is a problem."""
     try:
-        wrapper = load_config(path, ConsumerOffsetSerializeWrapper.decode)
+        return load_config(path, parse)
     except RocketMQError as error:
         yield Problem(path, str(error))
-        return
+        return None
+
+
+def _check_consumer_offsets(store: QueueLogStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
+    path = os.path.join(root, "config", "consumerOffset.json")
+    wrapper = yield from _loaded(path, ConsumerOffsetSerializeWrapper.decode)
     for key, offsets in (wrapper.offset_table if wrapper else {}).items():
         topic, _, group = key.partition("@")
         for queue_id, offset in offsets.items():
@@ -178,11 +185,7 @@ def _check_consumer_offsets(store: QueueLogStore, root: str, summary: StoreSumma
 
 def _check_delay_offsets(store: QueueLogStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
     path = os.path.join(root, "config", "delayOffset.json")
-    try:
-        wrapper = load_config(path, DelayOffsetSerializeWrapper.decode)
-    except RocketMQError as error:
-        yield Problem(path, str(error))
-        return
+    wrapper = yield from _loaded(path, DelayOffsetSerializeWrapper.decode)
     for level, offset in (wrapper.offset_table if wrapper else {}).items():
         summary.offset_count += 1
         end = store.max_offset(SCHEDULE_TOPIC, level - 1)

@@ -29,7 +29,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from sprocketmq.errors import StoreCorrupt
-from sprocketmq.store.mapped_file import not_writable, sync_path
+from sprocketmq.store.mapped_file import create_sparse, not_writable, sync_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,16 +109,8 @@ class IndexFile:
         Raises:
             StoreNotWritable: no space or no permission.
         """
-        if self.path is None:
-            return
-        try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
-            try:
-                os.ftruncate(fd, self.size_bytes)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise not_writable(self.path, error) from error
+        if self.path is not None:
+            create_sparse(self.path, self.size_bytes)
 
     def load(self) -> None:
         """Read the header.

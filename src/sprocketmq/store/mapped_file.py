@@ -20,7 +20,16 @@ import sys
 
 from sprocketmq.errors import StoreNotWritable
 
-__all__ = ["MappedFile", "MemoryFile", "StoreFile", "sync_directory", "sync_file_system", "sync_path"]
+__all__ = [
+    "MappedFile",
+    "MemoryFile",
+    "StoreFile",
+    "create_sparse",
+    "not_writable",
+    "sync_directory",
+    "sync_file_system",
+    "sync_path",
+]
 
 _SPACE_STEP_BYTES = 1 << 20
 _FIRST_STEP_BYTES = 4096
@@ -42,6 +51,22 @@ def not_writable(path: str, error: OSError) -> StoreNotWritable:
         errno.EMFILE: "the process has no more file descriptors; raise the limit (ulimit -n)",
     }.get(error.errno or 0, f"{error.strerror or error}; choose another directory with --store")
     return StoreNotWritable(f"the store cannot write {path}: {what}")
+
+
+def create_sparse(path: str, size_bytes: int) -> None:
+    """Make a file, or bring one, to its full length without taking the disk for it.
+
+    Raises:
+        StoreNotWritable: no space or no permission.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
+        try:
+            os.ftruncate(fd, size_bytes)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise not_writable(path, error) from error
 
 
 def sync_path(path: str) -> None:
@@ -205,14 +230,7 @@ class MappedFile(StoreFile):
 
     def create(self) -> None:
         """Make the file in its full, sparse length."""
-        try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
-            try:
-                os.ftruncate(fd, self.size_bytes)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise not_writable(self.path, error) from error
+        create_sparse(self.path, self.size_bytes)
 
     @property
     def view(self) -> memoryview:

@@ -16,6 +16,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.special_messages import wait_if_asked
+from sprocketmq.broker.redirection import copy_of_record
 from sprocketmq.broker.topics import PERM_WRITE
 from sprocketmq.core.retry_schedule import DeadLetter, decide_send_back, dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
@@ -24,7 +25,6 @@ from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
 from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
 from sprocketmq.wire.message_id import offset_message_id
 from sprocketmq.wire.record import RecordView
@@ -90,19 +90,7 @@ def _copy(broker: Broker, record: RecordView, physical_offset: int) -> StoredMes
     if props.get_property(raw, props.ORIGIN_MESSAGE_ID) is None:
         raw = props.set_property(raw, props.ORIGIN_MESSAGE_ID, offset_message_id(record.store_host, physical_offset))
     raw = props.set_property(raw, props.WAIT, "false")
-    return StoredMessage(
-        topic="",
-        queue_id=0,
-        body=bytes(record.body),
-        properties=raw,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        store_host=broker.stamps.host,
-        reconsume_times=record.reconsume_times,
-        tags_code=tags_code(props.get_property(raw, props.TAGS)),
-    )
+    return copy_of_record(record, "", raw, broker.stamps.host)
 
 
 HANDLERS = {RequestCode.CONSUMER_SEND_MSG_BACK: handle_send_back}

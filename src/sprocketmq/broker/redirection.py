@@ -1,0 +1,38 @@
+"""A message on its way round: parked in a topic of the broker's own with its destination among its properties, or copied from its record.
+
+Delay levels, the timer and half messages park alike: REAL_TOPIC and REAL_QID say where to (read back by ``waiting_records.destination``).
+Java: ScheduleMessageService, TimerMessageStore, TransactionalMessageBridge, which each have this for themselves.
+"""
+
+from __future__ import annotations
+
+from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.record import Host, RecordView
+
+__all__ = ["copy_of_record", "redirect"]
+
+
+def redirect(message: StoredMessage, raw: bytes, topic: str, queue_id: int) -> None:
+    """Park ``message``, whose properties become ``raw`` and where it was going to, in a queue of ``topic``."""
+    raw = props.set_property(raw, props.REAL_TOPIC, message.topic)
+    message.properties = props.set_property(raw, props.REAL_QID, str(message.queue_id))
+    message.topic, message.queue_id = topic, queue_id
+
+
+def copy_of_record(record: RecordView, topic: str, raw: bytes, store_host: Host) -> StoredMessage:
+    """The message of ``record`` for queue 0 of ``topic``, with the properties ``raw``."""
+    return StoredMessage(
+        topic=topic,
+        queue_id=0,
+        body=bytes(record.body),
+        properties=raw,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=record.born_host,
+        store_host=store_host,
+        reconsume_times=record.reconsume_times,
+        tags_code=tags_code(props.get_property(raw, props.TAGS)),
+    )
