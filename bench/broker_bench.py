@@ -107,20 +107,42 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def settled_cpu_seconds(pid: int) -> float:
-    """The same, once the process has become idle (below a twentieth of a core) or SETTLE_TIMEOUT_S have passed."""
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    before = cpu_seconds(pid)
-    while time.monotonic() < deadline:
-        time.sleep(0.4)
-        after = cpu_seconds(pid)
-        if after - before <= 0.02:
-            return after
-        before = after
-    return before
+class Idle:
+    """What each broker spends when nobody asks it anything, as a share of a core: that is no cost of a load."""
+
+    def __init__(self) -> None:
+        self._shares: dict[int, float] = {}
+
+    def learn(self, pid: int) -> None:
+        """The least of some looks, once the process has had time to finish what was left to it."""
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        least, looks_without_less = 1.0, 0
+        while time.monotonic() < deadline and looks_without_less < 3:
+            before = cpu_seconds(pid)
+            time.sleep(1.0)
+            share = cpu_seconds(pid) - before
+            least, looks_without_less = (share, 0) if share < least - 0.02 else (least, looks_without_less + 1)
+        self._shares[pid] = least
+
+    def settled_cpu_seconds(self, pid: int) -> float:
+        """CPU seconds once the process is as idle as it gets or SETTLE_TIMEOUT_S have passed, without what it idled away meanwhile."""
+        started = time.monotonic()
+        share = self._shares.get(pid, 0.0)
+        before = cpu_seconds(pid)
+        idled = 0.0
+        while time.monotonic() < started + SETTLE_TIMEOUT_S:
+            look_at = time.monotonic()
+            time.sleep(0.4)
+            after = cpu_seconds(pid)
+            elapsed = time.monotonic() - look_at
+            idled += min(share * elapsed, after - before)
+            if after - before <= (share + 0.06) * elapsed:
+                return after - idled
+            before = after
+        return before - idled
 
 
-def run_load(server: Server, load: Load, scale: float) -> Run:
+def run_load(server: Server, load: Load, scale: float, idle: Idle) -> Run:
     """Run one load against one server.
 
     Raises:
@@ -129,13 +151,14 @@ def run_load(server: Server, load: Load, scale: float) -> Run:
     host, port = server.broker_addr.rsplit(":", 1)
     command = [str(LOAD), "--host", host, "--port", port, "--topic", load.topic, "--queues", str(QUEUES), *load.args]
     command += ["--messages", str(max(1000, int(load.messages * scale))), "--seconds", str(ONE_RUN_LIMIT_S)]
-    before = settled_cpu_seconds(server.broker_pid)
+    idle.settled_cpu_seconds(server.broker_pid)
+    before = cpu_seconds(server.broker_pid)
     done = subprocess.run(command, capture_output=True, text=True, timeout=ONE_RUN_LIMIT_S + 60, check=False)
     if done.returncode:
         raise SystemExit(
             f"{name_of(server)}, {load.name}: {done.stderr.strip() or f'load ended with {done.returncode}'}"
         )
-    after = settled_cpu_seconds(server.broker_pid)
+    after = idle.settled_cpu_seconds(server.broker_pid)
     seen = json.loads(done.stdout)
     messages = seen["messages"]
     return Run(
@@ -168,16 +191,20 @@ def measure(
     """Warm everything up, then every load in rounds in which the servers take turns. Result: load name -> server name -> best run."""
     steps = len(servers) * (len(warm_up) + rounds * len(loads))
     task = progress.add_task("", total=steps)
+    idle = Idle()
 
     def step(server: Server, load: Load, of_scale: float) -> Run:
         progress.update(task, description=f"{name_of(server)}: {load.name}")
-        run = run_load(server, load, of_scale)
+        run = run_load(server, load, of_scale, idle)
         progress.advance(task)
         return run
 
     for load in warm_up:
         for server in servers:
             step(server, load, 1.0 if load is WARM_UP[0] else scale)
+    for server in servers:
+        progress.update(task, description=f"{name_of(server)}: idle")
+        idle.learn(server.broker_pid)
     results: dict[str, dict[str, Run]] = {}
     for load in loads:
         runs: dict[str, list[Run]] = {name_of(server): [] for server in servers}
@@ -186,6 +213,7 @@ def measure(
             for server in servers if number % 2 == 0 else tuple(reversed(servers)):
                 runs[name_of(server)].append(step(server, load, scale))
         results[load.name] = {name: best_run(of_server) for name, of_server in runs.items()}
+        progress.console.print(f"measured: {load.name}")
     return results
 
 
