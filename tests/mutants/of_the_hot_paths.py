@@ -55,6 +55,14 @@ HOT_PATH_MUTANTS = [
     ),
     Mutant(
         "hot",
+        "of two unique keys the first counts when the second is the probe",
+        f"{BROKER}/plain_sends.py",
+        "if text.isascii() and text.count(_KEY) == 1:",
+        "if text.isascii():",
+        SENDS,
+    ),
+    Mutant(
+        "hot",
         "sends go past what stands in front of their handler",
         f"{BROKER}/short_ways.py",
         "        sends = handlers.get(RequestCode.SEND_MESSAGE_V2) is handle_send and self._sends.begin()\n",

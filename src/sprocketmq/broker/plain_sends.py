@@ -9,7 +9,7 @@ Laws
 1. Whatever goes the short way is stored and answered as on the long way, byte for byte.
 2. What is refused here has changed nothing, so that the long way can begin anew.
 3. Properties are judged by the long way's own functions, on a text with a probe in place of the UNIQ_KEY: as no value can hold the
-   separator, no other value can change what they say.
+   separator, no other value can change what they say. So the name must be there once: of two UNIQ_KEYs the last counts.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class PlainSends:
             return None
         text = template[:key_at] + _PROBE + template[key_at:]
         shape = None
-        if text.isascii():
+        if text.isascii() and text.count(_KEY) == 1:
             raw = text.encode()
             marked = self._stamps.mark(raw)
             plain = props.get_property(marked, props.UNIQ_KEY) == _PROBE and waits_for_disk(marked)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.broker import Broker
@@ -197,6 +197,8 @@ ODD_SENDS: dict[str, dict[str, Any]] = {
     "no key": {"i": "TAGS\x01A\x02"},
     "an empty key": {"i": "UNIQ_KEY\x01\x02TAGS\x01A\x02"},
     "two keys": {"i": PROPERTIES + "UNIQ_KEY\x01second\x02"},
+    "a second key that is the probe": {"i": PROPERTIES + "UNIQ_KEY\x010\x02"},
+    "another name that ends alike, and the probe": {"i": "X_UNIQ_KEY\x01A\x02UNIQ_KEY\x010\x02"},
     "key last without its end": {"i": "TAGS\x01A\x02UNIQ_KEY\x01AC1F"},
     "another name that ends alike": {"i": "X_UNIQ_KEY\x01other\x02" + PROPERTIES},
     "other tags": {"i": PROPERTIES.replace("TAGS\x01A", "TAGS\x01B")},
@@ -225,6 +227,7 @@ def test_one_odd_thing_about_a_send_leaves_it_as_it_is_on_the_long_way(sides: tu
 
 
 @settings(max_examples=150, deadline=None)
+@example([({"i": "UNIQ_KEY\x01A\x02UNIQ_KEY\x010\x02"}, b"x", 0)])
 @given(
     st.lists(
         st.tuples(SENDS, st.sampled_from((b"", b"x", b"body" * 300)), st.sampled_from((0, 2))), min_size=1, max_size=5
