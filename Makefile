@@ -11,10 +11,16 @@ ROWS ?=
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
 
-setup: $(VENV)/.ready $(VENV)/.java ## .venv with pinned dependencies and bin/sprocketmq; Java 17 if it can be installed
+setup: $(VENV)/.ready $(VENV)/.compiled $(VENV)/.java ## .venv with pinned dependencies and bin/sprocketmq; Java 17 if it can be installed
 
 $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup-python
 	@PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup-python
+	@touch $@
+
+# Half of a server's start would else be compiling: installers leave that out, and PYTHONDONTWRITEBYTECODE forbids it later.
+$(VENV)/.compiled: $(VENV)/.ready $(shell find src -name '*.py')
+	@$(BIN)/python -m compileall -q src
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import sprocketmq.cli.main, sprocketmq.cli.servers, sprocketmq.store.record_batch'
 	@touch $@
 
 $(VENV)/.java: scripts/setup-java | $(VENV)/.ready
