@@ -336,8 +336,8 @@ class Transactions:
         log.error(
             "half message %d (%s, for %s) was checked too often or is too old; it goes to %s",
             half.queue_offset,
-            transaction.unique_key,
-            transaction.real_topic,
+            props.get_property(half.raw_properties, props.UNIQ_KEY),
+            props.get_property(half.raw_properties, props.REAL_TOPIC),
             TRANS_CHECK_MAX_TIME_TOPIC,
         )
         topic = self._broker.topics.create_if_absent(TRANS_CHECK_MAX_TIME_TOPIC, 1, now_ms).topic_name
@@ -392,7 +392,7 @@ _HALF_TOPIC_BYTES: Final = HALF_TOPIC.encode()
 
 def _transaction_id(half: RecordView) -> TransactionId:
     raw = half.raw_properties
-    return TransactionId(
+    return TransactionId.of(
         props.get_property(raw, props.UNIQ_KEY) or "",
         half.born_timestamp_ms,
         half.born_host,

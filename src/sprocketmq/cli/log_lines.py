@@ -6,14 +6,16 @@ import json
 import logging
 import sys
 from datetime import datetime, timezone
-from typing import TextIO
+from typing import Final, TextIO
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["LOG_FORMATS", "LOG_LEVELS", "JsonLines", "set_up_logging"]
+__all__ = ["LOG_FORMATS", "LOG_LEVELS", "JsonLines", "Measure", "set_up_logging"]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
+_LINES_A_MINUTE: Final = 60
+_LONGEST_MESSAGE: Final = 2_000
 
 
 class JsonLines(logging.Formatter):
@@ -38,6 +40,40 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+class Measure(logging.Filter):
+    """Keeps what peers do from filling the disk by way of the log.
+
+    Laws
+    1. Of the lines of one place in the code, at most ``lines_a_minute`` pass in a minute; the next one that passes says how many did not.
+    2. A message is cut at 2,000 characters: names and texts of requests are part of it.
+    """
+
+    def __init__(self, lines_a_minute: int = _LINES_A_MINUTE) -> None:
+        super().__init__()
+        self._limit = lines_a_minute
+        self._places: dict[
+            tuple[str, int], list[float]
+        ] = {}  # when its minute began, passed in it, held back since the last that passed
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now_s = record.created
+        place = self._places.setdefault((record.pathname, record.lineno), [now_s, 0, 0])
+        if not 0 <= now_s - place[0] < 60:
+            place[:2] = [now_s, 0]
+        if place[1] >= self._limit:
+            place[2] += 1
+            return False
+        place[1] += 1
+        message = record.getMessage()
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[:_LONGEST_MESSAGE]}... ({len(message)} characters)"
+        if place[2]:
+            message += f" ({place[2]:.0f} more like it were left out)"
+            place[2] = 0
+        record.msg, record.args = message, None
+        return True
+
+
 class _StderrNow(logging.StreamHandler[TextIO]):
     """Writes to whatever ``sys.stderr`` is at that moment: a live status line stands in for it while it is shown."""
 
@@ -50,7 +86,7 @@ class _StderrNow(logging.StreamHandler[TextIO]):
 
 
 def set_up_logging(level: str, log_format: str = "text") -> None:
-    """Log lines of ``level`` and above to stderr, as ``time level logger message`` or as JSON lines.
+    """Log lines of ``level`` and above to stderr, as ``time level logger message`` or as JSON lines, in :class:`Measure`.
 
     Raises:
         ConfigurationError: level or format is not one of those that exist.
@@ -60,6 +96,7 @@ def set_up_logging(level: str, log_format: str = "text") -> None:
     if log_format not in LOG_FORMATS:
         raise ConfigurationError(f"--log-format is {log_format!r}, one of {', '.join(LOG_FORMATS)} is allowed")
     handler = _StderrNow()
+    handler.addFilter(Measure())
     handler.setFormatter(
         JsonLines() if log_format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     )

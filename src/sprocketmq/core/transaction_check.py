@@ -27,7 +27,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from hashlib import blake2b
+from typing import Any
 
 __all__ = [
     "CheckRules",
@@ -118,14 +119,18 @@ def half_offsets_of_op(body: bytes) -> list[int]:
     return [int(part) for part in body.split(b",") if part.isdigit() and len(part) <= _MAX_DIGITS]
 
 
-class TransactionId(NamedTuple):
-    """What a half and all its copies share, and no two transactions."""
+class TransactionId(bytes):
+    """What a half and all its copies share, and no two transactions: sixteen bytes, however long their names are, since thousands of
+    ended transactions are kept in mind, and anybody may make them."""
 
-    unique_key: str
-    born_timestamp_ms: int
-    born_host: tuple[bytes, int]
-    real_topic: str
-    body_crc: int
+    __slots__ = ()
+
+    @classmethod
+    def of(
+        cls, unique_key: str, born_timestamp_ms: int, born_host: tuple[bytes, int], real_topic: str, body_crc: int
+    ) -> TransactionId:
+        facts = repr((unique_key, born_timestamp_ms, born_host, real_topic, body_crc)).encode("utf-8", "surrogatepass")
+        return cls(blake2b(facts, digest_size=16).digest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +316,9 @@ class TransactionTable:
         assert all(half >= self.half_progress for half in self._settled), "a settled half behind progress is kept"
         assert all(half >= self.half_progress for half in self._superseded), "a superseded half behind progress is kept"
         for transaction, offset in self._copies.items():  # law 2
-            assert offset >= self.half_progress, f"progress passed the newest copy of {transaction}"
-            assert offset not in self._settled, f"{transaction} is settled and yet open"
-            assert offset not in self._superseded, f"the newest copy of {transaction} is superseded"
+            assert offset >= self.half_progress, f"progress passed the newest copy of {transaction.hex()}"
+            assert offset not in self._settled, f"{transaction.hex()} is settled and yet open"
+            assert offset not in self._superseded, f"the newest copy of {transaction.hex()} is superseded"
         assert self._set_aside <= self._settled.keys(), "a half is set aside without a mark"
         assert all(op < self._op_end for op in ops)
         assert len(self._ended) <= self.remembered

@@ -262,7 +262,9 @@ def test_a_handle_that_is_of_no_use_is_refused_with_604_and_changes_nothing(clus
         answer = recall(client, one)
         assert (answer.code, bool(answer.remark)) == (ResponseCode.ILLEGAL_OPERATION, True), one
     assert recall(client, handle(), topic="nowhere").code == ResponseCode.TOPIC_NOT_EXIST
-    assert client.ask(RequestCode.RECALL_MESSAGE).code != 0
+    without_handle = client.ask(RequestCode.RECALL_MESSAGE, None, ext_fields={"topic": "flights"})
+    assert without_handle.code == ResponseCode.ILLEGAL_OPERATION, "Java's decoder bears a missing field"
+    assert client.ask(RequestCode.RECALL_MESSAGE).code == ResponseCode.SYSTEM_ERROR
     cluster.clock.advance(7_000)
     assert bodies(client) == [b"x"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sprocketmq.cli.log_lines import JsonLines, set_up_logging
+from sprocketmq.cli.log_lines import JsonLines, Measure, set_up_logging
 from sprocketmq.errors import ConfigurationError
 
 
@@ -49,3 +49,26 @@ def test_text_lines_below_the_level_are_left_out(capsys: pytest.CaptureFixture[s
 def test_an_unknown_level_or_format_is_named_with_what_is_allowed(level: str, log_format: str) -> None:
     with pytest.raises(ConfigurationError, match=r"is '(loud|xml)', one of .* is allowed"):
         set_up_logging(level, log_format)
+
+
+def test_of_a_thousand_lines_from_one_place_sixty_a_minute_pass_and_the_next_one_counts_the_others() -> None:
+    measure = Measure()
+
+    def passed(second: float, line: int = 1) -> str | None:
+        record = logging.LogRecord("x", logging.WARNING, "f.py", line, "peer %d", (second,), None)
+        record.created = 1000 + second
+        return record.getMessage() if measure.filter(record) else None
+
+    shown = [text for text in map(passed, [n * 0.05 for n in range(1000)]) if text]
+    assert len(shown) == 60
+    assert passed(50, line=2) == "peer 50", "another place has its own measure"
+    assert passed(61) == "peer 61 (940 more like it were left out)"
+    assert passed(62) == "peer 62"
+
+
+def test_a_message_that_a_peer_made_long_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("warning")
+    logging.getLogger("sprocketmq").warning("group %s is not taken", "x" * 100_000)
+    line = capsys.readouterr().err
+    assert len(line) < 2_100
+    assert "... (100019 characters)" in line

@@ -23,7 +23,18 @@ NOW_MS = 1_000_000_000
 
 
 def transaction(name: object) -> TransactionId:
-    return TransactionId(f"key-{name}", 1, (b"\x7f\x00\x00\x01", 50_000), "flights", 7)
+    return TransactionId.of(f"key-{name}", 1, (b"\x7f\x00\x00\x01", 50_000), "flights", 7)
+
+
+def test_an_id_is_small_however_long_the_names_are_and_another_one_when_any_fact_differs() -> None:
+    host = (b"\x7f\x00\x00\x01", 50_000)
+    facts = [("key", 1, host, "flights", 7), ("kez", 1, host, "flights", 7), ("key", 2, host, "flights", 7)]
+    facts += [("key", 1, (host[0], 50_001), "flights", 7), ("key", 1, host, "fli", 7), ("key", 1, host, "flights", 8)]
+    facts += [("x" * 30_000, 1, host, "y" * 30_000, 7), ("", 1, host, "keyflights", 7), ("\ud800", 1, host, "", 7)]
+    ids = {TransactionId.of(*some) for some in facts}
+    assert len(ids) == len(facts)
+    assert {len(one) for one in ids} == {16}
+    assert TransactionId.of(*facts[0]) in ids
 
 
 def verdict(age_ms: int, *, times: str | None = None, immunity: str | None = None, stored_ms: int = 0) -> Verdict:

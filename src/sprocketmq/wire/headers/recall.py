@@ -8,10 +8,13 @@ __all__ = ["RecallMessageRequestHeader", "RecallMessageResponseHeader"]
 
 
 class RecallMessageRequestHeader(ExtHeader):
-    """``recall_handle`` is what the answer to the send carried, see ``wire.recall_handle``."""
+    """``recall_handle`` is what the answer to the send carried, see ``wire.recall_handle``.
+
+    Required in Java's class as well, but there a missing field only leaves a line in the log: the handle is then refused as an empty one.
+    """
 
     topic: str
-    recall_handle: str
+    recall_handle: str = ""
     producer_group: str | None = None
     bname: str | None = None
 
