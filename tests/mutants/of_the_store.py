@@ -7,6 +7,7 @@ from mutant import Mutant
 __all__ = ["STORE_MUTANTS"]
 
 STORE, HANDLERS = "src/sprocketmq/store", "src/sprocketmq/broker/handlers"
+UNIFORM = "tests/unit/store/test_uniform_records.py"
 INDEX = "tests/unit/store/test_index.py"
 RECOVERY = "tests/unit/store/test_recovery.py"
 RETENTION = "tests/unit/store/test_retention.py"
@@ -69,6 +70,30 @@ STORE_MUTANTS = [
         "    differ |= ((texts - np.uint8(1)) < 2) & template.is_value  # a separator inside a value\n",
         "",
         f"{INDEX}::test_a_value_that_holds_a_separator_is_not_of_the_same_shape",
+    ),
+    Mutant(
+        "files",
+        "records of several shapes are indexed as the first",
+        f"{STORE}/uniform_records.py",
+        "    if tails.tobytes() != tail * len(tails):\n        return None\n",
+        "",
+        f"{UNIFORM}::test_one_odd_record_leaves_them_all_to_be_taken_apart",
+    ),
+    Mutant(
+        "files",
+        "a key with a separator in it passes for one that looks alike",
+        f"{STORE}/uniform_records.py",
+        ' or b"\\x01" in text or b"\\x02" in text',
+        "",
+        f"{UNIFORM}::test_one_odd_record_leaves_them_all_to_be_taken_apart",
+    ),
+    Mutant(
+        "files",
+        "records are indexed that are not at their places",
+        f"{STORE}/uniform_records.py",
+        "        or (physical_offsets != np.arange(file_start + at, file_start + at + count * size, size)).any()\n",
+        "",
+        f"{UNIFORM}::test_a_record_that_is_not_sound_is_no_part_of_a_run",
     ),
     Mutant(
         "files",

@@ -95,16 +95,25 @@ class Dispatcher:
         if file is None or at >= end:
             return 0
         from sprocketmq.store.record_batch import read_records
+        from sprocketmq.store.uniform_records import uniform_keys
 
-        position = at - file.start
-        batch = read_records(file.readable, position, min(end - file.start, file.size_bytes), file.start, max_records)
-        if len(batch):
-            self._offset = file.start + batch.end  # before the entries: what a full disk keeps out is kept by the index
-            self._put(batch)
+        position, last = at - file.start, min(end - file.start, file.size_bytes)
+        run = uniform_keys(file.readable, position, last, file.start, max_records, tags=self.tags)
+        if run is not None:
+            count = run.record_count
+            self._offset = file.start + run.end  # before the entries: what a full disk keeps out is kept by the index
+            if len(run.hashes):
+                self._index.put(run.hashes, run.physical_offsets, run.store_timestamps)
         else:
-            self._offset = self._behind_gap(at, file.start + file.size_bytes, end)
+            batch = read_records(file.readable, position, last, file.start, max_records)
+            count = len(batch)
+            if count:
+                self._offset = file.start + batch.end
+                self._put(batch)
+            else:
+                self._offset = self._behind_gap(at, file.start + file.size_bytes, end)
         self.progress = (self._index.newest_name, self._offset)
-        return len(batch) or 1
+        return count or 1
 
     @property
     def index_numbers(self) -> tuple[int, int]:

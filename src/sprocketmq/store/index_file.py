@@ -48,6 +48,8 @@ _SLOT = struct.Struct(">i")
 _PAGE_BYTES = 4096
 _ENTRY_STEP_BYTES = 256 * 1024
 _LARGEST_INT32 = 0x7FFFFFFF
+_NUMBER_BITS = 31  # of a place among the entries; a slot's number takes as many at most
+_NUMBER_MASK = _LARGEST_INT32
 _BINARY = getattr(os, "O_BINARY", 0)
 # A chain longer than this (one key used again and again) is not walked: looking at all entries at once is cheaper.
 _LONG_CHAIN = 2_000
@@ -207,9 +209,11 @@ class IndexFile:
         before = slots[places].astype(np.int64)
         before[(before <= 0) | (before >= first)] = 0
         numbers = np.arange(first, first + count)
-        order = np.argsort(places, kind="stable")
-        ordered = places[order]
-        again = ordered[1:] == ordered[:-1]
+        # Place and number in one word: sorting words is many times as fast as a stable sort of the places.
+        ordered = places << _NUMBER_BITS | np.arange(count)
+        ordered.sort()
+        again = (ordered[1:] >> _NUMBER_BITS) == (ordered[:-1] >> _NUMBER_BITS)
+        order = ordered & _NUMBER_MASK
         before[order[1:][again]] = numbers[order[:-1][again]]
         new = entries[first : first + count]
         new["hash"], new["physical_offset"], new["before"] = hashes, physical_offsets, before
@@ -232,9 +236,9 @@ class IndexFile:
             return
         import numpy as np
 
-        pages = np.unique((places * SLOT_SIZE_BYTES + HEADER_SIZE_BYTES) // _PAGE_BYTES)
-        sure = np.frombuffer(self._sure_pages, np.uint8)
-        missing = pages[sure[pages] == 0].tolist()
+        pages = (places * SLOT_SIZE_BYTES + HEADER_SIZE_BYTES) // _PAGE_BYTES
+        sure = np.frombuffer(self._sure_pages, np.bool_)
+        missing = [] if sure[pages].all() else np.unique(pages[~sure[pages]]).tolist()
         entries_end_at = self._entries_at + entries_end * ENTRY_SIZE_BYTES
         if not missing and entries_end_at <= self._sure_entry_bytes:
             return

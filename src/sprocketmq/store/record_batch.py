@@ -23,9 +23,21 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["RecordBatch", "groups", "hash_rows", "power_of_31", "read_records", "rows", "topic_hashes", "value_groups"]
+__all__ = [
+    "HEAD",
+    "PropertyTemplate",
+    "RecordBatch",
+    "equal_sizes",
+    "groups",
+    "hash_rows",
+    "power_of_31",
+    "read_records",
+    "rows",
+    "topic_hashes",
+    "value_groups",
+]
 
-_HEAD = np.dtype(
+HEAD = np.dtype(
     [
         ("size", ">i4"), ("magic", ">u4"), ("body_crc", ">u4"), ("queue_id", ">i4"), ("flag", ">i4"), ("queue_offset", ">i8"),
         ("physical_offset", ">i8"), ("sys_flag", ">i4"), ("born_timestamp", ">i8"), ("born_host", "V8"), ("store_timestamp", ">i8"),
@@ -101,7 +113,7 @@ def read_records(data: memoryview, at: int, end: int, file_start: int, max_recor
     first = at
     found: list[int] = []
     add, size_at, last = found.append, _SIZE.unpack_from, end - MIN_RECORD_BYTES
-    alike = _equal_sizes(data, at, end, max_records)
+    alike = equal_sizes(data, at, end, max_records)
     if alike > 1:
         (size,) = size_at(data, at)
         found.extend(range(at, at + alike * size, size))
@@ -118,7 +130,7 @@ def read_records(data: memoryview, at: int, end: int, file_start: int, max_recor
     return batch
 
 
-def _equal_sizes(data: memoryview, at: int, end: int, max_records: int) -> int:
+def equal_sizes(data: memoryview, at: int, end: int, max_records: int) -> int:
     """How many records of the same size follow each other from ``at`` on: a producer's messages often are of one size."""
     if at + MIN_RECORD_BYTES > end:
         return 0
@@ -133,7 +145,7 @@ def _equal_sizes(data: memoryview, at: int, end: int, max_records: int) -> int:
 def _fill(batch: RecordBatch, file_start: int) -> None:
     data, starts = batch.data, batch.starts
     octets = np.frombuffer(data, np.uint8)
-    head = _windows(data, _HEAD.itemsize)[starts].view(_HEAD)[:, 0] if len(starts) else np.empty(0, _HEAD)
+    head = _windows(data, HEAD.itemsize)[starts].view(HEAD)[:, 0] if len(starts) else np.empty(0, HEAD)
     batch.size = head["size"].astype(np.int64)
     batch.body_crc = head["body_crc"].astype(np.int64)
     batch.queue_id = head["queue_id"].astype(np.int64)
@@ -245,7 +257,7 @@ def groups(values: Ints, among: Ints | None = None) -> Iterator[tuple[int, Ints]
         yield int(ordered[begin]), indexes[order[begin:end]]
 
 
-class _Template:
+class PropertyTemplate:
     """Where names, separators and values are in one property text; None of ``spans`` when the text is broken."""
 
     __slots__ = ("is_fixed", "is_value", "spans", "text")
@@ -283,7 +295,7 @@ def value_groups(
             continue
         left = indexes
         for _ in range(_MANY_TEMPLATES):
-            template = _Template(batch.properties(int(left[0])))
+            template = PropertyTemplate(batch.properties(int(left[0])))
             if template.spans is None:
                 break
             texts = rows(batch.data, batch.properties_at[left], length)
@@ -301,13 +313,17 @@ def value_groups(
             yield left, None
 
 
-def _picked(texts: NDArray[np.uint8], template: _Template, names: tuple[bytes, ...]) -> dict[bytes, NDArray[np.uint8]]:
+def _picked(
+    texts: NDArray[np.uint8], template: PropertyTemplate, names: tuple[bytes, ...]
+) -> dict[bytes, NDArray[np.uint8]]:
     assert template.spans is not None
     spans = {name: template.spans[name] for name in names if name in template.spans}
     return {name: texts[:, begin:end] for name, (begin, end) in spans.items() if end > begin}
 
 
-def _fitting(texts: NDArray[np.uint8], template: _Template, names: tuple[bytes, ...]) -> NDArray[np.bool_] | None:
+def _fitting(
+    texts: NDArray[np.uint8], template: PropertyTemplate, names: tuple[bytes, ...]
+) -> NDArray[np.bool_] | None:
     """Which rows have the template's structure; None = all."""
     differ = (texts != template.text) & template.is_fixed
     differ |= ((texts - np.uint8(1)) < 2) & template.is_value  # a separator inside a value
