@@ -10,6 +10,7 @@ BROKER, STORE, WIRE = "src/sprocketmq/broker", "src/sprocketmq/store", "src/spro
 SHORT = "tests/inproc/broker/test_broker_short_ways.py"
 SENDS = f"{SHORT}::test_one_odd_thing_about_a_send_leaves_it_as_it_is_on_the_long_way"
 BATCHES = f"{SHORT}::test_one_odd_message_of_a_batch_leaves_it_as_it_is_one_by_one"
+AHEAD = "tests/unit/store/test_space_ahead.py"
 FRONT = f"{SHORT}::test_nothing_takes_the_short_way_past_what_stands_in_front"
 
 HOT_PATH_MUTANTS = [
@@ -124,5 +125,29 @@ HOT_PATH_MUTANTS = [
         "            while done < len(units):\n",
         "            if done < len(units):\n",
         "tests/unit/store/test_message_store.py",
+    ),
+    Mutant(
+        "hot",
+        "the writer may use space that is still being written",
+        f"{STORE}/space_ahead.py",
+        "            self._pending = (file, self._executor",
+        "            file.room = begin + step\n            self._pending = (file, self._executor",
+        f"{AHEAD}::test_zeros_are_written_only_behind_what_the_writer_may_use",
+    ),
+    Mutant(
+        "hot",
+        "requests wait for the zeros of the whole log",
+        f"{STORE}/space_ahead.py",
+        "_FROM_BYTES <= begin < file.size_bytes",
+        "begin > file.size_bytes",
+        f"{AHEAD}::test_a_writer_that_has_begun_finds_its_space_written_by_the_thread",
+    ),
+    Mutant(
+        "hot",
+        "a disk that is full for the thread is full for ever",
+        f"{STORE}/space_ahead.py",
+        "contextlib.suppress(StoreNotWritable)",
+        "contextlib.nullcontext()",
+        f"{AHEAD}::test_a_disk_that_is_full_for_the_thread_is_found_full_by_the_writer",
     ),
 ]

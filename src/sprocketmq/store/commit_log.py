@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreCorrupt
 from sprocketmq.store.mapped_file import StoreFile
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.space_ahead import SpaceAhead
 from sprocketmq.wire.record import BLANK_BYTES, RecordFields, RecordView, blank_size, check_record, encode_blank
 from sprocketmq.wire.sys_flag import BORNHOST_V6
 
@@ -33,6 +34,7 @@ class CommitLog:
     Attributes:
         at: position of the end in the last file; ``start``: physical offset where that file begins.
         room: position up to which a record may reach in it (a filler still fits behind); ``view``: that file, writable.
+        space: who makes that room.
         last_store_timestamp_ms: of the newest record.
         indexed_offset: where the newest record that has its queue entry begins; -1 = none yet. The checkpoint takes it.
     """
@@ -44,6 +46,7 @@ class CommitLog:
         "indexed_offset",
         "last_store_timestamp_ms",
         "room",
+        "space",
         "start",
         "view",
     )
@@ -52,6 +55,7 @@ class CommitLog:
         self.files = files
         self.file_size_bytes = files.file_size_bytes
         self.view, self.at, self.room, self.start = _NO_VIEW, 0, -1, 0
+        self.space = SpaceAhead()
         self.last_store_timestamp_ms = 0
         self.indexed_offset = -1
 
@@ -88,14 +92,14 @@ class CommitLog:
         if file is None or self.at + needed > self.file_size_bytes:
             file = self._roll(file, needed)
         else:
-            file.ensure_space(self.at, self.at + needed)
+            self.space.ensure(file, self.at, self.at + needed)
         self.view, self.room = file.view, file.room - BLANK_BYTES
 
     def _roll(self, full: StoreFile | None, needed: int) -> StoreFile:
         following = self.max_offset if full is None else full.start + full.size_bytes
         # An empty next file may be there already: a crash fell between its creation and its first record.
         file = self.files.file_at(following) or self.files.create_file(following)
-        file.ensure_space(0, needed)
+        self.space.ensure(file, 0, needed)
         if full is not None and self.at < full.size_bytes:  # only now: the filler says that the next file exists
             full.ensure_space(self.at, self.at + BLANK_BYTES)
             full.view[self.at : self.at + BLANK_BYTES] = encode_blank(full.size_bytes - self.at)

@@ -167,5 +167,6 @@ class DiskMessageStore(QueueLogStore):
         self.index.unmap()
         self.extension.unmap()
         self.consume_queues.unmap()
+        self.commit_log.space.close()
         self.commit_log.files.unmap()
         self._lock.release()

@@ -1,0 +1,115 @@
+"""Space for the log that a thread makes before it is needed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store import StoreConfig, mapped_file, space_ahead
+from sprocketmq.store.mapped_file import MappedFile
+from sprocketmq.store.space_ahead import SpaceAhead
+
+from .stores import NOW_MS, bodies, message, open_disk, problems
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> MappedFile:
+    file = MappedFile(str(tmp_path / "f"), 0, 8 * MIB)
+    file.create()
+    return file
+
+
+class Writes:
+    """Which thread wrote from where to where."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.here: list[tuple[int, int]] = []
+        self.beside: list[tuple[int, int]] = []
+        self._write = mapped_file.write_zeros
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        for module in (mapped_file, space_ahead):
+            monkeypatch.setattr(module, "write_zeros", self)
+
+    def __call__(self, path: str, begin: int, end: int) -> int:
+        if threading.current_thread() is threading.main_thread():
+            self.here.append((begin, end))
+        else:
+            self.may_go_on.wait()
+            self.beside.append((begin, end))
+        return self._write(path, begin, end)
+
+
+def test_a_writer_that_has_begun_finds_its_space_written_by_the_thread(
+    file: MappedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes, space = Writes(monkeypatch), SpaceAhead()
+    at = 0
+    while at < file.size_bytes:
+        if at + 1000 > file.room:
+            space.ensure(file, at, min(at + 1000, file.size_bytes))
+        at += 1000
+    space.close()
+    assert sum(end - begin for begin, end in writes.here) <= 1 << 17
+    spans = sorted(writes.here + writes.beside)
+    assert [begin for begin, _ in spans[1:]] == [end for _, end in spans[:-1]]  # each byte once, nothing left out
+    assert spans[-1][1] == file.size_bytes
+
+
+def test_zeros_are_written_only_behind_what_the_writer_may_use(
+    file: MappedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes, space = Writes(monkeypatch), SpaceAhead()
+    while file.room < 1 << 16:
+        space.ensure(file, file.room, file.room + 1)
+    writes.may_go_on.clear()
+    space.ensure(file, file.room, file.room + 1)  # takes what was asked for before, asks for the next step
+    room = file.room
+    file.view[room - 5 : room] = b"value"
+    writes.may_go_on.set()
+    space.close()
+    assert file.room > room
+    assert bytes(file.view[room - 5 : room]) == b"value"
+
+
+def test_a_small_store_is_not_blown_up(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", StoreConfig())
+    for _ in range(10):
+        store.append(message(body=b"x" * 1000), NOW_MS)
+    [log] = (tmp_path / "s" / "commitlog").iterdir()
+    store.close()
+    assert log.stat().st_blocks * 512 < 1 << 16
+
+
+def test_a_disk_that_is_full_for_the_thread_is_found_full_by_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_disk(tmp_path / "s", StoreConfig(mapped_file_size_commit_log=2 * MIB))
+    sent = 0
+
+    def send_up_to(at: int) -> None:
+        nonlocal sent
+        while store.commit_log.at < at:
+            store.append(message(body=b"x" * 1000), NOW_MS)
+            sent += 1
+
+    send_up_to(1 << 17)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(StoreNotWritable, match="disk is full"):
+            send_up_to(2 * MIB)
+    send_up_to(MIB)  # there is room again
+    assert len(bodies(store)) == sent
+    assert problems(store) == []
+    store.close()
