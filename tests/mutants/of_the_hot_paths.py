@@ -140,7 +140,7 @@ HOT_PATH_MUTANTS = [
         f"{STORE}/space_ahead.py",
         "_FROM_BYTES <= begin < file.size_bytes",
         "begin > file.size_bytes",
-        f"{AHEAD}::test_a_writer_that_has_begun_finds_its_space_written_by_the_thread",
+        f"{AHEAD}::test_a_log_that_grows_finds_its_space_written_by_the_thread",
     ),
     Mutant(
         "hot",

@@ -27,11 +27,11 @@ def file(tmp_path: Path) -> MappedFile:
 
 
 class Writes:
-    """Which thread wrote from where to where."""
+    """Which thread wrote to which file from where to where."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.here: list[tuple[int, int]] = []
-        self.beside: list[tuple[int, int]] = []
+        self.here: list[tuple[str, int, int]] = []
+        self.beside: list[tuple[str, int, int]] = []
         self._write = mapped_file.write_zeros
         self.may_go_on = threading.Event()
         self.may_go_on.set()
@@ -40,27 +40,27 @@ class Writes:
 
     def __call__(self, path: str, begin: int, end: int) -> int:
         if threading.current_thread() is threading.main_thread():
-            self.here.append((begin, end))
+            self.here.append((path, begin, end))
         else:
             self.may_go_on.wait()
-            self.beside.append((begin, end))
+            self.beside.append((path, begin, end))
         return self._write(path, begin, end)
 
 
-def test_a_writer_that_has_begun_finds_its_space_written_by_the_thread(
-    file: MappedFile, monkeypatch: pytest.MonkeyPatch
+def test_a_log_that_grows_finds_its_space_written_by_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writes, space = Writes(monkeypatch), SpaceAhead()
-    at = 0
-    while at < file.size_bytes:
-        if at + 1000 > file.room:
-            space.ensure(file, at, min(at + 1000, file.size_bytes))
-        at += 1000
-    space.close()
-    assert sum(end - begin for begin, end in writes.here) <= 1 << 17
-    spans = sorted(writes.here + writes.beside)
+    writes = Writes(monkeypatch)
+    store = open_disk(tmp_path / "s", StoreConfig(mapped_file_size_commit_log=4 * MIB))
+    while len(store.commit_log.files.files) < 2:
+        store.append(message(body=b"x" * 10_000), NOW_MS)
+    store.close()
+    [log, _] = sorted(str(path) for path in (tmp_path / "s" / "commitlog").iterdir())
+    here, beside = [[span for path, *span in of if path == log] for of in (writes.here, writes.beside)]
+    assert sum(end - begin for begin, end in here) <= 1 << 17
+    spans = sorted(here + beside)
     assert [begin for begin, _ in spans[1:]] == [end for _, end in spans[:-1]]  # each byte once, nothing left out
-    assert spans[-1][1] == file.size_bytes
+    assert spans[-1][1] == 4 * MIB
 
 
 def test_zeros_are_written_only_behind_what_the_writer_may_use(
