@@ -11,6 +11,7 @@ SHORT = "tests/inproc/broker/test_broker_short_ways.py"
 SENDS = f"{SHORT}::test_one_odd_thing_about_a_send_leaves_it_as_it_is_on_the_long_way"
 BATCHES = f"{SHORT}::test_one_odd_message_of_a_batch_leaves_it_as_it_is_one_by_one"
 AHEAD = "tests/unit/store/test_space_ahead.py"
+BATCH_ODD = f"{SHORT}::test_a_batch_is_stored_and_answered_as_on_the_long_way"
 FRONT = f"{SHORT}::test_nothing_takes_the_short_way_past_what_stands_in_front"
 
 HOT_PATH_MUTANTS = [
@@ -66,8 +67,8 @@ HOT_PATH_MUTANTS = [
         "hot",
         "sends go past what stands in front of their handler",
         f"{BROKER}/short_ways.py",
-        "        sends = handlers.get(RequestCode.SEND_MESSAGE_V2) is handle_send and self._sends.begin()\n",
-        "        sends = self._sends.begin()\n",
+        "        sends = handlers.get(RequestCode.SEND_MESSAGE_V2) is handle_send\n",
+        "        sends = True\n",
         FRONT,
     ),
     Mutant(
@@ -92,6 +93,54 @@ HOT_PATH_MUTANTS = [
         f"{WIRE}/uniform_batch.py",
         '            if b"\\x01" in text or b"\\x02" in text or b"\\x00" in text:\n                return None\n',
         "",
+        BATCHES,
+    ),
+    Mutant(
+        "hot",
+        "batches go past what stands in front of their handler",
+        f"{BROKER}/short_ways.py",
+        "        batches = handlers.get(RequestCode.SEND_BATCH_MESSAGE) is handle_send\n",
+        "        batches = sends\n",
+        FRONT,
+    ),
+    Mutant(
+        "hot",
+        "a delayed batch is delivered at once",
+        f"{BROKER}/plain_batches.py",
+        "if not is_delayed(raw) and whole",
+        "if whole",
+        BATCH_ODD,
+    ),
+    Mutant(
+        "hot",
+        "of two unique keys in a batch the first counts",
+        f"{BROKER}/plain_batches.py",
+        " and whole.count(_KEY) == 1:",
+        ":",
+        BATCH_ODD,
+    ),
+    Mutant(
+        "hot",
+        "a batch of another shape is judged as the first one",
+        f"{BROKER}/plain_batches.py",
+        "self._shapes.get((template, common), self)",
+        "next(iter(self._shapes.values()), self)",
+        BATCH_ODD,
+    ),
+    Mutant(
+        "hot",
+        "a one-way batch is answered",
+        f"{BROKER}/plain_batches.py",
+        "            or head.flag\n",
+        "",
+        BATCH_ODD,
+    ),
+    Mutant(
+        "hot",
+        "the ids of a batch are those of its first message",
+        f"{BROKER}/stamps.py",
+        "        places[:] = np.arange(physical_offset, physical_offset + step * count, step)\n",
+        "        places[:] = physical_offset\n",
         BATCHES,
     ),
     Mutant(

@@ -34,11 +34,11 @@ from sprocketmq.wire.sys_flag import COMPRESSED
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["PlainSends"]
+__all__ = ["NUMBERS", "PlainSends", "SendAnswer", "decode_send"]
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
-_NUMBERS: Final = {str(number): number for number in range(4096)}  # as everybody writes them; others go the long way
+NUMBERS: Final = {str(number): number for number in range(4096)}  # as everybody writes them; others go the long way
 _COMPRESSION_BITS: Final = COMPRESSED | 0x700
 _MOST_SHAPES: Final = 1024
 _WORD = struct.Struct(">i").unpack_from
@@ -75,7 +75,7 @@ class _Head(msgspec.Struct, gc=False):
     version: _Int32 = 0
 
 
-_decode = msgspec.json.Decoder(_Head).decode
+decode_send = msgspec.json.Decoder(_Head).decode
 
 
 class _Shape(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class PlainSends:
         self._shapes: dict[str, _Shape | None] = {}
         self._stamps: Stamps | None = None
         self._max_body_bytes = 0
-        self._answer = _Answer("", "", "")
+        self.answer = SendAnswer("", "", "")
         self.now_ms = 0
 
     def begin(self) -> bool:
@@ -104,7 +104,7 @@ class PlainSends:
         if self._stamps is not broker.stamps:
             self._stamps = stamps = broker.stamps
             self._shapes.clear()
-            self._answer = _Answer(stamps.message_id_prefix, stamps.region_id, stamps.trace_on)
+            self.answer = SendAnswer(stamps.message_id_prefix, stamps.region_id, stamps.trace_on)
         self._max_body_bytes = broker.config.max_message_size
         return True
 
@@ -114,11 +114,11 @@ class PlainSends:
         if not at < body_at < stop or stop - body_at > self._max_body_bytes:
             return None
         try:
-            head = _decode(view[at + 4 : body_at])
+            head = decode_send(view[at + 4 : body_at])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         ext = head.extFields
-        topic, queue_id, sys_flag, flag = ext.b, _NUMBERS.get(ext.e), _NUMBERS.get(ext.f), _NUMBERS.get(ext.h)
+        topic, queue_id, sys_flag, flag = ext.b, NUMBERS.get(ext.e), NUMBERS.get(ext.f), NUMBERS.get(ext.h)
         config = self._broker.topics.get(topic)
         born, raw = ext.g, ext.i
         if (
@@ -135,8 +135,8 @@ class PlainSends:
             or ext.j != "0"
             or ext.k != "false"
             or ext.m != "false"
-            or ext.d not in _NUMBERS
-            or ext.l not in _NUMBERS
+            or ext.d not in NUMBERS
+            or ext.l not in NUMBERS
             or not (0 < len(born) < 19 and born[0] != "0" and born.isascii() and born.isdigit())
         ):
             return None
@@ -172,7 +172,7 @@ class PlainSends:
             result = self._broker.put(message, self.now_ms)
         except RocketMQError:
             return None  # nothing was stored; the long way says why
-        return self._answer.encode(result.physical_offset, ext.e, result.queue_offset, key, head.opaque)
+        return self.answer.encode(result.physical_offset, ext.e, result.queue_offset, key, head.opaque)
 
     def _learn(self, template: str, key_at: int) -> _Shape | None:
         """Judge properties of a new shape; None (remembered too) for those that the long way has to look at."""
@@ -199,7 +199,7 @@ def _is_plain(key: str) -> bool:
     return key.isprintable() and '"' not in key and "\\" not in key
 
 
-class _Answer:
+class SendAnswer:
     """SendMessageResponseHeader as its bytes, the constant parts made once."""
 
     def __init__(self, message_id_prefix: str, region_id: str, trace_on: str) -> None:
@@ -216,6 +216,15 @@ class _Answer:
     def encode(self, physical_offset: int, queue_id: str, queue_offset: int, unique_key: str, opaque: int) -> bytes:
         header = (
             f'{self._id}{physical_offset:016X}","queueId":"{queue_id}","queueOffset":"{queue_offset}","transactionId":"'
+            f"{unique_key}{self._stamps}{opaque}{self._end}"
+        ).encode()
+        size = len(header)
+        return self._pack(size + 4, size) + header
+
+    def encode_ids(self, message_ids: str, queue_id: str, queue_offset: int, unique_key: str, opaque: int) -> bytes:
+        """The same for a batch, which has many ids."""
+        header = (
+            f'{{"code":0,"extFields":{{"msgId":"{message_ids}","queueId":"{queue_id}","queueOffset":"{queue_offset}","transactionId":"'
             f"{unique_key}{self._stamps}{opaque}{self._end}"
         ).encode()
         size = len(header)

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import itertools
 import os
-import struct
 import time
+from typing import TYPE_CHECKING
 
 from sprocketmq.net.address import packed_address
 from sprocketmq.wire.message_id import offset_message_id, unique_key_after, unique_key_prefix
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["Stamps"]
 
@@ -50,9 +54,14 @@ class Stamps:
 
     def offset_message_ids(self, physical_offset: int, step: int, count: int) -> str:
         """The same for ``count`` copies each ``step`` bytes behind the one before, joined by commas."""
-        digits = struct.pack(f">{count}q", *range(physical_offset, physical_offset + step * count, step)).hex().upper()
-        prefix = self.message_id_prefix
-        return prefix + f",{prefix}".join([digits[at : at + 16] for at in range(0, 16 * count, 16)])
+        import numpy as np  # who has so many has loaded it
+
+        prefix = bytes.fromhex(self.message_id_prefix)
+        size = len(prefix) + 8
+        ids = bytearray((prefix + bytes(8)) * count)
+        places: NDArray[np.int64] = np.ndarray((count,), ">i8", ids, len(prefix), (size,))
+        places[:] = np.arange(physical_offset, physical_offset + step * count, step)
+        return ids.hex(",", size).upper()
 
     def new_unique_key(self, now_ms: int) -> str:
         """A message id for a sender that gave none."""

@@ -55,6 +55,21 @@ class UniformBatch:
         self.body = data[_BODY_AT : _BODY_AT + body_bytes]
         self.properties = data[_BODY_AT + body_bytes + 2 : table.shape[1]]
 
+    @property
+    def key(self) -> bytes:
+        """The UNIQ_KEY of the first element; empty when it has none."""
+        begin, end = self._free[0] if self._free else (0, 0)
+        return self.properties[begin:end] if self.properties.endswith(_NAMES[0], 0, begin) else b""
+
+    @property
+    def template(self) -> bytes:
+        """The properties without the values that may differ: the same for all batches of one shape."""
+        parts, at = [], 0
+        for begin, end in sorted(self._free):
+            parts.append(self.properties[at:begin])
+            at = end
+        return b"".join((*parts, self.properties[at:]))
+
     @staticmethod
     def of(data: bytes) -> UniformBatch | None:
         """The batch, None when it is not uniform, or not sound."""

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.broker import Broker
+from sprocketmq.broker.plain_batches import PlainBatches
 from sprocketmq.broker.plain_sends import PlainSends
 from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.broker.stamps import Stamps
@@ -281,16 +282,18 @@ def test_nothing_takes_the_short_way_past_what_stands_in_front(
 ) -> None:
     short, _ = sides
     broker = short.broker
-    assert b"310," in short.short_ways()
+    assert {b"310,", b"320,"} <= short.short_ways().keys()
     if close == "intercept":
         broker.intercept = lambda connection, command, handler: None
     elif close == "handler":
         broker.before_request(310, lambda connection, command: None)
+        assert b"320," in short.short_ways()
+        broker.before_request(320, lambda connection, command: None)
     elif close == "permission":
         broker.config = msgspec.structs.replace(broker.config, broker_permission=4)
     else:
         monkeypatch.setattr(type(broker), "sends_wait", True)
-    assert b"310," not in short.short_ways()
+    assert not {b"310,", b"320,"} & short.short_ways().keys()
 
 
 def test_a_parked_pull_is_woken_by_a_send_on_the_short_way(sides: tuple[Side, Side]) -> None:
@@ -442,14 +445,101 @@ def test_one_odd_message_of_a_batch_leaves_it_as_it_is_one_by_one(odd: bytes, is
 
 
 def assert_batch_is_as_one_by_one(loop: asyncio.AbstractEventLoop, data: bytes, **fields: str) -> None:
-    fast, slow = Side(loop, short=True), Side(loop, short=True)
+    short, fast, slow = Side(loop, short=True), Side(loop, short=False), Side(loop, short=False)
     request = send_frame(data, code=320, **{"i": "", "m": "true", **fields})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sprocketmq.broker.handlers.send._UNIFORM_FROM_BYTES", 0)
-        answer = fast.feed(request + request)
         patch.setattr("sprocketmq.broker.handlers.send._UNIFORM_FROM_BYTES", 1 << 30)
-        assert answer == slow.feed(request + request)
+        answer = slow.feed(request + request)
+        patch.setattr("sprocketmq.broker.handlers.send._UNIFORM_FROM_BYTES", 0)
+        patch.setattr("sprocketmq.broker.plain_batches._FROM_BYTES", 1)
+        assert fast.feed(request + request) == answer
+        assert short.feed(request + request) == answer
     assert fast.stored() == slow.stored()
+    assert short.stored() == slow.stored()
+
+
+@pytest.mark.parametrize("name", [name for name in ODD_SENDS if not {"i", "flag"} & ODD_SENDS[name].keys()])
+def test_one_odd_thing_about_a_batch_leaves_it_as_it_is_on_the_long_way(sides: tuple[Side, Side], name: str) -> None:
+    short, long = sides
+    body = b"".join([alike(number) for number in range(20)])
+    fields = {"i": "", "m": "true", **ODD_SENDS[name]}
+    data = b"".join(send_frame(body, code=320, **odd) for odd in ({"i": "", "m": "true"}, fields, fields))
+    assert short.feed(data) == long.feed(data)
+    assert short.stored() == long.stored()
+
+
+COMMON = (
+    "",
+    "WAIT\x01true\x02",
+    "WAIT\x01false\x02",
+    "CLUSTER\x01far\x02TRACE_ON\x01false",
+    "UNIQ_KEY\x01x\x02",
+    "TAGS\x01Z\x02",
+    None,
+)
+ELEMENTS = (
+    b"UNIQ_KEY\x01%08d\x02TAGS\x01A\x02",
+    b"UNIQ_KEY\x01%08d\x02TAGS\x01A",
+    b"TAGS\x01A\x02KEYS\x01k\x02UNIQ_KEY\x01%08d",
+    b"UNIQ_KEY\x01%08d\x02UNIQ_KEY\x010\x02",
+    b"UNIQ_KEY\x01%08d\x02DELAY\x011\x02",
+    b"UNIQ_KEY\x01%08d\x02DELAY\x010\x02",
+    b"UNIQ_KEY\x01%08d\x02TIMER_DELAY_SEC\x011\x02",
+    b'UNIQ_KEY\x01"%08d\x02',
+    "UNIQ_KEY\x01é%08d\x02".encode(),
+    b"KEYS\x01%08d\x02",
+    b"X_UNIQ_KEY\x01%08d\x02",
+    b"X_UNIQ_KEY\x01a\x02UNIQ_KEY\x01%08d\x02",
+    b"UNIQ_KEY\x01%08d\x02own\x01" + b"x" * 32_700 + b"\x02",
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            ODD_FIELDS.filter(len) | st.just({}),
+            st.sampled_from(ELEMENTS),
+            st.sampled_from(COMMON),
+            st.sampled_from((0, 0, 2)),
+            st.sampled_from((b"", b"body" * 5)),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_a_batch_is_stored_and_answered_as_on_the_long_way(
+    requests: list[tuple[dict[str, Any], bytes, str | None, int, bytes]],
+) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        short, long = Side(loop, short=True), Side(loop, short=False)
+        data = b""
+        for fields, raw, common, flag, part in requests:
+            body = b"".join([element(part, raw % number, number % 3) for number in range(3)])
+            data += send_frame(body, code=320, flag=flag, **{"m": "true", **fields, "i": common})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sprocketmq.broker.plain_batches._FROM_BYTES", 1)
+            assert short.feed(data) == long.feed(data)
+        assert short.stored() == long.stored()
+    finally:
+        loop.close()
+
+
+def test_the_short_way_of_a_batch_is_taken_at_all(sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch) -> None:
+    short, _ = sides
+    taken: list[bytes | None] = []
+    way = PlainBatches.send
+    monkeypatch.setattr(PlainBatches, "send", lambda *args: taken.append(way(*args)) or taken[-1])
+    side = Side(short.loop, short=True)
+    side.feed(
+        b"".join(
+            send_frame(b"".join([alike(n) for n in range(20)]), code=320, i=i, m="true")
+            for i in ("", "WAIT\x01true\x02")
+        )
+    )
+    assert len(taken) == 2
+    assert all(taken)
 
 
 def test_telemetry_is_a_batch_that_looks_alike() -> None:
