@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from sprocketmq.core.subscription import tags_code_matcher
 from sprocketmq.net.connection import Connection
@@ -30,8 +31,7 @@ BROADCASTING = "BROADCASTING"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 
 
-@dataclass(slots=True)
-class Member:
+class Member(Struct):
     """One connected client of a group (Java: ClientChannelInfo)."""
 
     connection: Connection
@@ -41,8 +41,7 @@ class Member:
     last_update_ms: int
 
 
-@dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(Struct):
     """A consumer group with at least one member (Java: ConsumerGroupInfo)."""
 
     name: str

@@ -17,9 +17,10 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from sprocketmq.core.sql92 import Predicate, compile_sql92
 from sprocketmq.core.subscription import SQL92, is_tag_type
@@ -64,8 +65,7 @@ class Wanted(NamedTuple):
 EVERYTHING: Final = Wanted()
 
 
-@dataclass(slots=True)
-class ConsumerFilter:
+class ConsumerFilter(Struct):
     """One filter: what is written down, and what it compiles to."""
 
     data: ConsumerFilterData

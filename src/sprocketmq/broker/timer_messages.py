@@ -30,9 +30,10 @@ import heapq
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from sprocketmq.broker.redirection import redirect
 from sprocketmq.broker.waiting_records import WaitingRecord, WaitingRecords, copy_of, destination
@@ -74,16 +75,14 @@ _COPIED: Final = (f"{props.TIMER_ENQUEUE_MS}\x01".encode(), f"{props.TIMER_DEQUE
 _topic_hash = functools.lru_cache(maxsize=1024)(java_hash)
 
 
-@dataclass(frozen=True, slots=True)
-class TimerRefusal:
+class TimerRefusal(Struct, frozen=True):
     """Why a message may not wait: response code and sentence."""
 
     code: int
     remark: str
 
 
-@dataclass(slots=True)
-class _Round:
+class _Round(Struct):
     """One slot on its way: its list is walked backwards from ``position`` to ``until``, then delivered forwards."""
 
     slot_ms: int

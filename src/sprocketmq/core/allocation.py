@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import md5
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message import MessageQueue
@@ -92,11 +93,10 @@ def _index(client_id: str, client_ids: Sequence[str]) -> int:
     return client_ids.index(client_id) if client_id in client_ids else -1
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateAveragely:
+class AllocateAveragely(Struct, frozen=True):
     """AVG, the default: contiguous runs, the first ``Q mod C`` clients get one more. Java: AllocateMessageQueueAveragely."""
 
-    name: str = field(default="AVG", init=False)
+    name: ClassVar[str] = "AVG"
 
     def __call__(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
@@ -109,11 +109,10 @@ class AllocateAveragely:
         return list(queues[start : start + size + (index < remainder)])
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateAveragelyByCircle:
+class AllocateAveragelyByCircle(Struct, frozen=True):
     """AVG_BY_CIRCLE: queue i goes to client ``i mod C``. Java: AllocateMessageQueueAveragelyByCircle."""
 
-    name: str = field(default="AVG_BY_CIRCLE", init=False)
+    name: ClassVar[str] = "AVG_BY_CIRCLE"
 
     def __call__(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
@@ -122,12 +121,11 @@ class AllocateAveragelyByCircle:
         return [] if index < 0 else list(queues[index :: len(client_ids)])
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateByConfig:
+class AllocateByConfig(Struct, frozen=True):
     """CONFIG: always the given queues, whoever else is there. Java: AllocateMessageQueueByConfig."""
 
     queues: tuple[MessageQueue, ...]
-    name: str = field(default="CONFIG", init=False)
+    name: ClassVar[str] = "CONFIG"
 
     def __call__(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
@@ -135,15 +133,14 @@ class AllocateByConfig:
         return list(self.queues)
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateByMachineRoom:
+class AllocateByMachineRoom(Struct, frozen=True):
     """MACHINE_ROOM: shares only queues whose broker is called ``room@name`` with a room in ``rooms``.
 
     Java: AllocateMessageQueueByMachineRoom. Other queues are read by nobody of this group.
     """
 
     rooms: frozenset[str]
-    name: str = field(default="MACHINE_ROOM", init=False)
+    name: ClassVar[str] = "MACHINE_ROOM"
 
     def __call__(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
@@ -165,8 +162,7 @@ def _room(broker_name: str) -> str | None:
     return room if at and name and "@" not in name else None
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateMachineRoomNearby:
+class AllocateMachineRoomNearby(Struct, frozen=True):
     """MACHINE_ROOM_NEARBY-x: strategy x within each room; rooms without a consumer are shared by everybody with x.
 
     Args:
@@ -213,8 +209,7 @@ def _known_room(room: str, what: str) -> str:
     return room
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateByConsistentHash:
+class AllocateByConsistentHash(Struct, frozen=True):
     """CONSISTENT_HASH: a ring of virtual nodes, so that a joining client takes queues from few others.
 
     Args:
@@ -224,7 +219,7 @@ class AllocateByConsistentHash:
     """
 
     virtual_node_count: int = 10
-    name: str = field(default="CONSISTENT_HASH", init=False)
+    name: ClassVar[str] = "CONSISTENT_HASH"
 
     def __post_init__(self) -> None:
         if self.virtual_node_count < 0:

@@ -25,9 +25,9 @@ Gaps: static topics, filter servers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from sprocketmq.core.route_table import MASTER_ID
 from sprocketmq.wire.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
@@ -44,8 +44,7 @@ SCAN_INTERVAL_MS = 5_000
 """``scanNotActiveBrokerInterval``."""
 
 
-@dataclass(slots=True)
-class LiveBroker:
+class LiveBroker(Struct):
     """One registered address. ``owner`` is its connection, ``timeout_ms`` how long it may be silent."""
 
     cluster: str
@@ -59,16 +58,14 @@ class LiveBroker:
     owner: object
 
 
-@dataclass(slots=True)
-class _Broker:
+class _Broker(Struct):
     cluster: str
     addresses: dict[int, str]
     acting_master: bool = False
     zone: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """Answer to a registration: for a slave the master's addresses, for a master empty. ``changed``: some route may look different.
     ``lower_id``: the broker name has a lower lowest id now, what 5.x brokers can be told."""
 
@@ -78,8 +75,7 @@ class Registered:
     lower_id: MinIdChange | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MinIdChange:
+class MinIdChange(Struct, frozen=True):
     """The broker with the lowest id of its name came or went. ``tell``: addresses of those who must know (5.x: 905)."""
 
     broker_name: str

@@ -19,7 +19,8 @@ Laws of the pair
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sprocketmq.wire.message import MessageQueue
 
@@ -43,8 +44,7 @@ UNLOCK_DELAY_MS = 20_000
 """``rocketmq.client.unlockDelayTimeMills``."""
 
 
-@dataclass(slots=True)
-class _Lock:
+class _Lock(Struct):
     client_id: str
     last_update_ms: int
 

@@ -23,7 +23,8 @@ Laws
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
 
@@ -62,8 +63,7 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"([0-9]{1,9})([smhd])")
 
 
-@dataclass(frozen=True, slots=True)
-class DelayLevels:
+class DelayLevels(Struct, frozen=True):
     """The parsed ``messageDelayLevel``; level n (from 1) waits ``delays_ms[n - 1]``."""
 
     delays_ms: tuple[int, ...]
@@ -157,16 +157,14 @@ def max_reconsume_times(configured: int, *, orderly: bool = False) -> int:
     return ORDERLY_MAX_RECONSUME_TIMES if orderly else DEFAULT_MAX_RECONSUME_TIMES
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """Store a copy for ``%RETRY%group`` with this delay level and this count."""
 
     delay_level: int
     reconsume_times: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
+class DeadLetter(Struct, frozen=True):
     """Store a copy in ``%DLQ%group``, without delay."""
 
     reconsume_times: int

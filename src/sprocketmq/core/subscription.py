@@ -15,7 +15,8 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import SubscriptionData
@@ -41,8 +42,7 @@ TAG = "TAG"
 SQL92 = "SQL92"
 
 
-@dataclass(frozen=True, slots=True)
-class FilterExpression:
+class FilterExpression(Struct, frozen=True):
     """A filter with its kind: ``type`` is ``TAG`` ("A || B", "*") or ``SQL92``. Java: MessageSelector."""
 
     expression: str = SUB_ALL

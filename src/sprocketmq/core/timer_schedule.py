@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import properties as props
@@ -89,8 +90,7 @@ def asked_deliver_ms(raw: bytes, now_ms: int) -> int:
     raise ConfigurationError("the message asks for no moment; set TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS")
 
 
-@dataclass(frozen=True, slots=True)
-class TimerRules:
+class TimerRules(Struct, frozen=True):
     """The broker's settings that say where a timer message waits.
 
     Args:

@@ -10,8 +10,9 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.calm_log import CalmLog
@@ -29,8 +30,7 @@ _BACKLOG: Final = 1024
 _RESERVED_DESCRIPTORS: Final = 256
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What a server bears.
 
     Attributes:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sprocketmq.errors import ProtocolError
 
@@ -22,8 +23,7 @@ _VERSION: Final = "v1"
 _ALPHABET: Final = re.compile(r"[A-Za-z0-9_-]*={0,2}").fullmatch
 
 
-@dataclass(frozen=True, slots=True)
-class RecallHandle:
+class RecallHandle(Struct, frozen=True):
     """What a handle says. ``deliver_ms`` stays text: whether it is a number is the broker's question, as in Java."""
 
     topic: str

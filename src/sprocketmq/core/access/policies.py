@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct, field
 
 from sprocketmq.errors import ConfigurationError
 
@@ -47,8 +48,7 @@ def named(table: dict[str, str], text: str | None, what: str) -> str:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """What a policy is about: ``kind`` is Topic, Group, Cluster, Namespace, or empty for everything."""
 
     kind: str
@@ -99,8 +99,7 @@ class Resource:
         return self.pattern, -len(self.name) if self.pattern == _PREFIXED else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """One thing that a request wants to do: any one of ``actions`` on the resource ``kind:name``."""
 
     kind: str
@@ -112,8 +111,7 @@ class Need:
         return f"{self.kind}:{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyEntry:
+class PolicyEntry(Struct, frozen=True):
     """One line of a policy."""
 
     resource: Resource
@@ -154,8 +152,7 @@ class PolicyEntry:
         )
 
 
-@dataclass
-class Acl:
+class Acl(Struct):
     """The policies of one subject: kind (Custom, Default) to its entries, in the order of coming."""
 
     policies: dict[str, list[PolicyEntry]] = field(default_factory=dict)
