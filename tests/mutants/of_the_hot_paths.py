@@ -199,4 +199,12 @@ HOT_PATH_MUTANTS = [
         "contextlib.nullcontext()",
         f"{AHEAD}::test_a_disk_that_is_full_for_the_thread_is_found_full_by_the_writer",
     ),
+    Mutant(
+        "hot",
+        "each start loads NumPy",
+        f"{BROKER}/index_building.py",
+        "import importlib\n",
+        "import importlib\nimport numpy\n",
+        "tests/system/cli/test_serve.py::test_a_server_starts_without_what_only_some_of_them_need",
+    ),
 ]

@@ -150,6 +150,23 @@ def test_version_and_help_need_no_server_code() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_server_starts_without_what_only_some_of_them_need() -> None:
+    """Index entries, SQL filters, accounts, a metrics port, a person watching: each brings its library when it comes."""
+    later = (
+        "numpy",
+        "lark",
+        "yaml",
+        "prometheus_client",
+        "rich",
+        "cryptography",
+        "sprocketmq.client",
+        "multiprocessing",
+    )
+    script = f"import sys, sprocketmq.cli.servers; print([name for name in {later!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_version_names_the_version(cli: Cli) -> None:
     ended = cli.run("version")
     assert (ended.code, ended.err) == (0, "")
