@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from sprocketmq.store.index_files import TAG_TYPE, index_text
-from sprocketmq.store.record_batch import HEAD, PropertyTemplate, equal_sizes, hash_rows
+from sprocketmq.store.record_batch import HEAD, equal_sizes, hash_rows
 from sprocketmq.wire.hashing import index_hash, java_hash
 from sprocketmq.wire.properties import KEYS, TAGS, UNIQ_KEY
 from sprocketmq.wire.record import MAGIC_V1
@@ -66,9 +66,9 @@ def uniform_keys(
     properties_at = tail[0] + 3
     if len(tail) < properties_at or _INT16.unpack_from(tail, properties_at - 2)[0] != len(tail) - properties_at:
         return None
-    template = PropertyTemplate(tail[properties_at:])
+    spans = _spans(tail, properties_at)
     topic_bytes = tail[1 : properties_at - 2]
-    if template.spans is None or not topic_bytes.isascii():
+    if spans is None or not topic_bytes.isascii():
         return None
     physical_offsets = heads["physical_offset"].astype(np.int64)
     if (
@@ -79,33 +79,50 @@ def uniform_keys(
     ):
         return None
     tails = np.ndarray((count, len(tail)), np.uint8, data, at + tail_at, (size, 1)).copy()
-    hashes = _hashes(tails, tail, properties_at, template, topic_bytes.decode(), tags)
+    hashes = _hashes(tails, tail, spans, topic_bytes.decode(), tags)
     if hashes is None:
         return None
     run_end = at + count * size
     if not len(hashes) or sys_flag & _TRANSACTION_MASK == _ROLLBACK:
         return UniformKeys(count, run_end)
     keys = len(hashes)
+    in_order = np.empty((count, keys), np.int64)
+    for key, column in enumerate(hashes):
+        in_order[:, key] = column
     return UniformKeys(
         count,
         run_end,
-        np.stack(hashes, 1).ravel(),
+        in_order.ravel(),
         physical_offsets.repeat(keys),
         heads["store_timestamp"].astype(np.int64).repeat(keys),
     )
 
 
+def _spans(tail: bytes, properties_at: int) -> dict[bytes, tuple[int, int]] | None:
+    """Where the values of the properties are; None when the text is broken. As in ``record_batch.PropertyTemplate``."""
+    spans: dict[bytes, tuple[int, int]] = {}
+    at = properties_at
+    for part in tail[properties_at:].removesuffix(b"\x02").split(b"\x02") if at < len(tail) else ():
+        name, separator, value = part.partition(b"\x01")
+        if not name or not separator or b"\x01" in value:
+            return None
+        end = at + len(part)
+        if value or name not in spans:
+            spans[name] = (end - len(value), end)
+        at = end + 1
+    return spans
+
+
 def _hashes(
-    tails: NDArray[np.uint8], tail: bytes, properties_at: int, template: PropertyTemplate, topic: str, tags: bool
-) -> list[Ints] | None:
+    tails: NDArray[np.uint8], tail: bytes, spans: dict[bytes, tuple[int, int]], topic: str, tags: bool
+) -> list[int | Ints] | None:
     """One column per key; None when the records differ in more than values of UNIQ_KEY and KEYS. Writes over ``tails``."""
-    assert template.spans is not None
-    columns: list[Ints] = []
+    columns: list[int | Ints] = []
     for name in (_UNIQ_KEY, _KEYS):
-        begin, end = template.spans.get(name, (0, 0))
+        begin, end = spans.get(name, (0, 0))
         if begin == end:
             continue
-        values = tails[:, properties_at + begin : properties_at + end]
+        values = tails[:, begin:end]
         text = values.tobytes()
         if not text.isascii() or b"\x01" in text or b"\x02" in text or (name == _KEYS and b" " in text):
             return None
@@ -113,12 +130,12 @@ def _hashes(
         values[:] = values[0]
     if tails.tobytes() != tail * len(tails):
         return None
-    begin, end = template.spans.get(_TAGS, (0, 0)) if tags else (0, 0)
+    begin, end = spans.get(_TAGS, (0, 0)) if tags else (0, 0)
     if begin < end:
-        text = tail[properties_at + begin : properties_at + end]
+        text = tail[begin:end]
         if not text.isascii():
             return None
-        columns.append(np.full(len(tails), index_hash(index_text(topic, text.decode(), TAG_TYPE)), np.int64))
+        columns.append(index_hash(index_text(topic, text.decode(), TAG_TYPE)))
     return columns
 
 
