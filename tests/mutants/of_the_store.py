@@ -9,6 +9,7 @@ __all__ = ["STORE_MUTANTS"]
 STORE, HANDLERS = "src/sprocketmq/store", "src/sprocketmq/broker/handlers"
 UNIFORM = "tests/unit/store/test_uniform_records.py"
 INDEX = "tests/unit/store/test_index.py"
+HANDOVER = "tests/unit/store/test_index_handover.py"
 RECOVERY = "tests/unit/store/test_recovery.py"
 RETENTION = "tests/unit/store/test_retention.py"
 CUT = "tests/unit/store/test_power_cut.py"
@@ -27,9 +28,57 @@ STORE_MUTANTS = [
         "files",
         "after a crash the slots are believed",
         f"{STORE}/index_file.py",
-        "            slots[wrong] = table[wrong]\n",
-        "            pass\n",
+        "        slots[wrong] = table[wrong]\n",
+        "",
         f"{INDEX}::test_after_a_crash_the_index_is_completed_from_what_the_disk_was_sure_to_have",
+    ),
+    Mutant(
+        "files",
+        "after a crash of ours the index is believed as far as it goes",
+        f"{STORE}/index_files.py",
+        "        if sure is None:\n            return counted\n        return min(sure.index_count, counted) if",
+        "        return counted if",
+        f"{INDEX}::test_after_a_crash_the_index_is_completed_from_what_the_disk_was_sure_to_have",
+    ),
+    Mutant(
+        "files",
+        "a Java broker is told to begin behind what the index lacks",
+        f"{STORE}/checkpoint.py",
+        "            logics_ms = min(logics_ms, self.indexed_timestamp)\n",
+        "            pass\n",
+        f"{HANDOVER}::test_java_begins_where_the_index_of_a_killed_broker_is_sure",
+    ),
+    Mutant(
+        "files",
+        "a killed broker's index file does not count what its slots point at",
+        f"{STORE}/index_file.py",
+        "        _HEADER.pack_into(self._mapping(), 0, *header)\n",
+        "",
+        f"{HANDOVER}::test_ours_killed_then_java_killed_then_ours_no_key_is_lost",
+    ),
+    Mutant(
+        "files",
+        "index files end later than the checkpoint says",
+        f"{STORE}/dispatch.py",
+        "            self._checkpoint.cover_index(int(store_timestamps.max()))\n",
+        "            pass\n",
+        f"{HANDOVER}::test_ours_killed_then_java_killed_then_ours_no_key_is_lost",
+    ),
+    Mutant(
+        "files",
+        "after a clean stop the checkpoint's third timestamp is ahead",
+        f"{STORE}/disk_message_store.py",
+        "                self._checkpoint.index_msg_timestamp = self.index.end_timestamp_ms\n",
+        "",
+        f"{HANDOVER}::test_a_clean_stop_leaves_the_timestamps_that_java_would",
+    ),
+    Mutant(
+        "files",
+        "what a Java broker indexed is cut at an old mark of ours",
+        f"{STORE}/disk_message_store.py",
+        "was_ours = checkpoint.is_ours and not clean_stop",
+        "was_ours = not clean_stop",
+        f"{HANDOVER}::test_what_java_has_indexed_since_is_kept_after_its_kill",
     ),
     Mutant(
         "files",

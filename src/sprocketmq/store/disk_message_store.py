@@ -15,7 +15,7 @@ import logging
 import os
 
 from sprocketmq.errors import StoreCorrupt, StoreNotWritable
-from sprocketmq.store.checkpoint import Checkpoint
+from sprocketmq.store.checkpoint import Checkpoint, IndexProgress
 from sprocketmq.store.flush import Flusher
 from sprocketmq.store.lock_file import LockFile
 from sprocketmq.store.mapped_file import not_writable, sync_directory
@@ -85,7 +85,7 @@ class DiskMessageStore(QueueLogStore):
             self._checkpoint.load()
             self.commit_log.files.load()
             self.consume_queues.load()
-            self.index.load(clean_stop=clean_stop)
+            self._load_index(clean_stop)
             self._write_abort()
             self.recovery = Recovery(
                 self.commit_log, self.consume_queues, self._checkpoint, self.config, self.extension
@@ -111,6 +111,23 @@ class DiskMessageStore(QueueLogStore):
         )
         self._flusher.flush()
         self._flusher.start()
+
+    def _load_index(self, clean_stop: bool) -> None:
+        checkpoint, index = self._checkpoint, self.index
+        was_ours = checkpoint.is_ours and not clean_stop
+        index.load(clean_stop=clean_stop, sure=(checkpoint.index_mark or IndexProgress("", 0)) if was_ours else None)
+        mark = checkpoint.index_mark or IndexProgress("", 0)
+        lost = mark.newest_file not in {"", *(file.name for file in index.files)}
+        if not was_ours:
+            # Somebody else's headers are as sure as they are, and a crash of ours may come before the first sync.
+            offset = mark.offset if mark.newest_file == index.newest_name else 0
+            checkpoint.index_mark = mark._replace(
+                newest_file=index.newest_name, offset=offset, index_count=index.newest_count
+            )
+            checkpoint.index_numbers = self.dispatcher.index_numbers
+        if self.config.message_index_enable:
+            checkpoint.indexed_timestamp = 0 if lost else checkpoint.logics_msg_timestamp
+            checkpoint.save()  # the mark comes before the first entry that it does not count
 
     def _write_abort(self) -> None:
         try:
@@ -149,6 +166,7 @@ class DiskMessageStore(QueueLogStore):
             self._complete_index()
             flusher.close()
             if healthy:  # after a failed flush the next start must look closely
+                self._checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
                 self._checkpoint.census = self.consume_queues.census(self.commit_log.max_offset)
                 self._checkpoint.save()
                 os.unlink(self._abort_path)

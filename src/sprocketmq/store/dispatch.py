@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from sprocketmq.store.checkpoint import Checkpoint
+from sprocketmq.store.checkpoint import Checkpoint, IndexProgress
 from sprocketmq.store.commit_log import CommitLog
 from sprocketmq.store.index_files import TAG_TYPE, IndexFiles, index_text
 from sprocketmq.wire.hashing import index_hash, java_hash
@@ -62,7 +62,7 @@ class Dispatcher:
         self._log, self._index, self._checkpoint = log, index, checkpoint
         self._offset: int | None = None
         self.tags = True
-        self.progress: tuple[str, int] | None = None  # (newest index file, offset), one object for the flush thread
+        self.progress: IndexProgress | None = None
 
     @property
     def offset(self) -> int:
@@ -97,10 +97,13 @@ class Dispatcher:
         from sprocketmq.store.record_batch import read_records
         from sprocketmq.store.uniform_records import uniform_keys
 
+        time_ms = self.progress.store_timestamp_ms if self.progress is not None else 0
         position, last = at - file.start, min(end - file.start, file.size_bytes)
         run = uniform_keys(file.readable, position, last, file.start, max_records, tags=self.tags)
         if run is not None:
             count = run.record_count
+            time_ms = run.last_store_timestamp
+            self._cover(run.store_timestamps)
             self._offset = file.start + run.end  # before the entries: what a full disk keeps out is kept by the index
             if len(run.hashes):
                 self._index.put(run.hashes, run.physical_offsets, run.store_timestamps)
@@ -108,25 +111,33 @@ class Dispatcher:
             batch = read_records(file.readable, position, last, file.start, max_records)
             count = len(batch)
             if count:
+                time_ms = int(batch.store_timestamp[-1])
+                self._cover(batch.store_timestamp)
                 self._offset = file.start + batch.end
                 self._put(batch)
             else:
                 self._offset = self._behind_gap(at, file.start + file.size_bytes, end)
-        self.progress = (self._index.newest_name, self._offset)
+        index = self._index
+        self.progress = IndexProgress(index.newest_name, self._offset, index.newest_count, time_ms)
         return count or 1
+
+    def _cover(self, store_timestamps: Ints) -> None:
+        """Before the entries of records that were stored then."""
+        if self._checkpoint is not None and len(store_timestamps):
+            self._checkpoint.cover_index(int(store_timestamps.max()))
 
     @property
     def index_numbers(self) -> tuple[int, int]:
         """Slots and entries of each index file."""
         return self._index.slot_count, self._index.entry_limit
 
-    def sync(self) -> int:
-        """Flush thread: bring the index to the disk; the store time of its newest record.
+    def sync(self) -> None:
+        """Flush thread: bring the index to the disk.
 
         Raises:
             OSError: the disk said no.
         """
-        return self._index.sync()
+        self._index.sync()
 
     def _behind_gap(self, at: int, file_end: int, end: int) -> int:
         if self._log.behind_filler(at) is None and file_end - at >= BLANK_BYTES:
@@ -145,7 +156,7 @@ class Dispatcher:
             # A full file may have taken only some keys of its last record.
             begin = newest if record is None or index.files[-1].is_full else newest + record.size
         if self._checkpoint is not None and self._checkpoint.index_mark is not None:
-            name, offset = self._checkpoint.index_mark
+            name, offset = self._checkpoint.index_mark[:2]
             at_record = offset == log.max_offset or (
                 log.min_offset <= offset < log.max_offset and log.view_at(offset, check_crc=False) is not None
             )

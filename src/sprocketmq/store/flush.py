@@ -222,10 +222,11 @@ class Flusher:
         self._sync_log()
         with self._syncing:
             try:
-                self._checkpoint.index_msg_timestamp = dispatcher.sync()
+                dispatcher.sync()
             except OSError as error:
                 raise not_writable("the folder index", error) from error
             self._checkpoint.index_mark, self._checkpoint.index_numbers = progress, dispatcher.index_numbers
+            self._checkpoint.indexed_timestamp = progress.store_timestamp_ms
             self._checkpoint.save()
 
     def _fail(self, error: StoreNotWritable) -> None:

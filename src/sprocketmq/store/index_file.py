@@ -10,11 +10,12 @@
 The hash is ``wire.hashing.index_hash(topic#key)``. Laws (``store.check`` tests them):
 1. Entries never change once written, and their physical offsets never go down.
 2. The entries of a slot form a chain of falling numbers that begins at the slot and ends at 0.
-3. The header in the file is true of what the disk has: it is written after a sync of everything that it counts, and synced itself.
+3. The header in the file follows entries and slots at once, so that a killed process leaves a whole file: a Java broker takes a slot
+   behind indexCount for empty, and would lose the chain that hangs from it.
+4. What the disk is sure to have, the checkpoint's index mark says: it is written after a sync of everything that it counts.
 
-Law 3 makes a crash harmless: the header says how many entries are sure, ``repair`` works the slots out anew from those, and the records
-behind ``endPhyOffset`` are indexed again. (Apache drops a file that was not full; it accepts ours, because it takes a slot that points
-behind indexCount for empty.)
+Law 4 makes a power cut harmless: ``repair`` keeps the entries that are sure, works the slots out anew from those, and the records behind
+them are indexed again.
 
 The file has its full length and is sparse. As in ``mapped_file``, space is made sure of by an ordinary write before a mapped page is
 written, so that a full disk is an error and not SIGBUS.
@@ -75,9 +76,8 @@ class IndexFile:
     """``create`` or ``load`` first. ``path=None``: in memory.
 
     Attributes:
-        header: what the file holds now; the header in the file may be older (law 3). Replaced as a whole, so that the flush thread
-            reads one consistent state.
-        synced: the header that the disk has.
+        header: what the file holds now. Replaced as a whole, so that the flush thread reads one consistent state.
+        synced: the header of the last sync.
     """
 
     def __init__(self, path: str | None, slot_count: int, entry_limit: int, *, read_only: bool = False) -> None:
@@ -223,13 +223,20 @@ class IndexFile:
         else:
             new["seconds"] = 0
         slots[places] = numbers  # of equal places the last one stays
-        self.header = header._replace(
-            end_timestamp=int(store_timestamps[-1]),
-            end_physical_offset=int(physical_offsets[-1]),
-            used_slot_count=header.used_slot_count + int(np.count_nonzero(before == 0)),
-            index_count=first + count,
+        self._count(
+            header._replace(
+                end_timestamp=int(store_timestamps[-1]),
+                end_physical_offset=int(physical_offsets[-1]),
+                used_slot_count=header.used_slot_count + int(np.count_nonzero(before == 0)),
+                index_count=first + count,
+            )
         )
         return count
+
+    def _count(self, header: IndexHeader) -> None:
+        """Law 3. The page is sure: ``_make_sure`` came before."""
+        _HEADER.pack_into(self._mapping(), 0, *header)
+        self.header = header
 
     def _make_sure(self, places: Ints, entries_end: int) -> None:
         """Have the disk's space for these slots and for the entries before ``entries_end``, before a mapped page is touched."""
@@ -240,6 +247,8 @@ class IndexFile:
         pages = (places * SLOT_SIZE_BYTES + HEADER_SIZE_BYTES) // _PAGE_BYTES
         sure = np.frombuffer(self._sure_pages, np.bool_)
         missing = [] if sure[pages].all() else sorted(set(pages[~sure[pages]].tolist()))
+        if not sure[0] and 0 not in missing:
+            missing.append(0)  # the header's
         entries_end_at = self._entries_at + entries_end * ENTRY_SIZE_BYTES
         if not missing and entries_end_at <= self._sure_entry_bytes:
             return
@@ -259,8 +268,12 @@ class IndexFile:
         except OSError as error:
             raise not_writable(self.path, error) from error
 
-    def repair(self, log_end: int) -> None:
+    def repair(self, log_end: int, sure_count: int | None = None) -> None:
         """After a crash: keep the entries that are sound and point before ``log_end``, and work the slots out anew.
+
+        Args:
+            log_end: physical offset of the log's end.
+            sure_count: indexCount of what the disk is sure to have; None = whatever is counted.
 
         Raises:
             StoreNotWritable: no space.
@@ -270,8 +283,9 @@ class IndexFile:
         slots, entries = self._arrays()
         sound, table, used = 1, np.zeros(self.slot_count, np.int64), 0
         last = self.header.begin_physical_offset
-        while sound < self.header.index_count:
-            chunk = entries[sound : min(self.header.index_count, sound + _AT_ONCE)]
+        counted = self.header.index_count if sure_count is None else min(self.header.index_count, sure_count)
+        while sound < counted:
+            chunk = entries[sound : min(counted, sound + _AT_ONCE)]
             offsets, hashes = chunk["physical_offset"].astype(np.int64), chunk["hash"].astype(np.int64)
             fine = (offsets < log_end) & (hashes >= 0) & (np.diff(offsets, prepend=last) >= 0)
             count = len(chunk) if fine.all() else int(np.argmin(fine))
@@ -283,15 +297,14 @@ class IndexFile:
                 break
         used = int(np.count_nonzero(table))
         wrong = np.flatnonzero(table != slots)
-        if len(wrong):
-            self._make_sure(wrong, sound)
-            slots[wrong] = table[wrong]
+        self._make_sure(wrong, sound)
+        slots[wrong] = table[wrong]
         self._count_only(sound, used)
 
     def _count_only(self, index_count: int, used_slot_count: int) -> None:
         header = self.header
         if index_count <= 1:
-            self.header = IndexHeader()
+            self._count(IndexHeader())
             return
         if index_count < header.index_count:
             _, offset, seconds, _ = self.entry(index_count - 1)
@@ -300,10 +313,10 @@ class IndexFile:
                 end_physical_offset=offset,
                 index_count=index_count,
             )
-        self.header = header._replace(used_slot_count=used_slot_count)
+        self._count(header._replace(used_slot_count=used_slot_count))
 
     def sync(self) -> None:
-        """Flush thread: bring the entries to the disk, then the header that counts them (law 3).
+        """Flush thread: bring everything to the disk that the header counts now.
 
         Raises:
             OSError: the disk said no.
@@ -315,15 +328,6 @@ class IndexFile:
         if os.name == "nt" and mapping is not None:
             mapping.flush()
         sync_path(self.path)
-        try:
-            fd = os.open(self.path, os.O_RDWR | _BINARY)
-        except FileNotFoundError:  # expired meanwhile
-            return
-        try:
-            os.write(fd, _HEADER.pack(*header))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
         self.synced = header
 
     # -- reading ---------------------------------------------------------------------------------------------------------------

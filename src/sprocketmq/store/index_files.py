@@ -3,8 +3,8 @@
 On disk: ``index/FILE``, named after the time of creation (yyyyMMddHHmmssSSS), so that names sort by age. A file is made when the first
 entry needs it, and the next one when it is full; a record's keys may fall into two files.
 
-After a crash nothing is trusted but what a header counts (``index_file``, law 3); files with nothing left are deleted. The look at the
-files waits for the first use: a start is not held up by it.
+After a crash of ours nothing is trusted but what the checkpoint's mark counts (``index_file``, law 4), after one of a Java broker what a
+header counts; files with nothing left are deleted. The look at the files waits for the first use: a start is not held up by it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 from typing import TYPE_CHECKING
 
 from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.checkpoint import IndexProgress
 from sprocketmq.store.index_file import IndexFile
 from sprocketmq.store.mapped_file import not_writable, sync_directory
 from sprocketmq.store.message_store import IndexHits, StoreConfig
@@ -56,11 +57,16 @@ class IndexFiles:
         self._max_results = config.max_msgs_num_batch
         self.files: list[IndexFile] = []
         self._needs_repair = False
+        self._sure: IndexProgress | None = None
         self._new_file = False
         self._rest: tuple[Ints, Ints, Ints] | None = None
 
-    def load(self, *, clean_stop: bool = True) -> None:
+    def load(self, *, clean_stop: bool = True, sure: IndexProgress | None = None) -> None:
         """Find the files that exist.
+
+        Args:
+            clean_stop: the headers are true.
+            sure: after a crash, how far the disk has the index; None = as far as the headers say.
 
         Raises:
             StoreCorrupt: a file has a wrong length.
@@ -77,7 +83,7 @@ class IndexFiles:
             file = IndexFile(path, self.slot_count, self.entry_limit, read_only=self.read_only)
             file.load()
             self.files.append(file)
-        self._needs_repair = not clean_stop
+        self._needs_repair, self._sure = not clean_stop, sure
 
     def make_ready(self, log_end: int) -> None:
         """Before the first use: cut what points behind the log, and after a crash what is not sure.
@@ -89,13 +95,28 @@ class IndexFiles:
             return
         kept = []
         for file in self.files:
-            if self._needs_repair or file.header.end_physical_offset >= log_end:
-                file.repair(log_end)
+            sure_count = self._sure_count(file)
+            if sure_count is not None or file.header.end_physical_offset >= log_end:
+                file.repair(log_end, sure_count)
             if file.header.index_count > 1:
                 kept.append(file)
             else:
                 file.delete()
         self.files, self._needs_repair = kept, False
+
+    def _sure_count(self, file: IndexFile) -> int | None:
+        """indexCount of what the disk is sure to have of a file; None = the file is as it should be."""
+        sure, counted = self._sure, file.header.index_count
+        if not self._needs_repair or (sure is not None and file.name < sure.newest_file):
+            return None
+        if sure is None:
+            return counted
+        return min(sure.index_count, counted) if file.name == sure.newest_file else 1
+
+    @property
+    def newest_count(self) -> int:
+        """indexCount of the newest file; 1 without files."""
+        return self.files[-1].header.index_count if self.files else 1
 
     @property
     def newest_name(self) -> str:
@@ -179,21 +200,23 @@ class IndexFiles:
             file.delete()
         self.files = []
 
-    def sync(self) -> int:
-        """Flush thread: bring all entries so far to the disk; the store time of the newest record that has one, 0 without entries.
+    @property
+    def end_timestamp_ms(self) -> int:
+        """Store time of the newest record that has entries; 0 without entries."""
+        return max((file.header.end_timestamp for file in self.files), default=0)
+
+    def sync(self) -> None:
+        """Flush thread: bring all entries so far to the disk.
 
         Raises:
             OSError: the disk said no.
         """
-        newest_ms = 0
         for file in list(self.files):
             file.sync()
-            newest_ms = max(newest_ms, file.synced.end_timestamp)
         if self._new_file and self.directory is not None:
             self._new_file = False
             sync_directory(self.directory)
             sync_directory(os.path.dirname(self.directory))
-        return newest_ms
 
     def unmap(self) -> None:
         for file in self.files:

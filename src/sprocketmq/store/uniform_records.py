@@ -40,10 +40,14 @@ _NO_INTS: Final = np.empty(0, np.int64)
 
 
 class UniformKeys(NamedTuple):
-    """Of ``record_count`` records that end before position ``end``: the index hash, physical offset and store time of each key."""
+    """Of ``record_count`` records that end before position ``end``: the index hash, physical offset and store time of each key.
+
+    ``last_store_timestamp`` is the last record's, whether it has keys or not.
+    """
 
     record_count: int
     end: int
+    last_store_timestamp: int
     hashes: Ints = _NO_INTS
     physical_offsets: Ints = _NO_INTS
     store_timestamps: Ints = _NO_INTS
@@ -82,9 +86,9 @@ def uniform_keys(
     hashes = _hashes(tails, tail, spans, topic_bytes.decode(), tags)
     if hashes is None:
         return None
-    run_end = at + count * size
+    run_end, last_ms = at + count * size, int(heads[-1]["store_timestamp"])
     if not len(hashes) or sys_flag & _TRANSACTION_MASK == _ROLLBACK:
-        return UniformKeys(count, run_end)
+        return UniformKeys(count, run_end, last_ms)
     keys = len(hashes)
     in_order = np.empty((count, keys), np.int64)
     for key, column in enumerate(hashes):
@@ -92,6 +96,7 @@ def uniform_keys(
     return UniformKeys(
         count,
         run_end,
+        last_ms,
         in_order.ravel(),
         physical_offsets.repeat(keys),
         heads["store_timestamp"].astype(np.int64).repeat(keys),

@@ -201,8 +201,9 @@ def test_a_checkpoint_keeps_what_a_java_broker_wrote(tmp_path: Path) -> None:
     checkpoint.load()
     assert checkpoint.min_timestamp_ms == 6_000
     assert checkpoint.durable_offset is None
+    assert not checkpoint.is_ours
     checkpoint.save()
-    assert path.read_bytes() == java.ljust(4096, b"\0")
+    assert path.read_bytes()[:2048] == java.ljust(2048, b"\0")
     checkpoint.durable_offset = 1234
     checkpoint.save()
     again = Checkpoint(str(path))

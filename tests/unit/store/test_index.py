@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sprocketmq.errors import StoreCorrupt, StoreNotWritable
 from sprocketmq.store import DiskMessageStore, MessageStore, StoreConfig, StoredMessage, index_file
 from sprocketmq.store.check_beside import _check_chains
+from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.dispatch import index_texts, keys_of
 from sprocketmq.store.index_file import IndexFile
 from sprocketmq.store.index_files import IndexFiles
@@ -289,10 +290,17 @@ def test_after_a_crash_the_index_is_completed_from_what_the_disk_was_sure_to_hav
 
 
 def _spoil_unsynced_entries(store: Path) -> None:
-    """What a power cut may leave of pages that were not synced: entries behind the header's count, and slots, are anything."""
+    """What a power cut may leave of pages that were not synced: entries behind what the mark counts, and slots, are anything."""
+    checkpoint = Checkpoint(str(store / "checkpoint"))
+    checkpoint.load()
+    assert checkpoint.is_ours
+    assert checkpoint.index_mark
+    newest, _, sure_count, _ = checkpoint.index_mark
     for path in store.glob("index/*"):
+        if path.name < newest:
+            continue
         raw = bytearray(path.read_bytes())
-        (count,) = struct.unpack_from(">i", raw, 36)
+        count = sure_count if path.name == newest else 1
         entries_at = 40 + 4 * INDEXED.max_hash_slot_num
         raw[40:entries_at] = random.Random(1).randbytes(entries_at - 40)
         raw[entries_at + 20 * count :] = random.Random(2).randbytes(len(raw) - entries_at - 20 * count)

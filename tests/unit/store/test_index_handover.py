@@ -1,0 +1,125 @@
+"""A killed store changes hands, and both brokers go on with the index by key: no key is lost on either side."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store.index_file import IndexFile, IndexHeader
+
+from .java_index import JavaIndex
+from .stores import NOW_MS, SMALL, crash, open_disk, problems
+
+CONFIG = dataclasses.replace(SMALL, max_index_num=90, flush_interval_consume_queue_ms=1 << 30)
+
+
+def fill(store: DiskMessageStore, begin: int, end: int) -> list[int]:
+    """A message each second, with a key of its own and one that all share."""
+    return [
+        store.append(
+            StoredMessage("T", 0, b"body", b"KEYS\x01all\x02UNIQ_KEY\x01U%d\x02" % number), NOW_MS + number * 1_000
+        ).physical_offset
+        for number in range(begin, end)
+    ]
+
+
+def assert_java_finds(index: JavaIndex, offsets: list[int]) -> None:
+    assert index.find("T#all") == offsets
+    for number, offset in enumerate(offsets):
+        assert index.find(f"T#U{number}") == [offset], number
+
+
+def assert_ours_finds(store: DiskMessageStore, offsets: list[int]) -> None:
+    while store.dispatch(7):
+        pass
+    assert store.find_by_key("T", "all", 64, 0, 1 << 62).physical_offsets == offsets[-64:]
+    for number, offset in enumerate(offsets):
+        assert store.find_by_key("T", f"U{number}", 64, 0, 1 << 62).physical_offsets == [offset], number
+    assert problems(store) == []
+
+
+@pytest.mark.parametrize("max_index_num", [20, 90, 500])
+@pytest.mark.parametrize(("synced", "dispatched"), [(0, 0), (0, 60), (1, 30), (25, 3), (25, 60), (59, 0)])
+def test_ours_killed_then_java_killed_then_ours_no_key_is_lost(
+    synced: int, dispatched: int, max_index_num: int, tmp_path: Path
+) -> None:
+    config = dataclasses.replace(CONFIG, max_index_num=max_index_num)
+    store = open_disk(tmp_path / "s", config)
+    offsets = fill(store, 0, synced)
+    store.flush()
+    offsets += fill(store, synced, 60)
+    if dispatched:
+        store.dispatch(dispatched)
+    assert store._flusher
+    store._flusher._sync_queues()  # log and queues are on the disk, and the checkpoint says so; the index comes once a minute
+    copy = crash(store, tmp_path / "copy")
+    store.close()
+    java = JavaIndex(copy, config)
+    assert len(list(copy.glob("commitlog/*"))) > 3
+    assert_java_finds(java, offsets)
+    again = open_disk(copy, config)
+    assert_ours_finds(again, offsets)
+    offsets += fill(again, 60, 70)
+    assert_ours_finds(again, offsets)
+    second = crash(again, tmp_path / "second")
+    again.close()
+    assert_java_finds(JavaIndex(second, config), offsets)
+
+
+def test_java_begins_where_the_index_of_a_killed_broker_is_sure(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", CONFIG)
+    offsets = fill(store, 0, 30)
+    store.flush()
+    fill(store, 30, 60)
+    assert store._flusher
+    store._flusher._sync_queues()
+    copy = crash(store, tmp_path / "copy")
+    store.close()
+    physic, logics, index = struct.unpack_from(">qqq", (copy / "checkpoint").read_bytes())
+    assert (physic, logics) == (NOW_MS + 59_000, NOW_MS + 29_000)
+    assert index >= NOW_MS + 29_000, "or Java would delete the file"
+    assert offsets[10] < JavaIndex(copy, CONFIG).begin <= offsets[29]
+
+
+def test_a_clean_stop_leaves_the_timestamps_that_java_would(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", CONFIG)
+    fill(store, 0, 60)
+    store.close()
+    times = struct.unpack_from(">qqq", (tmp_path / "s/checkpoint").read_bytes())
+    assert times == (NOW_MS + 59_000,) * 3
+
+
+@pytest.mark.parametrize("config", [CONFIG, dataclasses.replace(CONFIG, message_index_enable=False)])
+def test_only_an_index_holds_the_timestamp_of_the_queues_back(config: StoreConfig, tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", config)
+    fill(store, 0, 9)
+    assert store._flusher
+    store._flusher._sync_queues()
+    physic, logics = struct.unpack_from(">qq", (tmp_path / "s/checkpoint").read_bytes())
+    assert (physic, logics) == (NOW_MS + 8_000, 0 if config.message_index_enable else NOW_MS + 8_000)
+    store.close()
+
+
+def test_what_java_has_indexed_since_is_kept_after_its_kill(tmp_path: Path) -> None:
+    """Its checkpoint differs from ours as soon as it has written one: then its headers count, not our mark."""
+    store = open_disk(tmp_path / "s", CONFIG)
+    fill(store, 0, 20)
+    store.close()
+    (tmp_path / "s/abort").touch()
+    checkpoint = tmp_path / "s/checkpoint"
+    raw = bytearray(checkpoint.read_bytes())
+    struct.pack_into(">qq", raw, 0, NOW_MS + 19_500, NOW_MS + 19_500)
+    checkpoint.write_bytes(raw)
+    (path,) = (tmp_path / "s/index").iterdir()
+    file = IndexFile(str(path), CONFIG.max_hash_slot_num, CONFIG.max_index_num)
+    file.load()
+    header: IndexHeader = file.header
+    assert header.index_count == 41
+    store = open_disk(tmp_path / "s", CONFIG)
+    store.dispatch(1)
+    assert store.index.files[-1].header.index_count == 41
+    store.close()
