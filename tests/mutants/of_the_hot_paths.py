@@ -12,6 +12,7 @@ SENDS = f"{SHORT}::test_one_odd_thing_about_a_send_leaves_it_as_it_is_on_the_lon
 BATCHES = f"{SHORT}::test_one_odd_message_of_a_batch_leaves_it_as_it_is_one_by_one"
 AHEAD = "tests/unit/store/test_space_ahead.py"
 BATCH_ODD = f"{SHORT}::test_a_batch_is_stored_and_answered_as_on_the_long_way"
+PULLS = f"{SHORT}::test_one_odd_thing_about_a_pull_leaves_it_as_it_is_on_the_long_way"
 FRONT = f"{SHORT}::test_nothing_takes_the_short_way_past_what_stands_in_front"
 
 HOT_PATH_MUTANTS = [
@@ -78,6 +79,62 @@ HOT_PATH_MUTANTS = [
         "        if broker.sends_wait or ",
         "        if ",
         FRONT,
+    ),
+    Mutant(
+        "hot",
+        "a pull that commits on the short way loses its offset",
+        f"{BROKER}/plain_pulls.py",
+        "            broker.offsets.commit(group, topic, queue_id, header.commit_offset)\n",
+        "            pass\n",
+        f"{SHORT}::test_a_pull_is_answered_as_on_the_long_way",
+    ),
+    Mutant(
+        "hot",
+        "pulls on the short way go over the bytes that they may have",
+        f"{BROKER}/plain_pulls.py",
+        "            limit_bytes = header.max_msg_bytes\n",
+        "            pass\n",
+        f"{SHORT}::test_a_pull_is_answered_as_on_the_long_way",
+    ),
+    Mutant(
+        "hot",
+        "the short way reads past a pending reset",
+        f"{BROKER}/handlers/pull_checks.py",
+        "        or broker.offsets.resets\n",
+        "",
+        PULLS,
+    ),
+    Mutant(
+        "hot",
+        "a group that may not consume does so on the short way",
+        f"{BROKER}/handlers/pull_checks.py",
+        "        or not group.consume_enable\n        or not topic.perm",
+        "        or not topic.perm",
+        PULLS,
+    ),
+    Mutant(
+        "hot",
+        "records are sent that no entry points at",
+        f"{STORE}/plain_reads.py",
+        "    if end - first == total:",
+        "    if total:",
+        "tests/unit/store/test_read_at_once.py",
+    ),
+    Mutant(
+        "hot",
+        "an entry that points behind the log is answered with zeros",
+        f"{STORE}/plain_reads.py",
+        "        if min(places) < first or sum(map(len, chunks)) != total:",
+        "        if min(places) < 0:",
+        "tests/unit/store/test_read_at_once.py",
+    ),
+    Mutant(
+        "hot",
+        "every full file of a queue stays mapped once it was read",
+        f"{STORE}/consume_queue.py",
+        "        if len(self._read) > self.read_limit:\n",
+        "        if not self._read:\n",
+        "tests/unit/store/test_read_at_once.py",
     ),
     Mutant(
         "hot",

@@ -151,6 +151,7 @@ class Connection(asyncio.Protocol):
                     continue
                 if answer is not None:
                     out.append(answer)
+                    self._out_bytes += len(answer)
                     continue
             command = decode_command(view[at:stop])
             if command.flag & 1:
@@ -295,8 +296,12 @@ class Connection(asyncio.Protocol):
 
     def send_with_body(self, command: Command, body: Iterable[Any], body_bytes: int) -> None:
         """Like ``send`` with a body in pieces (views of the commit log), which go to the socket without being joined first."""
+        self.send_pieces([encode_head(command, body_bytes), *body], body_bytes)
+
+    def send_pieces(self, chunks: list[Any], body_bytes: int) -> None:
+        """Write a frame that is made already, whose body has ``body_bytes``."""
         self._out_bytes += body_bytes
-        self.send_raw([encode_head(command, body_bytes), *body])
+        self.send_raw(chunks)
 
     def send_raw(self, chunks: list[Any]) -> None:
         if self._out is not None:

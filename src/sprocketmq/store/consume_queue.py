@@ -8,8 +8,9 @@ Laws (``store.check`` tests them all):
 3. Everything behind max_offset is zero on disk, so that the end can be found again.
 4. A queue that begins above 0 has filler units (0, 0x7FFFFFFF, 0) before its first one in that file.
 
-Only the last file is mapped; older ones are read with plain reads. Mappings cost a file descriptor each, so ``MappedBudget`` unmaps the
-queues that had no traffic when there are too many. What is in the page cache survives both that and kill -9.
+The last file is mapped while the queue is written, an older one while it is read; where there is no mapping, plain reads do. Mappings
+cost a file descriptor each, so ``MappedBudget`` unmaps the queues that had no traffic, and the old files that were mapped first, when there
+are too many. What is in the page cache survives both that and kill -9.
 """
 
 from __future__ import annotations
@@ -32,11 +33,16 @@ _HEAD_UNITS = 4096 // UNIT_SIZE_BYTES
 
 
 class MappedBudget:
-    """Keeps the number of mapped queues under ``limit``: those without an append since the last look go first (second chance)."""
+    """Keeps the number of mapped queues under ``limit``: those without an append since the last look go first (second chance).
+
+    Beside them no more than an eighth as many full files are mapped, for readers that are behind: the first mapped go first.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = max(1, limit)
+        self.read_limit = max(1, limit // 8)
         self._queues: OrderedDict[ConsumeQueue, int] = OrderedDict()
+        self._read: OrderedDict[StoreFile, None] = OrderedDict()
 
     def admit(self, queue: ConsumeQueue) -> None:
         """``queue`` was just mapped."""
@@ -47,6 +53,13 @@ class MappedBudget:
             else:
                 candidate.unmap()
         self._queues[queue] = queue.max_offset
+
+    def admit_reader(self, file: StoreFile) -> None:
+        """``file`` is full, is not mapped, and will be read."""
+        self._read[file] = None
+        self._read.move_to_end(file)
+        if len(self._read) > self.read_limit:
+            self._read.popitem(last=False)[0].unmap()
 
     def forget(self, queue: ConsumeQueue) -> None:
         self._queues.pop(queue, None)
@@ -197,6 +210,21 @@ class ConsumeQueue:
         self.files.delete_all()
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
+
+    def units_at(self, offset: int, count: int) -> tuple[memoryview | bytes, int]:
+        """Where ``count`` existing units lie: a buffer, to be read at once, and their place in it; it may end too early."""
+        at = self.at - (self.max_offset - offset) * UNIT_SIZE_BYTES
+        if at >= 0:
+            return self.view, at
+        file = self.files.file_at(offset * UNIT_SIZE_BYTES)
+        if file is None or file is self.files.files[-1]:
+            return self.unit_bytes(offset, count), 0
+        at = offset * UNIT_SIZE_BYTES - file.start
+        if at + count * UNIT_SIZE_BYTES > file.size_bytes:
+            return self.unit_bytes(offset, count), 0
+        if not file.mapped:
+            self.budget.admit_reader(file)
+        return file.readable, at
 
     def unit_bytes(self, offset: int, max_units: int) -> bytes:
         """The raw units from ``offset`` on, fewer at the end of the queue."""

@@ -31,6 +31,7 @@ from sprocketmq.store.message_store import (
     StoredMessage,
     Unit,
 )
+from sprocketmq.store.plain_reads import read_at_once, read_one_by_one
 from sprocketmq.store.recovery import tags_code_of_record
 from sprocketmq.store.retention import Retention
 from sprocketmq.wire.record import encode_record, record_size, write_plain_record
@@ -43,7 +44,6 @@ _TRANSACTION_MASK = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
 _MAX_PROPERTIES_BYTES = 32_767
 _NOT_PLAIN = _TRANSACTION_MASK | BORNHOST_V6 | STOREHOSTADDRESS_V6
-_NO_VIEW = memoryview(b"")
 _SMALLEST_HASH = -(1 << 31)  # what is below is an address
 _iter_units = UNIT.iter_unpack
 _pack_unit = UNIT.pack_into
@@ -288,42 +288,13 @@ class QueueLogStore:
             return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
         result = ReadResult(ReadStatus.FOUND, offset, low, high)
         if match is None and match_record is None:
-            self._collect(queue, result, max_messages, max_bytes)
+            if not read_at_once(self.commit_log, queue, result, max_messages, max_bytes):
+                read_one_by_one(self.commit_log, queue, result, max_messages, max_bytes)
         else:
             self._collect_matching(queue, result, max_messages, max_bytes, match, match_record)
         if not result.count:
             result.status = ReadStatus.NO_MATCHED_MESSAGE
         return result
-
-    def _collect(self, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int) -> None:
-        """The common case: every entry is wanted, neighbours in the log go out as one chunk."""
-        chunks, log = result.chunks, self.commit_log
-        log_end = log.max_offset
-        view, view_start, view_end = _NO_VIEW, 0, -1
-        total = count = skipped = 0
-        run_start = run_end = 0
-        for physical_offset, size, _ in _iter_units(queue.unit_bytes(result.next_offset, max(1, max_messages))):
-            if total + size > max_bytes:
-                if size == FILLER_SIZE:
-                    skipped += 1
-                    continue
-                if count:
-                    break
-            if physical_offset != run_end or not count or physical_offset >= view_end:
-                if count:
-                    chunks.append(view[run_start - view_start : run_end - view_start])
-                if not view_start <= physical_offset < view_end:
-                    view, view_start, view_end = log.part_at(physical_offset, log_end)
-                run_start = physical_offset
-            run_end = physical_offset + size
-            if run_end > view_end:
-                log.slice(physical_offset, size)  # raises: the entry points nowhere
-            total += size
-            count += 1
-        if count:
-            chunks.append(view[run_start - view_start : run_end - view_start])
-        result.bytes, result.count = total, count
-        result.next_offset += count + skipped
 
     def _collect_matching(
         self,

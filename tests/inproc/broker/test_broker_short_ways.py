@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -14,12 +14,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.broker import Broker
+from sprocketmq.broker.consumers import Member
 from sprocketmq.broker.plain_batches import PlainBatches
 from sprocketmq.broker.plain_sends import PlainSends
 from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.broker.stamps import Stamps
+from sprocketmq.core.subscription import parse_tag_expression
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import ConsumerData
 from sprocketmq.wire.uniform_batch import UniformBatch
 
 NOW_MS = 1_795_276_800_000
@@ -92,6 +95,17 @@ class Side:
         counters = self.broker.counters
         tallies = {**counters.puts, **counters.gets}
         return [*found, {key: (tally.messages, tally.bytes, tally.requests) for key, tally in tallies.items()}]
+
+    def traces(self) -> tuple[Any, ...]:
+        """What pulls leave behind."""
+        offsets, counters = self.broker.offsets, self.broker.counters
+        return (
+            offsets._committed,
+            offsets._pulled,
+            offsets.resets,
+            counters.pulled,
+            self.broker.consumers._brought_along,
+        )
 
 
 @pytest.fixture
@@ -339,12 +353,13 @@ PULLS = st.fixed_dictionaries(
         "queueOffset": st.one_of(ODD_NUMBERS, st.just("-1")),
         "maxMsgNums": st.sampled_from(("32", "1", "0", "-5", "100000")),
         "commitOffset": st.sampled_from(("1", "x")),
-        "sysFlag": st.sampled_from(("4", "0", "5", "6", "7", "x")),
+        "sysFlag": st.sampled_from(("4", "0", "0", "1", "5", "6", "7", "x")),
         "subscription": st.sampled_from(("*", "A", "A || B", "||", None, "")),
         "expressionType": st.sampled_from(("TAG", None, "SQL92", "odd")),
         "maxMsgBytes": st.sampled_from(("1", "300", "-1", "x", None)),
         "topic": st.sampled_from((*TOPICS, "unknown", "")),
-        "consumerGroup": st.sampled_from(("g", None, "")),
+        "consumerGroup": st.sampled_from(("g", "all", "all", "some", "crowd", "gone", "silent", None, "")),
+        "subVersion": st.sampled_from(("0", "5", "6")),
         "suspendTimeoutMillis": st.sampled_from(("0", "-1", "20000")),
         "bname": st.just("broker-a"),
     },
@@ -357,13 +372,83 @@ def test_a_pull_is_answered_as_on_the_long_way(requests: list[dict[str, Any]]) -
     loop = asyncio.new_event_loop()
     try:
         short, long = Side(loop, short=True), Side(loop, short=False)
-        sends = b"".join(send_frame(b"%d" % number, e=str(number % 2), i=PROPERTIES) for number in range(9))
+        sends = b"".join(send_frame(b"%d" % number * size, e=str(number % 2)) for number, size in enumerate(SIZES))
         assert short.feed(sends) == long.feed(sends)
-        for fields in requests:
-            assert short.feed(pull_frame(**fields)) == long.feed(pull_frame(**fields))
+        for side in (short, long):
+            join(side)
+        for fields in requests:  # twice: what the first one noted lets the second go the short way
+            data = pull_frame(**fields) * 2
+            assert short.feed(data) == long.feed(data)
+            assert short.traces() == long.traces()
         assert short.stored() == long.stored()
     finally:
         loop.close()
+
+
+SIZES = (1, 1, 1, 1, 300, 1, 30_000, 5_000, 70_000, 1, 40_000, 2, 1, 30_000)
+
+
+def join(side: Side) -> None:
+    """Groups whose members said in a heartbeat what they want of topic ``plain``."""
+    broker = side.broker
+    for group, tags, model in (
+        ("all", "*", "CLUSTERING"),
+        ("some", "B", "CLUSTERING"),
+        ("crowd", "*", "BROADCASTING"),
+        ("silent", "*", "CLUSTERING"),
+    ):
+        found = broker.groups.find(group, NOW_MS)
+        assert found is not None
+        found.consume_enable, found.consume_broadcast_enable = group != "silent", False
+        wanted = parse_tag_expression("plain", tags, 5)
+        member = Member(Connection(), group, "JAVA", 409, NOW_MS)
+        broker.consumers.register(
+            member, ConsumerData(group_name=group, message_model=model, subscription_data_set=[wanted]), notify=False
+        )
+
+
+@pytest.mark.parametrize("fields", [{}, {"consumerGroup": "all", "sysFlag": "1"}, {"queueId": "1", "maxMsgNums": "1"}])
+def test_the_short_way_of_pulls_is_taken_at_all(
+    sides: tuple[Side, Side], fields: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, _ = sides
+    join(short)
+    short.feed(send_frame(e="0") * 3 + send_frame(e="1") * 3 + pull_frame(**fields))
+    monkeypatch.setattr("sprocketmq.broker.plain_pulls.answer_pull", lambda *_, **__: pytest.fail("the long way"))
+    answer, _ = short.feed(pull_frame(**fields))
+    assert answer.count(b"FOUND") == 1
+
+
+CLOSED: dict[str, Callable[[Broker], object]] = {
+    "the broker": lambda broker: setattr(broker, "config", msgspec.structs.replace(broker.config, broker_permission=2)),
+    "pull consumers": lambda broker: setattr(
+        broker, "config", msgspec.structs.replace(broker.config, reject_pull_consumer_enable=True)
+    ),
+    "slaves": lambda broker: setattr(broker, "config", msgspec.structs.replace(broker.config, slave_read_enable=True)),
+    "the topic": lambda broker: setattr(broker.topics.get("plain"), "perm", 2),
+    "the queue": lambda broker: setattr(broker.topics.get("plain"), "read_queue_nums", 0),
+    "the group": lambda broker: setattr(broker.groups.table["all"], "consume_enable", False),
+    "the group's topic": lambda broker: broker.groups.set_readable("all", "plain", False, NOW_MS),
+    "a reset": lambda broker: broker.offsets.reset("all", "plain", 0, 1),
+    "the minute that is over": lambda broker: broker.clock.advance(60_001),  # type: ignore[attr-defined]
+}
+
+
+@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize("sys_flag", ["0", "4"])
+def test_one_odd_thing_about_a_pull_leaves_it_as_it_is_on_the_long_way(
+    sides: tuple[Side, Side], name: str, sys_flag: str
+) -> None:
+    for side in sides:
+        join(side)
+    short, long = sides
+    pull = pull_frame(consumerGroup="all", sysFlag=sys_flag)
+    data = send_frame(e="0") * 3 + pull
+    assert short.feed(data) == long.feed(data)
+    for side in sides:
+        CLOSED[name](side.broker)
+    assert short.feed(pull) == long.feed(pull)
+    assert short.traces() == long.traces()
 
 
 # -- batches -------------------------------------------------------------------------------------------------------------------

@@ -111,8 +111,10 @@ def test_the_first_message_goes_whatever_its_size_and_the_rest_obey_the_limits(s
 def test_neighbours_in_the_log_leave_as_one_chunk(store: MessageStore) -> None:
     for queue_id in (0, 0, 0, 1, 0):
         store.append(message("T", queue_id), NOW_MS)
+    result = store.read("T", 0, 0, 3)
+    assert [len(decode_records(chunk)) for chunk in result.chunks] == [3]
     result = store.read("T", 0, 0)
-    assert [len(decode_records(chunk)) for chunk in result.chunks] == [3, 1]
+    assert [sum(len(decode_records(chunk)) for chunk in result.chunks), result.count] == [4, 4]
     assert all(chunk.readonly for chunk in result.chunks)
 
 

@@ -29,7 +29,7 @@ from sprocketmq.wire.sys_flag import PULL_SUBSCRIPTION
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["EVERYTHING", "Wanted", "check_pull", "no_property_filter"]
+__all__ = ["EVERYTHING", "Wanted", "check_pull", "no_property_filter", "wants_everything"]
 
 # Java: ForbiddenType
 _BROKER, _GROUP, _TOPIC, _BROADCASTING, _SUBSCRIPTION = 1, 2, 3, 4, 5
@@ -78,6 +78,45 @@ def check_pull(
             remark = f"pull consumers are not served here (rejectPullConsumerEnable), {group_name} is one; use a push consumer"
             return response(command, ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
     return wanted
+
+
+def wants_everything(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> bool:
+    """Whether :func:`check_pull` would say EVERYTHING and note nothing, seen at a glance; False where that needs a closer look.
+
+    It may be asked for PULL_MESSAGE alone, and also tells that the answer needs none of what is rare: resets, a slave that is suggested.
+    """
+    group_name, topic_name = header.consumer_group, header.topic
+    config = broker.config
+    group, topic = broker.groups.table.get(group_name), broker.topics.table.get(topic_name)
+    if (
+        group is None
+        or topic is None
+        or not group.consume_enable
+        or not topic.perm & config.broker_permission & PERM_READ
+        or not 0 <= header.queue_id < topic.read_queue_nums
+        or config.reject_pull_consumer_enable
+        or config.slave_read_enable
+        or broker.offsets.resets
+    ):
+        return False
+    if header.sys_flag & PULL_SUBSCRIPTION:
+        noted = broker.consumers.last_brought_along(group_name, topic_name)
+        return (
+            noted is not None
+            and header.subscription == SUB_ALL == noted.sub_string
+            and is_tag_type(header.expression_type)
+            and now_ms - noted.sub_version < _BROUGHT_ALONG_FOR_MS
+        )
+    consumer = broker.consumers.get(group_name)
+    if consumer is None or broker.groups.forbidden or (consumer.is_broadcasting and not group.consume_broadcast_enable):
+        return False
+    subscription = consumer.subscriptions.get(topic_name)
+    return (
+        subscription is not None
+        and subscription.sub_version >= header.sub_version
+        and is_tag_type(subscription.expression_type)
+        and consumer.match(topic_name) is None
+    )
 
 
 def _wanted_by_heartbeat(

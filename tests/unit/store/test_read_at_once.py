@@ -1,0 +1,102 @@
+"""Reading judges all entries of a pull together; whatever it finds, it is what reading them one by one finds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store import MemoryMessageStore, StoreConfig, queue_log_store
+from sprocketmq.store.consume_queue import UNIT
+from sprocketmq.store.message_store import ReadResult
+
+from .stores import NOW_MS, bodies, message, open_disk, open_memory
+
+LOG_BYTES, QUEUE_BYTES = 4096, 400
+CONFIG = StoreConfig(mapped_file_size_commit_log=LOG_BYTES, mapped_file_size_consume_queue=QUEUE_BYTES)
+
+
+def filled(appends: list[tuple[int, int, int]]) -> MemoryMessageStore:
+    """``appends``: queue id, bytes of the body, how many in one batch."""
+    store = open_memory(CONFIG)
+    for queue_id, body_bytes, count in appends:
+        batch = [message("T", queue_id, bytes([65 + number]) * body_bytes) for number in range(count)]
+        store.append_batch(batch, NOW_MS)
+    return store
+
+
+def seen(result: ReadResult) -> tuple[object, ...]:
+    return (
+        result.status,
+        result.next_offset,
+        result.min_offset,
+        result.max_offset,
+        result.bytes,
+        result.count,
+        b"".join(result.chunks),
+    )
+
+
+APPENDS = st.lists(
+    st.tuples(st.integers(0, 1), st.sampled_from((0, 5, 5, 5, 300)), st.integers(1, 10)), min_size=1, max_size=20
+)
+READS = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(0, 90), st.sampled_from((-1, 0, 1, 7, 32, 64, 65)), st.integers(0, 4000)),
+    min_size=1,
+    max_size=10,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(APPENDS, READS)
+def test_all_entries_at_once_are_the_entries_one_by_one(
+    appends: list[tuple[int, int, int]], reads: list[tuple[int, int, int, int]]
+) -> None:
+    store = filled(appends)
+    for queue_id, offset, max_messages, max_bytes in reads:
+        together = store.read("T", queue_id, offset, max_messages, max_bytes)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(queue_log_store, "read_at_once", lambda *_: False)
+            assert seen(store.read("T", queue_id, offset, max_messages, max_bytes)) == seen(together)
+
+
+def test_entries_are_judged_together_where_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled([(0, 5, 10), (1, 5, 1), (0, 5, 1), (0, 300, 1)])
+    monkeypatch.setattr(queue_log_store, "read_one_by_one", lambda *_: pytest.fail("one by one"))
+    assert [len(store.read("T", 0, offset).chunks) for offset in (0, 2, 9)] == [12, 10, 3]
+    assert len(store.read("T", 0, 0, 10).chunks) == 1  # neighbours in the log
+
+
+@pytest.mark.parametrize("queue_offset", [0, 1, 2])
+def test_an_entry_that_points_nowhere_is_an_error_and_no_records(queue_offset: int) -> None:
+    store = filled([(0, 5, 1), (1, 5, 1), (0, 5, 1), (1, 5, 1), (0, 5, 1)])
+    queue = store.consume_queues.queues["T", 0]
+    UNIT.pack_into(queue.view, queue_offset * UNIT.size, 3_000, 110, 0)
+    with pytest.raises(StoreCorrupt, match=r"points at \d+ bytes at 3000"):
+        store.read("T", 0, 0)
+
+
+def test_full_files_of_queues_are_mapped_for_readers_within_a_limit(tmp_path: Path) -> None:
+    config = StoreConfig(
+        mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=100, max_mapped_queue_files=32
+    )
+    store = open_disk(tmp_path / "s", config)
+    for number in range(60):
+        store.append(message("T", number % 4, b"%d" % number), NOW_MS)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    for _ in range(2):
+        for queue_id in range(4):
+            assert bodies(store, "T", queue_id) == [b"%d" % number for number in range(queue_id, 60, 4)]
+            assert [store.read("T", queue_id, offset, 1).count for offset in range(15)] == [1] * 15
+    files = [file for queue in store.consume_queues.queues.values() for file in queue.files.files]
+    assert len(files) == 12
+    assert sum(file.mapped for file in files) == 4 + 4  # the last of each queue, and an eighth of the limit
+    if before:
+        assert len(os.listdir("/proc/self/fd")) - before <= 6  # and what the flush thread has open just now
+    store.consume_queues.queues["T", 0].put_at(2, 0, 99, 7)  # recovery writes where readers look
+    assert store.units("T", 0, 2, 1)[0].size == 99
+    store.close()
