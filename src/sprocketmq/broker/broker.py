@@ -442,6 +442,21 @@ class Broker(Service):
         elif not command.is_oneway:
             connection.send(answer)
 
+    def answer_when_saved(self, connection: Connection, command: Command, answer: Command) -> None:
+        """``answer`` once the topics and groups are on the disk as they are now."""
+
+        def send() -> None:
+            if not command.is_oneway:
+                connection.send(answer)
+
+        self._config_store.when_saved(send)
+
+    async def saved(self) -> None:
+        """Returns when the topics and groups are on the disk as they are now."""
+        done = asyncio.Event()
+        self._config_store.when_saved(done.set)
+        await done.wait()
+
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
         """From now on ``look`` sees each request with ``code`` before its handler does; an answer of its own takes the handler's place."""
         if code in self._handlers:

@@ -53,29 +53,39 @@ class Registration:
         self._cluster_name, self._broker_name, self._address = cluster_name, broker_name, address
         self._period_ms = period_ms
         self._task: asyncio.Task[None] | None = None
-        self._again = False
+        self._round: asyncio.Future[None]  # ends with the registration that is on its way; made with the task
+        self._wanted = self._done = 0  # changes so far, and how many of them the last registration that ended knew
         self._periodic: Periodic | None = None
 
     async def start(self) -> None:
         if not self.name_servers:
             return
         self._periodic = Periodic(self._clock, self._period_ms, self.changed)
+        self.changed()
         await self.settled()
 
     def changed(self) -> None:
         """Register soon; returns at once."""
         if not self.name_servers:
             return
+        self._wanted += 1
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run())
-        else:
-            self._again = True
+            loop = asyncio.get_running_loop()
+            self._round = loop.create_future()
+            self._task = loop.create_task(self._run())
+            self._task.add_done_callback(self._ended)
 
     async def settled(self) -> None:
-        """Register now, and return when every reachable name server knows the topics as they are at this moment."""
-        self.changed()
-        while self._task is not None and not self._task.done():
-            await asyncio.shield(self._task)
+        """Return when every reachable name server knows the topics as they are at this moment; registers anew if nothing is on its way."""
+        if self._task is None or self._task.done():
+            self.changed()
+        wanted = self._wanted
+        while self._done < wanted and self._task is not None and not self._task.done():
+            await asyncio.shield(self._round)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task is self._task and not self._round.done():  # it was cancelled within its round
+            self._round.set_result(None)
 
     async def stop(self) -> None:
         """Unregister everywhere, so that clients stop coming at once instead of after 120 s."""
@@ -97,7 +107,7 @@ class Registration:
 
     async def _run(self) -> None:
         while True:
-            self._again = False
+            wanted = self._wanted
             header = RegisterBrokerRequestHeader(
                 broker_name=self._broker_name,
                 broker_addr=self._address,
@@ -107,7 +117,12 @@ class Registration:
             )
             body = RegisterBrokerBody(topic_config_serialize_wrapper=self._topics(), filter_server_list=[]).encode()
             await asyncio.gather(*(self._register(address, header, body) for address in self.name_servers))
-            if not self._again:
+            self._done = wanted
+            over = self._round
+            if self._wanted != wanted:  # who waits for more waits for the next round
+                self._round = asyncio.get_running_loop().create_future()
+            over.set_result(None)
+            if self._wanted == wanted:
                 return
 
     async def _register(self, address: str, header: RegisterBrokerRequestHeader, body: bytes) -> None:

@@ -2,7 +2,8 @@
 GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201, DELETE_SUBSCRIPTIONGROUP 207, GET_SUBSCRIPTIONGROUP_CONFIG 352 (5.x), UPDATE_AND_GET_GROUP_FORBIDDEN
 353 (5.x). Java: AdminBrokerProcessor, SubscriptionGroupManager.
 
-Whether a deleted group's offsets go too is ``cleanOffset`` to 5.x and ``removeOffset`` to 4.9: either is understood.
+What changes a group is answered when the disk has it. Whether a deleted group's offsets go too is ``cleanOffset`` to 5.x and
+``removeOffset`` to 4.9: either is understood.
 """
 
 from __future__ import annotations
@@ -39,17 +40,21 @@ __all__ = ["HANDLERS"]
 _MAX_RETRY_QUEUES: Final = 65_536
 
 
-def update_and_create_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_and_create_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     if not command.body:
         return response(command)  # as Java: nothing to do
-    return _update(broker, command, [SubscriptionGroupConfig.decode(command.body)], now_ms)
+    return _update(broker, connection, command, [SubscriptionGroupConfig.decode(command.body)], now_ms)
 
 
-def update_and_create_group_list(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    return _update(broker, command, SubscriptionGroupList.decode(command.body).group_config_list, now_ms)
+def update_and_create_group_list(
+    broker: Broker, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
+    return _update(broker, connection, command, SubscriptionGroupList.decode(command.body).group_config_list, now_ms)
 
 
-def _update(broker: Broker, command: Command, groups: list[SubscriptionGroupConfig], now_ms: int) -> Command:
+def _update(
+    broker: Broker, connection: Connection, command: Command, groups: list[SubscriptionGroupConfig], now_ms: int
+) -> Command | None:
     """Take over all of ``groups``, or none of them."""
     for group in groups:
         problem = group_name_problem(group.group_name)
@@ -65,7 +70,8 @@ def _update(broker: Broker, command: Command, groups: list[SubscriptionGroupConf
         return response(command, ResponseCode.SYSTEM_ERROR, str(error))
     if groups:
         broker.groups.update(*groups, now_ms=now_ms)
-    return response(command)
+    broker.answer_when_saved(connection, command, response(command))
+    return None
 
 
 def all_groups(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -86,13 +92,14 @@ def all_groups(broker: Broker, connection: Connection, command: Command, now_ms:
     return response(command, header=header, body=body.encode())
 
 
-def delete_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(DeleteSubscriptionGroupRequestHeader)
     broker.groups.delete(header.group_name, now_ms)
     if header.clean_offset or header.remove_offset:
         broker.offsets.forget_group(header.group_name)
     broker.counters.forget_group(header.group_name)
-    return response(command)
+    broker.answer_when_saved(connection, command, response(command))
+    return None
 
 
 def group_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -104,14 +111,15 @@ def group_config(broker: Broker, connection: Connection, command: Command, now_m
     return response(command, body=group.encode())
 
 
-def group_forbidden(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def group_forbidden(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Take a topic away from a group, give it back, or only ask."""
     header = command.header(UpdateGroupForbiddenRequestHeader)
     group, topic, groups = header.group, header.topic, broker.groups
     if header.readable is not None and header.readable != groups.may_read(group, topic):
         groups.set_readable(group, topic, header.readable, now_ms)
     body = GroupForbidden(group=group, topic=topic, readable=groups.may_read(group, topic))
-    return response(command, body=body.encode())
+    broker.answer_when_saved(connection, command, response(command, body=body.encode()))
+    return None
 
 
 HANDLERS = {

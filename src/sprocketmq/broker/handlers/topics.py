@@ -1,7 +1,8 @@
 """Topics by an administrator: UPDATE_AND_CREATE_TOPIC 17, UPDATE_AND_CREATE_TOPIC_LIST 18 (5.x), GET_ALL_TOPIC_CONFIG 21,
 DELETE_TOPIC_IN_BROKER 215, GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305, GET_TOPIC_CONFIG 351 (5.x). Java: AdminBrokerProcessor.
 
-17 and 18 are answered when the name servers know the topics (or after 2 s), so that a producer that starts right after it finds the route.
+17 and 18 are answered when the topics are on the disk and the name servers know them (or after 2 s), so that a producer that starts right
+after it finds the route; 215 when the disk has it.
 A list is taken whole or not at all.
 
 Gaps: static topics. BatchCQ and COMPACTION are taken as attributes, as Apache takes them, and change nothing here.
@@ -119,6 +120,7 @@ def _wants_mixed(changes: Mapping[str, str]) -> bool:
 
 def _answer_when_registered(broker: Broker, connection: Connection, command: Command) -> None:
     async def answer() -> None:
+        await broker.saved()
         with contextlib.suppress(asyncio.TimeoutError):  # the registration itself goes on
             await asyncio.wait_for(broker.registered(), _REGISTRATION_WAIT_S)
         if not command.is_oneway:
@@ -150,7 +152,7 @@ def topic_config(broker: Broker, connection: Connection, command: Command, now_m
     return response(command, body=config.encode())
 
 
-def delete_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The topic, its queues, its groups' offsets, its statistics, and the retry topics that POP consumers of 5.x made for it alone."""
     topic = command.ext_fields.get("topic", "")
     if not topic.strip():
@@ -169,7 +171,8 @@ def delete_topic(broker: Broker, connection: Connection, command: Command, now_m
         broker.counters.forget_topic(name)
         broker.store.delete_topic(name)
         broker.timers.forget_topic(name)
-    return response(command)
+    broker.answer_when_saved(connection, command, response(command))
+    return None
 
 
 def system_topics(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.topic_config import DataVersion
 
 __all__ = ["SubscriptionGroupConfig", "SubscriptionGroupList", "SubscriptionGroupWrapper"]
+
+
+_USUAL_POLICY: Final = {"type": "CUSTOMIZED"}
 
 
 class SubscriptionGroupConfig(Body):
@@ -37,6 +41,11 @@ class SubscriptionGroupWrapper(Body):
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
     forbidden_table: dict[str, dict[str, int]] = {}
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+
+    def encode(self) -> bytes:
+        if any(group.group_retry_policy != _USUAL_POLICY for group in self.subscription_group_table.values()):
+            return super().encode()  # a policy may hold anything
+        return fastjson.dumps_sorted(self)
 
 
 class SubscriptionGroupList(Body):

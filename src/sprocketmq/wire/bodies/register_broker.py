@@ -33,6 +33,9 @@ class RegisterBrokerBody(Body):
     )
     filter_server_list: list[str] = []
 
+    def encode(self) -> bytes:
+        return fastjson.dumps_sorted(self)
+
     def encode_compressed(self) -> bytes:
         """The compressed form, with an empty section of static topics, which a name server before 5.0 does not read."""
         wrapper = self.topic_config_serialize_wrapper

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body
 
 __all__ = [
@@ -47,6 +48,9 @@ class TopicConfigSerializeWrapper(Body):
 
     topic_config_table: dict[str, TopicConfig] = {}
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+
+    def encode(self) -> bytes:
+        return fastjson.dumps_sorted(self)
 
 
 class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper):

@@ -1,0 +1,151 @@
+"""Topics and groups on the disk: one write for all changes that came meanwhile, and nobody is told before his write has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.broker import Broker
+from sprocketmq.broker.config_store import ConfigStore
+from sprocketmq.net.clock import ManualClock
+from sprocketmq.store import config_files
+from sprocketmq.wire import fastjson
+from sprocketmq.wire.bodies import (
+    RegisterBrokerBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
+
+NOW_MS = 1_795_276_800_000
+
+
+class Disk:
+    """Writes of configuration files: each waits for :attr:`open`; ``names`` are those that have begun."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.open = threading.Event()
+        self.names: list[str] = []
+        save = config_files.save_config
+
+        def slow(path: str, raw: bytes, *, private: bool = False) -> None:
+            self.names.append(Path(path).name)
+            assert self.open.wait(30)
+            save(path, raw, private=private)
+
+        monkeypatch.setattr(config_files, "save_config", slow)
+
+
+def in_a_loop(root: Path | None, play: Callable[[ConfigStore, Broker], object]) -> None:
+    async def main() -> None:
+        broker = Broker(clock=ManualClock(NOW_MS))
+        store = ConfigStore(root, broker.topics, broker.groups, broker.offsets, broker.schedule)
+        broker.topics.on_change, broker.groups.on_change = store.topics_changed, store.groups_changed
+        result = play(store, broker)
+        if asyncio.iscoroutine(result):
+            await result
+        store.close()
+
+    asyncio.run(main())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(30) if hasattr(asyncio, "timeout") else asyncio.Lock():
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def topics_on_disk(root: Path) -> set[str]:
+    return set(json.loads((root / "config/topics.json").read_text())["topicConfigTable"])
+
+
+def test_a_hundred_changes_during_a_write_cost_one_more_and_each_is_told_after_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+
+    async def play(store: ConfigStore, broker: Broker) -> None:
+        told: dict[str, set[str]] = {}
+
+        def create(name: str) -> None:
+            broker.topics.create_if_absent(name, 1, NOW_MS)
+            store.when_saved(lambda: told.setdefault(name, topics_on_disk(tmp_path)))
+
+        create("first")
+        assert not told
+        await until(lambda: disk.names)
+        for number in range(100):
+            create(f"later-{number}")
+        broker.groups.find("readers", NOW_MS)
+        await asyncio.sleep(0.01)
+        assert not told, "the disk has nothing yet"
+        disk.open.set()
+        await until(lambda: len(told) == 101)
+        assert all(name in found for name, found in told.items()), "told before it was there"
+        assert sorted(disk.names) == ["subscriptionGroup.json", "topics.json", "topics.json"]
+
+    in_a_loop(tmp_path, play)
+
+
+def test_what_waits_for_topics_and_groups_is_told_when_both_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+
+    async def play(store: ConfigStore, broker: Broker) -> None:
+        told: list[bool] = []
+        broker.topics.create_if_absent("one", 1, NOW_MS)
+        broker.groups.find("readers", NOW_MS)
+        store.when_saved(lambda: told.append((tmp_path / "config/subscriptionGroup.json").exists()))
+        disk.open.set()
+        await until(lambda: told)
+        assert told == [True]
+        assert "one" in topics_on_disk(tmp_path)
+        store.when_saved(lambda: told.append(True))
+        assert len(told) == 2, "nothing waits to be written"
+
+    in_a_loop(tmp_path, play)
+
+
+def test_a_broker_in_memory_waits_for_no_disk() -> None:
+    def play(store: ConfigStore, broker: Broker) -> None:
+        told: list[int] = []
+        broker.topics.create_if_absent("one", 1, NOW_MS)
+        store.when_saved(lambda: told.append(1))
+        assert told == [1]
+
+    in_a_loop(None, play)
+
+
+def test_the_end_writes_what_no_write_has_begun_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+
+    async def play(store: ConfigStore, broker: Broker) -> None:
+        broker.topics.create_if_absent("one", 1, NOW_MS)
+        await until(lambda: disk.names)
+        broker.topics.create_if_absent("two", 1, NOW_MS)
+        disk.open.set()
+        store.save_all(NOW_MS)
+        assert {"one", "two"} <= topics_on_disk(tmp_path)
+
+    in_a_loop(tmp_path, play)
+
+
+def test_tables_are_written_as_the_dialect_writes_anything() -> None:
+    odd = ("a", "B", "_", "%RETRY%g", "ü", "🛫", '"quoted"', "a\\b", "z" * 255)
+    topics = {name: TopicConfig(topic_name=name, perm=number, order=number % 2 > 0) for number, name in enumerate(odd)}
+    topics["a"].attributes = {"message.type": "FIFO", "a": "ü"}
+    table = TopicConfigSerializeWrapper(topic_config_table=topics)
+    groups = {name: SubscriptionGroupConfig(group_name=name) for name in odd}
+    usual = SubscriptionGroupWrapper(subscription_group_table=groups, forbidden_table={"g": {"t": 4, "a": 1}})
+    body = RegisterBrokerBody(topic_config_serialize_wrapper=table, filter_server_list=["x"])
+    for struct in (table, usual, body, TopicConfigSerializeWrapper(), RegisterBrokerBody()):
+        assert struct.encode() == fastjson.dumps(struct)
+    groups["a"].group_retry_policy = {"type": None, "b": {"z": None, "a": [1, None]}}
+    assert usual.encode() == fastjson.dumps(usual)
