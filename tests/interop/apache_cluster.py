@@ -14,10 +14,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import ClassVar, Final
 
 from interop.child import Child, poll_until
-from interop.java_peers import APACHE_4, Java, JavaPeers
+from interop.java_peers import APACHE_4, ClassArchive, Java, JavaPeers
 from interop.remoting import create_topic, has_route
 
 __all__ = ["ApacheCluster", "as_slave", "free_ports", "mqadmin", "write_logback"]
@@ -26,6 +26,8 @@ _NAMESRV: Final = "org.apache.rocketmq.namesrv.NamesrvStartup"
 _BROKER: Final = "org.apache.rocketmq.broker.BrokerStartup"
 _ADMIN: Final = "org.apache.rocketmq.tools.command.MQAdminStartup"
 _START_TIMEOUT_S: Final = 90.0
+_END_TIMEOUT_S: Final = 60.0
+_QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _HEAP: Final = {_NAMESRV: ("-Xms256m", "-Xmx256m"), _BROKER: ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")}
 
 _LOGBACK_STATUS: Final = re.compile(r"\d\d:\d\d:\d\d,\d{3} \|-")
@@ -65,6 +67,9 @@ class ApacheCluster:
         broker_conf: further broker.conf keys; bool becomes true/false.
     """
 
+    # Whether what counts is how soon it runs, not how fast; the tests set it, a measurement must not.
+    starts_quickly: ClassVar[bool] = False
+
     def __init__(
         self,
         version: str,
@@ -85,6 +90,8 @@ class ApacheCluster:
         self._broker_conf = broker_conf
         self._namesrv: Child | None = None
         self._broker: Child | None = None
+        self._made: dict[str, ClassArchive] = {}
+        self._store_is_scratch = store_dir is None
 
     @property
     def broker_pid(self) -> int:
@@ -160,20 +167,27 @@ class ApacheCluster:
     def stop_broker(self) -> None:
         """End the broker cleanly: store flushed, `abort` file removed."""
         if self._broker is not None:
-            self._broker.stop(60.0)
+            self._keep_archive(_BROKER, self._broker.stop(_END_TIMEOUT_S))
             self._broker = None
 
     def kill(self) -> None:
         """Kill the broker as a crash would; the store stays as it is, `start_broker` starts anew upon it."""
         assert self._broker is not None, "the cluster is not started"
         self._broker.kill()
+        self._made.pop(_BROKER, None)
         self._broker = None
 
     def stop(self) -> None:
-        """End both, and remove everything but a store folder that the caller gave."""
+        """End both, and remove everything but a store folder that the caller gave.
+
+        Nobody reads what is removed, so it ends at once: Apache's brokers take ten seconds to end cleanly.
+        """
+        if self._broker is not None and self._store_is_scratch and _BROKER not in self._made:
+            self.kill()
         self.stop_broker()
         if self._namesrv is not None:
-            self._namesrv.stop()
+            code = self._namesrv.stop(_END_TIMEOUT_S if _NAMESRV in self._made else 0.0)
+            self._keep_archive(_NAMESRV, code)
             self._namesrv = None
         shutil.rmtree(self.home, ignore_errors=True)
 
@@ -187,9 +201,19 @@ class ApacheCluster:
 
     def _jvm(self, main_class: str, conf: Path) -> Child:
         flags = (*_HEAP[main_class], *self._jvm_flags)
-        command = self.java.command(main_class, "-c", str(conf), flags=flags, home=self.home)
+        if self.starts_quickly:
+            archive = self.java.archive("namesrv" if main_class == _NAMESRV else "broker")
+            flags = (*_QUICK, *archive.flags, *flags)
+            if not archive.exists:
+                self._made[main_class] = archive
+        run = ("peers.Brisk", main_class) if self.starts_quickly else (main_class,)
+        command = self.java.command(*run, "-c", str(conf), flags=flags, home=self.home)
         log = self.home / f"{main_class.rsplit('.', 1)[1]}.err"
         return Child(command, log, {"ROCKETMQ_HOME": str(self.home)})
+
+    def _keep_archive(self, main_class: str, exit_code: int) -> None:
+        if archive := self._made.pop(main_class, None):
+            archive.keep(exit_code)
 
     def _write_conf(self, name: str, keys: Mapping[str, str | int | bool]) -> Path:
         if self.version != APACHE_4:
@@ -218,7 +242,6 @@ def mqadmin(
     *args: str,
     timeout_s: float = 60.0,
     jvm_flags: tuple[str, ...] = (),
-    keys: tuple[str, str] | None = None,
 ) -> str:
     """Run one `mqadmin` command, e.g. ("topicStatus", "-n", namesrv_addr, "-t", "flights"), and return what it printed.
 
@@ -230,10 +253,11 @@ def mqadmin(
     with tempfile.TemporaryDirectory(prefix="mqadmin-") as scratch:
         home = Path(scratch)
         write_logback(home)
-        if keys is not None:  # what the tools sign with
-            (home / "conf/tools.yml").write_text("accessKey: {}\nsecretKey: {}\n".format(*keys), "utf-8")
         flags = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Drocketmq.home.dir={home}", *jvm_flags)
-        command = JavaPeers.java(version).command(_ADMIN, *args, flags=flags, home=home)
+        java = JavaPeers.java(version)
+        archive = java.archive("tools")
+        flags = (*flags, *(archive.flags if archive.exists else ()))
+        command = java.command(_ADMIN, *args, flags=flags, home=home)
         # Some commands (consumerStatus) leave folders of results where they were started.
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=home)
     if done.returncode:

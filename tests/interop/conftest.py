@@ -6,14 +6,18 @@ SPROCKETMQ_INTEROP_SERVER=5.4.0|4.9.7   run the tests of our server against Apac
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from interop.java_host import JavaHost
+from interop.mqadmin_session import MqadminSession
 from interop.peers import (
     APACHE_4,
     APACHE_5,
@@ -53,13 +57,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def java_peers() -> None:
+def java_peers() -> Iterator[None]:
     """Skips (or fails) when no Apache RocketMQ can be had here."""
     unwind_on_sigterm()
     if reason := JavaPeers.available():
         if os.environ.get("SPROCKETMQ_REQUIRE_PEERS") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
+    ApacheCluster.starts_quickly = True
+    yield
+    JavaHost.stop_all()
 
 
 @pytest.fixture(scope="session")
@@ -83,6 +90,13 @@ def server(java_peers: None) -> Iterator[Server]:
     )
     with under_test as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def tools(java_peers: None) -> Iterator[Callable[[str], MqadminSession]]:
+    """The mqadmin of a version, in one JVM for all tests."""
+    with contextlib.ExitStack() as running:
+        yield cache(lambda version: running.enter_context(MqadminSession(version)))
 
 
 @pytest.fixture(params=VERSIONS)

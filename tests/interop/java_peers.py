@@ -2,22 +2,27 @@
 
 Both land in a cache (`SPROCKETMQ_PEERS_CACHE`, default `~/.cache/sprocketmq/peers`), made once and shared by every run:
 
-    <cache>/5.4.0/lib/*.jar            what maven/rocketmq-5/pom.xml names, with dependencies
-    <cache>/5.4.0/classes-<digest>/    java/peers/*.java compiled against them; another digest when a source changes
+    <cache>/5.4.0/lib/*.jar                  what maven/rocketmq-5/pom.xml names, with dependencies
+    <cache>/5.4.0/peers-<digest>.jar         java/peers/*.java compiled against them; another digest when a source or the JDK changes
+    <cache>/5.4.0/peers-<digest>-<role>.jsa  the classes that a process of this role loaded, as the JVM wants to find them: its next
+                                             start costs about half (class data sharing; the first clean end of such a process writes it)
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+import time
+import uuid
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["APACHE_4", "APACHE_5", "VERSIONS", "Java", "JavaPeers", "PeersUnavailable"]
+__all__ = ["APACHE_4", "APACHE_5", "VERSIONS", "ClassArchive", "Java", "JavaPeers", "PeersUnavailable"]
 
 APACHE_5: Final = "5.4.0"
 APACHE_4: Final = "4.9.7"
@@ -27,6 +32,7 @@ _HERE: Final = Path(__file__).resolve().parent
 _POMS: Final = {APACHE_5: _HERE / "maven/rocketmq-5/pom.xml", APACHE_4: _HERE / "maven/rocketmq-4/pom.xml"}
 _SOURCES: Final = sorted((_HERE / "java/peers").glob("*.java"))
 _DOWNLOAD_TIMEOUT_S: Final = 600
+_STALE_S: Final = 3600
 
 # What RocketMQ needs of Java 17: it reaches into direct buffers to free them.
 _JAVA_17_FLAGS: Final = (
@@ -36,6 +42,8 @@ _JAVA_17_FLAGS: Final = (
     "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
     "-XX:+IgnoreUnrecognizedVMOptions",
 )
+# Nothing of the JVM's own on standard output, where our programs speak: it warns there of every class that it cannot archive.
+_QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 class PeersUnavailable(RuntimeError):
@@ -46,11 +54,43 @@ class Java(NamedTuple):
     """A `java` command line without its main class."""
 
     version: str
-    classpath: str
+    programs: Path
+    lib: Path
 
     def command(self, main_class: str, *args: str, flags: tuple[str, ...] = (), home: Path) -> list[str]:
         """The argument list; `home` becomes user.home, because RocketMQ writes its logs and local offsets below it."""
-        return ["java", *_JAVA_17_FLAGS, *flags, f"-Duser.home={home}", "-cp", self.classpath, main_class, *args]
+        classpath = f"{self.programs}{os.pathsep}{self.lib}/*"
+        return ["java", *_JAVA_17_FLAGS, *flags, f"-Duser.home={home}", "-cp", classpath, main_class, *args]
+
+    def archive(self, role: str) -> ClassArchive:
+        """The archived classes of the processes of one role, e.g. "broker"; made by the first that is started with its flags."""
+        return ClassArchive(self.programs.with_name(f"{self.programs.stem}-{role}.jsa"))
+
+
+class ClassArchive:
+    """One start with, or for, a class archive. A JVM that finds it unfit (another collector, say) starts without it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.exists = path.exists()
+        # Under a name of its own until it is complete: another run must not find half of it.
+        self._unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+        for left in path.parent.glob("*.jsa.*"):  # by runs that were killed
+            with contextlib.suppress(FileNotFoundError):
+                if left.stat().st_mtime < time.time() - _STALE_S:
+                    left.unlink()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Use the archive, or write it at the end."""
+        if self.exists:
+            return (*_QUIET, f"-XX:SharedArchiveFile={self._path}")
+        return (*_QUIET, f"-XX:ArchiveClassesAtExit={self._unfinished}")
+
+    def keep(self, exit_code: int) -> None:
+        """To be called when the process has ended: what it wrote is there for the next one, unless it was killed meanwhile."""
+        if exit_code >= 0 and self._unfinished.exists():
+            self._unfinished.replace(self._path)
 
 
 class JavaPeers:
@@ -79,7 +119,7 @@ class JavaPeers:
             if shutil.which(tool) is None:
                 raise PeersUnavailable(f"{tool} is not on the PATH: the Apache peers need a JDK (17 was tested)")
         lib = _jars(version)
-        return Java(version, os.pathsep.join((str(_programs(version, lib)), f"{lib}/*")))
+        return Java(version, _programs(version, lib), lib)
 
 
 def _cache_dir(version: str) -> Path:
@@ -105,22 +145,27 @@ def _jars(version: str) -> Path:
 
 
 def _programs(version: str, lib: Path) -> Path:
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in _SOURCES)).hexdigest()[:12]
-    classes = lib.parent / f"classes-{digest}"
-    if classes.is_dir():
-        return classes
+    jdk = Path(shutil.which("java") or "java").resolve()
+    digest = hashlib.sha256(f"{jdk} {jdk.stat().st_mtime_ns}".encode())
+    for source in _SOURCES:
+        digest.update(source.read_bytes())
+    programs = lib.parent / f"peers-{digest.hexdigest()[:12]}.jar"
+    if programs.exists():
+        return programs
     with tempfile.TemporaryDirectory(dir=lib.parent) as scratch:
         command = ["javac", "-nowarn", "-cp", f"{lib}/*", "-d", f"{scratch}/classes", *map(str, _SOURCES)]
         _run(command, f"the interop programs do not compile against Apache RocketMQ {version}")
-        _move_into_place(Path(scratch) / "classes", classes)
-    return classes
+        # A jar, because folders on the class path keep a JVM from archiving classes.
+        made = shutil.make_archive(f"{scratch}/peers", "zip", f"{scratch}/classes")
+        _move_into_place(Path(made), programs)
+    return programs
 
 
 def _move_into_place(made: Path, wanted: Path) -> None:
     try:
         made.rename(wanted)
     except OSError:
-        if not wanted.is_dir():  # otherwise another run was faster, and made the same
+        if not wanted.exists():  # otherwise another run was faster, and made the same
             raise
 
 

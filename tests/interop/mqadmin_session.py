@@ -28,8 +28,15 @@ class MqadminSession:
             version, "Mqadmin", jvm_flags=("-Djava.security.manager=allow", f"-Drocketmq.home.dir={self._home}")
         )
 
-    def run(self, *words: str, timeout_s: float = 60.0) -> str:
-        """One command, e.g. ("topicStatus", "-n", namesrv_addr, "-t", "flights"): what it printed, stack traces included."""
+    def run(self, *words: str, timeout_s: float = 60.0, keys: tuple[str, str] | None = None) -> str:
+        """One command, e.g. ("topicStatus", "-n", namesrv_addr, "-t", "flights"): what it printed, stack traces included.
+
+        `keys` are an access key and its secret, which the tools find in conf/tools.yml.
+        """
+        credentials = self._home / "conf/tools.yml"
+        credentials.unlink(missing_ok=True)
+        if keys is not None:
+            credentials.write_text("accessKey: {}\nsecretKey: {}\n".format(*keys), "utf-8")
         self._program.write_line("\t".join(words))
         printed = str(self._program.read_events("printed", 1, timeout_s)[0]["text"])
         return "".join(line for line in printed.splitlines(keepends=True) if not _LOGGING.match(line))

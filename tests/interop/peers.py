@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interop.apache_cluster import ApacheCluster, free_ports, mqadmin
-from interop.child import Child, JsonChild, poll_until, unwind_on_sigterm
+from interop.child import Child, JsonLines, poll_until, unwind_on_sigterm
 from interop.java_peers import APACHE_4, APACHE_5, VERSIONS, JavaPeers, PeersUnavailable
 from interop.java_program import JavaProgram
 from interop.sprocket_server import SprocketServer
@@ -16,7 +16,7 @@ __all__ = [
     "Child",
     "JavaPeers",
     "JavaProgram",
-    "JsonChild",
+    "JsonLines",
     "PeersUnavailable",
     "SprocketServer",
     "free_ports",

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from interop.apache_cluster import mqadmin
+from interop.mqadmin_session import MqadminSession
 from interop.peers import APACHE_4, APACHE_5, VERSIONS, ApacheCluster, JavaProgram, SprocketServer, poll_until
 from interop.remoting import ask
 
@@ -80,11 +80,13 @@ def consume(version: str, server: Server, keys: tuple[str, str], count: int) -> 
         return sorted(line["body"] for line in program.read_rest("message", 90))
 
 
-def test_users_and_policies_are_administered_by_mqadmin_and_kept_to_by_java_clients(users_server: Server) -> None:
+def test_users_and_policies_are_administered_by_mqadmin_and_kept_to_by_java_clients(
+    users_server: Server, tools: Callable[[str], MqadminSession]
+) -> None:
     address = users_server.broker_addr
 
     def admin(*args: str) -> str:
-        return mqadmin(APACHE_5, *args, "-b", address, keys=BOSS)
+        return tools(APACHE_5).run(*args, "-b", address, keys=BOSS)
 
     def policy(command: str, *args: str) -> str:
         return admin(command, "-s", f"User:{WORKER[0]}", *args)
@@ -113,15 +115,17 @@ def test_users_and_policies_are_administered_by_mqadmin_and_kept_to_by_java_clie
     assert not send(APACHE_5, users_server, WORKER)
     assert "success" in admin("deleteUser", "-u", WORKER[0])
     assert WORKER[0] not in admin("listUser", "-f", "Worker")
-    copied = mqadmin(APACHE_5, "copyUser", "-f", address, "-t", address, "-u", BOSS[0], keys=BOSS)
+    copied = tools(APACHE_5).run("copyUser", "-f", address, "-t", address, "-u", BOSS[0], keys=BOSS)
     assert "success" in copied
 
 
-def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(accounts_server: Server) -> None:
+def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(
+    accounts_server: Server, tools: Callable[[str], MqadminSession]
+) -> None:
     address = accounts_server.broker_addr
 
     def admin(*args: str, keys: tuple[str, str] = BOSS) -> str:
-        return mqadmin(APACHE_4, *args, "-b", address, keys=keys)
+        return tools(APACHE_4).run(*args, "-b", address, keys=keys)
 
     refused = ask(address, SEND_V2, HEADER_V2, b"body")
     assert refused.code == (1 if APACHE else 16), refused.header

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from interop.peers import JavaProgram
+from interop.peers import ApacheCluster, JavaProgram, SprocketServer, poll_until
+from interop.remoting import has_route
 
+Server = ApacheCluster | SprocketServer
 StartProgram = Callable[..., JavaProgram]
 
 
@@ -66,11 +68,15 @@ def test_a_message_that_fails_twice_comes_back_with_its_reconsume_times_and_its_
     assert by_id == {s["msgId"]: [0, 1, 2] for s in sent}
 
 
-def test_a_message_that_always_fails_ends_in_the_dead_letter_topic(start: StartProgram, topic: str) -> None:
+def test_a_message_that_always_fails_ends_in_the_dead_letter_topic(
+    start: StartProgram, topic: str, server: Server
+) -> None:
     send(start, topic, 1, tags="A")
     failing = start("PushConsumer", topic=topic, group=f"of-{topic}", fail=100, max_reconsume=1)
     assert [d["reconsumeTimes"] for d in failing.read_events("message", 2, 60)] == [0, 1]
     failing.stop()
+    # Java's consumer asks for a topic that it does not find again after 20 s.
+    poll_until(lambda: has_route(server.namesrv_addr, f"%DLQ%of-{topic}"), "the dead letter has its topic")
     dead = start("PushConsumer", topic=f"%DLQ%of-{topic}", group=f"undertaker-{topic}", count=1)
     (letter,) = dead.read_events("message", 1, 60)
     assert letter["body"] == "number 0"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from interop.peers import ApacheCluster, JavaProgram, SprocketServer, mqadmin
+from interop.mqadmin_session import MqadminSession
+from interop.peers import ApacheCluster, JavaProgram, SprocketServer
 
 Server = ApacheCluster | SprocketServer
 StartProgram = Callable[..., JavaProgram]
 
 
 def test_mqadmin_finds_a_message_by_id_by_unique_key_and_by_key(
-    server: Server, java_version: str, topic: str, start: StartProgram
+    server: Server, java_version: str, topic: str, start: StartProgram, tools: Callable[[str], MqadminSession]
 ) -> None:
     with start("Producer", topic=topic, count=3, tags="UA", keys=3) as producer:
         sent = producer.read_rest("sent")[1]
+    mqadmin = tools(java_version).run
     namesrv = ("-n", server.namesrv_addr)
     questions = [
         ("queryMsgById", *namesrv, "-t", topic, "-i", sent["offsetMsgId"]),
@@ -23,10 +25,10 @@ def test_mqadmin_finds_a_message_by_id_by_unique_key_and_by_key(
     if java_version == "4.9.7":  # which does not ask for a topic there
         questions[0] = ("queryMsgById", *namesrv, "-i", sent["offsetMsgId"])
     for question in questions:
-        printed = mqadmin(java_version, *question)
+        printed = mqadmin(*question)
         assert "Exception" not in printed, printed
         for field in (topic, "[UA]", "[key-1]", sent["msgId"], f"Queue Offset:        {sent['queueOffset']}"):
             assert field in printed, printed
-    printed = mqadmin(java_version, "queryMsgByKey", *namesrv, "-t", topic, "-k", "key-1")
+    printed = mqadmin("queryMsgByKey", *namesrv, "-t", topic, "-k", "key-1")
     assert "Exception" not in printed, printed
     assert sent["msgId"] in printed or sent["offsetMsgId"] in printed, printed

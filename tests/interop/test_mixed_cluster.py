@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
 import sprocketmq as rmq
-from interop.peers import APACHE_4, VERSIONS, ApacheCluster, SprocketServer, mqadmin, poll_until
+from interop.mqadmin_session import MqadminSession
+from interop.peers import APACHE_4, VERSIONS, ApacheCluster, SprocketServer, poll_until
 from interop.remoting import ask
 from sprocketmq.wire.codes import RequestCode
 
@@ -95,12 +96,14 @@ def test_both_name_servers_know_both_brokers_and_a_dead_one_leaves(mixed: Mixed)
         poll_until(lambda address=address: len(route(address, "TBW102")[0]) == 2, f"it comes back to {address}", 60)
 
 
-def test_mqadmin_works_with_our_name_server_and_gets_what_apaches_answers(mixed: Mixed) -> None:
+def test_mqadmin_works_with_our_name_server_and_gets_what_apaches_answers(
+    mixed: Mixed, tools: Callable[[str], MqadminSession]
+) -> None:
     """What changes something is asked of ours; what lists is asked of both, and equal but for addresses and times."""
     ours = mixed.ours.namesrv_addr
 
     def told(address: str, command: str, *arguments: str) -> str:
-        printed = mqadmin(mixed.version, command, "-n", address, *arguments, timeout_s=180)
+        printed = tools(mixed.version).run(command, "-n", address, *arguments, timeout_s=180)
         assert "Exception" not in printed, f"{command} at {address}: {printed}"
         return printed.replace(address, "NAMESRV")
 

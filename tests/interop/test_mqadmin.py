@@ -9,6 +9,7 @@ import difflib
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,7 +22,7 @@ from interop.compatibility_requests import GROUP, MEMBER, PRODUCERS, TOPIC, aske
 from interop.known_differences import NOT_SERVED
 from interop.mqadmin_commands import COMMANDS, SKIPPED, Command
 from interop.mqadmin_session import MqadminSession
-from interop.peers import APACHE_4, APACHE_5, ApacheCluster, SprocketServer
+from interop.peers import APACHE_4, APACHE_5, ApacheCluster, SprocketServer, poll_until
 from interop.remoting import ask
 from sprocketmq.wire.codes import RequestCode
 
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.skipif(
     bool(os.environ.get("SPROCKETMQ_INTEROP_SERVER")), reason="it compares our server with Apache's"
 )
 
+TOOLS: Final = ("tool-readers", "TOOLS_CONSUMER")
 FAILED: Final = re.compile(r"Exception|CODE: ")
 # What differs between two runs of the same server.
 _VOLATILE: Final = (
@@ -94,31 +96,35 @@ def _run_all(session: MqadminSession, server: Server, folder: Path) -> list[str]
             fields = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue_id, "commitOffset": "0"}
             assert ask(server.broker_addr, 15, fields).code == 0
         prepared.words.update(given, unique="7F0000010001" + "0" * 20)
-        return [
-            session.run(*(prepared.filled(word) for word in command.words.split(" ")))
-            for command in COMMANDS
-            if session.version in command.versions
-        ]
+        printed = []
+        for command in COMMANDS:
+            if session.version in command.versions:
+                poll_until(lambda: _tools_are_gone(server.broker_addr), "the broker knows that the last command ended")
+                printed.append(session.run(*(prepared.filled(word) for word in command.words.split(" "))))
+        return printed
 
 
-def _found(version: str, folder: Path) -> Found:
-    asked = [command for command in COMMANDS if version in command.versions]
-    with MqadminSession(version) as session:
-        with ApacheCluster(version, **SETTINGS) as apache:
-            theirs = _run_all(session, apache, folder / "apache")
-        with SprocketServer(**SETTINGS) as server:
-            ours = _run_all(session, server, folder / "ours")
-        return Found(
-            [Printed(*one) for one in zip(asked, theirs, ours, strict=True)],
-            session.commands(),
-            session.request_codes(),
-        )
+def _tools_are_gone(broker_addr: str) -> bool:
+    """Commands list clients; one that ended just now is none."""
+    producers = ask(broker_addr, RequestCode.GET_ALL_PRODUCER_INFO).body
+    readers = [ask(broker_addr, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": name}) for name in TOOLS]
+    return b"CLIENT_INNER_PRODUCER" not in producers and all(answer.code for answer in readers)
+
+
+def _found(session: MqadminSession, folder: Path) -> Found:
+    asked = [command for command in COMMANDS if session.version in command.versions]
+    with ApacheCluster(session.version, **SETTINGS) as apache:
+        theirs = _run_all(session, apache, folder / "apache")
+    with SprocketServer(**SETTINGS) as server:
+        ours = _run_all(session, server, folder / "ours")
+    printed = [Printed(*one) for one in zip(asked, theirs, ours, strict=True)]
+    return Found(printed, session.commands(), session.request_codes())
 
 
 @pytest.fixture(scope="module")
-def found(java_peers: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
+def found(tools: Callable[[str], MqadminSession], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
     """All commands of both versions, one Apache cluster after the other."""
-    return {version: _found(version, tmp_path_factory.mktemp("mqadmin")) for version in (APACHE_4, APACHE_5)}
+    return {version: _found(tools(version), tmp_path_factory.mktemp("mqadmin")) for version in (APACHE_4, APACHE_5)}
 
 
 @pytest.mark.parametrize("version", [APACHE_4, APACHE_5])

@@ -238,6 +238,7 @@ def test_a_store_goes_there_and_back(
         assert len(more) == 4
         assert len(java_consume(address, version, PLAIN, 4, "heirs")) == 4, "and nothing that was consumed comes again"
         assert hits < by_key(theirs.broker_addr, "key-3"), "what we indexed, Apache finds"
+        theirs.kill()  # nobody opens the store any more
 
 
 def test_records_of_version_2_go_to_apache_5_and_back(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def pass_on(first: Server, second: Server) -> None:
         assert {delivery["msgId"] for delivery in deliveries} == left | more
         offsets = sorted((delivery["queueId"], delivery["queueOffset"]) for delivery in deliveries)
         assert len(set(offsets)) == 16, "no queue offset was given twice"
+        second.kill()  # nobody opens the store any more
 
 
 @pytest.mark.parametrize("version", VERSIONS)

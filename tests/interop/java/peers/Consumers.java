@@ -22,7 +22,7 @@ final class Consumers {
             arguments.need("group"), arguments.signature(), new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(arguments.need("namesrv"));
         consumer.setClientIP("127.0.0.1");
-        consumer.setInstanceName(arguments.text("instance", "interop-" + arguments.need("group")));
+        consumer.setInstanceName(Line.instance(arguments.text("instance", "interop-" + arguments.need("group"))));
         consumer.setConsumeFromWhere(
             ConsumeFromWhere.valueOf(arguments.text("from", "CONSUME_FROM_FIRST_OFFSET")));
         consumer.setMaxReconsumeTimes(arguments.number("max-reconsume", -1));
@@ -42,6 +42,16 @@ final class Consumers {
             consumer.subscribe(arguments.need("topic"), MessageSelector.bySql(sql));
         }
         return consumer;
+    }
+
+    /** Starts it, or leaves nothing of it behind: a consumer that was refused would go on announcing itself. */
+    static void start(DefaultMQPushConsumer consumer) throws Exception {
+        try {
+            consumer.start();
+        } catch (Exception refused) {
+            consumer.shutdown();
+            throw refused;
+        }
     }
 
     /** MessageModel lives in another package in 4.9 than in 5.x, so it is not named here. */

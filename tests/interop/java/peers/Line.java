@@ -8,12 +8,19 @@ import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.function.IntConsumer;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** One JSON object per line of standard output, whole lines only, whatever thread writes them. */
+/**
+ * One JSON object per line of standard output, whole lines only, whatever thread writes them; and how a program ends. A program has a
+ * process of its own, or shares one (see Host), which then loads this class once for each program.
+ */
 final class Line {
     // Not System.out: RocketMQ's own start-up notes go there too.
-    private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), false);
+    private static PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), false);
+    private static String prefix = "";
+    private static CountDownLatch endOfInput;
+    private static IntConsumer ended;
     private final StringBuilder text = new StringBuilder("{");
 
     Line(String event) {
@@ -71,10 +78,32 @@ final class Line {
     }
 
     void print() {
-        byte[] bytes = text.append("}\n").toString().getBytes(StandardCharsets.UTF_8);
-        synchronized (OUT) {
-            OUT.write(bytes, 0, bytes.length);
-            OUT.flush();
+        byte[] bytes = (prefix + text.append("}\n")).getBytes(StandardCharsets.UTF_8);
+        synchronized (out) {
+            out.write(bytes, 0, bytes.length);
+            out.flush();
+        }
+    }
+
+    /** This program shares its process: its lines begin with `prefix`, its input ends with the latch, its end is told to `whenEnded`. */
+    static void share(String linePrefix, PrintStream shared, CountDownLatch input, IntConsumer whenEnded) {
+        prefix = linePrefix;
+        out = shared;
+        endOfInput = input;
+        ended = whenEnded;
+    }
+
+    /** A client's instance name: programs that share a process must not share a client, which would speak to one name server for all. */
+    static String instance(String name) {
+        return ended == null ? name : name + "-" + prefix.trim();
+    }
+
+    /** Ends the program, not the process that it shares. */
+    static void end(int code) {
+        if (ended == null) {
+            Runtime.getRuntime().halt(code);
+        } else {
+            ended.accept(code);
         }
     }
 
@@ -83,26 +112,34 @@ final class Line {
         Thread.currentThread().setUncaughtExceptionHandler((thread, failure) -> {
             failure.printStackTrace();
             new Line("failed").with("why", failure).print();
-            Runtime.getRuntime().halt(1);
+            end(1);
         });
     }
 
     /** Counts the latch down to zero when the parent closes our standard input. */
     static void releaseAtEndOfInput(CountDownLatch latch) {
         Thread watcher = new Thread(() -> {
-            try {
-                while (System.in.read() >= 0) {
-                    // only the end matters
-                }
-            } catch (IOException broken) {
-                // a broken pipe is an end as well
-            }
+            awaitEndOfInput();
             while (latch.getCount() > 0) {
                 latch.countDown();
             }
         }, "end-of-input");
         watcher.setDaemon(true);
         watcher.start();
+    }
+
+    private static void awaitEndOfInput() {
+        try {
+            if (endOfInput != null) {
+                endOfInput.await();
+            } else {
+                while (System.in.read() >= 0) {
+                    // only the end matters
+                }
+            }
+        } catch (IOException | InterruptedException broken) {
+            // a broken pipe is an end as well
+        }
     }
 
     private void quote(String value) {

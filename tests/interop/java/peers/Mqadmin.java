@@ -24,6 +24,7 @@ public final class Mqadmin {
     public static void main(String[] args) throws Exception {
         Line.endAtFailure();
         stayAlive();
+        Brisk.watch();
         new Line("ready").print();
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         String command;

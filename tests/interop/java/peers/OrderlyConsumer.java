@@ -49,11 +49,11 @@ public final class OrderlyConsumer {
             return ConsumeOrderlyStatus.SUCCESS;
         });
         Line.releaseAtEndOfInput(end);
-        consumer.start();
+        Consumers.start(consumer);
         new Line("ready").print();
         end.await();
         consumer.shutdown();
         new Line("done").print();
-        System.exit(0);
+        Line.end(0);
     }
 }

@@ -23,7 +23,7 @@ public final class Probe {
         consumer = new DefaultMQPullConsumer(arguments.text("group", "interop-probe"));
         consumer.setNamesrvAddr(arguments.need("namesrv"));
         consumer.setClientIP("127.0.0.1");
-        consumer.setInstanceName("interop-probe");
+        consumer.setInstanceName(Line.instance("interop-probe"));
     }
 
     public static void main(String[] args) throws Exception {
@@ -37,7 +37,7 @@ public final class Probe {
             self.consumer.shutdown();
         }
         new Line("done").print();
-        System.exit(0);
+        Line.end(0);
     }
 
     private void run() throws Exception {

@@ -43,7 +43,7 @@ public final class Producer {
         }
         producer.setNamesrvAddr(arguments.need("namesrv"));
         producer.setClientIP("127.0.0.1");
-        producer.setInstanceName(arguments.text("instance", "interop-producer"));
+        producer.setInstanceName(Line.instance(arguments.text("instance", "interop-producer")));
         producer.setCompressMsgBodyOverHowmuch(arguments.number("compress-over", 4096));
         producer.setSendMsgTimeout(10_000);
         unanswered = new CountDownLatch(mode().equals("async") ? count() : 0);
@@ -65,7 +65,7 @@ public final class Producer {
             self.producer.shutdown();
         }
         new Line("done").print();
-        System.exit(0);
+        Line.end(0);
     }
 
     private String mode() {

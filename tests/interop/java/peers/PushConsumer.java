@@ -48,7 +48,7 @@ public final class PushConsumer {
             return retry ? later(context, delayLevel) : done(end, count, messages.size());
         });
         Line.releaseAtEndOfInput(end);
-        consumer.start();
+        Consumers.start(consumer);
         new Line("ready").print();
         end.await();
         consumer.shutdown();
@@ -56,7 +56,7 @@ public final class PushConsumer {
             replier.shutdown();
         }
         new Line("done").print();
-        System.exit(0);
+        Line.end(0);
     }
 
     private static ConsumeConcurrentlyStatus later(ConsumeConcurrentlyContext context, int delayLevel) {
@@ -75,7 +75,7 @@ public final class PushConsumer {
         DefaultMQProducer replier = new DefaultMQProducer(arguments.need("group") + "-replies");
         replier.setNamesrvAddr(arguments.need("namesrv"));
         replier.setClientIP("127.0.0.1");
-        replier.setInstanceName("interop-replier");
+        replier.setInstanceName(Line.instance("interop-replier"));
         replier.start();
         return replier;
     }
