@@ -32,6 +32,8 @@ QUEUES: Final = 8
 _UPDATE_AND_CREATE_TOPIC_LIST, _PULL_MESSAGE = 18, 11
 _SEND: Final = ("--mode", "send", "--inflight", "64")
 _PULL: Final = ("--mode", "pull")
+# Ten gigabytes are written many messages a request: what stands in the files is the same.
+_FILL: Final = ("--mode", "batch", "--batch", "100", "--body", "1024", "--inflight", "16")
 _START_GOAL: Final = 0.1
 _MEMORY_GOAL: Final = 0.1
 _RESTART_GOAL: Final = 0.5
@@ -103,7 +105,7 @@ def _start_and_restart(server: Server, messages: int) -> tuple[float, float, flo
         pids.add(server._namesrv.pid)
     memory_mb = sum(_resident_bytes(pid) for pid in pids) / (1 << 20)
     server.create_topic("bench-1k", QUEUES)
-    _load(server, "bench-1k", _SEND, messages)
+    _load(server, "bench-1k", _FILL, messages)
     if isinstance(server, ApacheCluster):
         server.kill()
         began_s = time.monotonic()

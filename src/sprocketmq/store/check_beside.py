@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import RocketMQError, StoreCorrupt
 from sprocketmq.store.check_report import Problem, StoreSummary
-from sprocketmq.store.checkpoint import Checkpoint
+from sprocketmq.store.checkpoint import INDEX_AHEAD_MS, Checkpoint
 from sprocketmq.store.config_files import load_config
 from sprocketmq.store.dispatch import keys_of
 from sprocketmq.store.index_file import IndexFile
@@ -148,9 +148,10 @@ def _check_checkpoint(store: QueueLogStore, root: str, summary: StoreSummary, cr
         return
     for name in ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp"):
         time_ms = getattr(checkpoint, name)
-        if crashed and name == "index_msg_timestamp":  # it runs ahead while a broker of ours runs
-            continue
-        if time_ms > summary.newest_timestamp_ms:
+        ahead_ms = (
+            INDEX_AHEAD_MS if name == "index_msg_timestamp" else 0
+        )  # a Java broker keeps what ours wrote while running
+        if time_ms > summary.newest_timestamp_ms + ahead_ms:
             what = f"{name} is {time_ms}, the newest record in the log was stored at {summary.newest_timestamp_ms}"
             yield Problem(path, what, note=crashed)
     durable = checkpoint.durable_offset

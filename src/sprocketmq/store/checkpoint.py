@@ -34,7 +34,7 @@ from typing import NamedTuple
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.mapped_file import not_writable
 
-__all__ = ["Checkpoint", "IndexProgress"]
+__all__ = ["INDEX_AHEAD_MS", "Checkpoint", "IndexProgress"]
 
 _SIZE_BYTES = 4096
 _TIMES = struct.Struct(">qqqqq")
@@ -52,7 +52,7 @@ _STAMP_MARK = b"SPRKTTM1"
 _MARK = b"SPRKTMQ1"
 _INDEX_TIME = struct.Struct(">q")
 _INDEX_TIME_AT = 16
-_INDEX_AHEAD_MS = 60_000
+INDEX_AHEAD_MS = 60_000
 _LARGEST_INT64 = (1 << 63) - 1
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _SAFETY_MS = 3_000  # StoreCheckpoint.getMinTimestamp
@@ -175,7 +175,7 @@ class Checkpoint:
             fd = os.open(self.path, _OPEN, 0o644)
             try:
                 with self._writing:
-                    ahead_ms = min(store_timestamp_ms + _INDEX_AHEAD_MS, _LARGEST_INT64)
+                    ahead_ms = min(store_timestamp_ms + INDEX_AHEAD_MS, _LARGEST_INT64)
                     os.lseek(fd, _INDEX_TIME_AT, os.SEEK_SET)
                     os.write(fd, _INDEX_TIME.pack(ahead_ms))
                     self.index_msg_timestamp = ahead_ms

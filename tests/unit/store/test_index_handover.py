@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store.check import check_directory
 from sprocketmq.store.index_file import IndexFile, IndexHeader
 
 from .java_index import JavaIndex
@@ -83,6 +84,10 @@ def test_java_begins_where_the_index_of_a_killed_broker_is_sure(tmp_path: Path) 
     assert (physic, logics) == (NOW_MS + 59_000, NOW_MS + 29_000)
     assert index >= NOW_MS + 29_000, "or Java would delete the file"
     assert offsets[10] < JavaIndex(copy, CONFIG).begin <= offsets[29]
+    (copy / "abort").unlink()  # as after a clean stop of Java, which keeps the third timestamp
+    assert [
+        problem for problem in check_directory(copy, CONFIG) if "checkpoint" in problem.where and not problem.note
+    ] == []
 
 
 def test_a_clean_stop_leaves_the_timestamps_that_java_would(tmp_path: Path) -> None:
