@@ -135,7 +135,8 @@ class JavaHost(Child):
         assert pipe is not None
         for line in pipe:
             number, _, text = line.decode("utf-8", "replace").rstrip("\r\n").partition("\t")
-            self._runs[int(number)].take(text)
+            if number.isdigit():  # otherwise a JVM that crashes says so
+                self._runs[int(number)].take(text)
         with self._lock:
             for run in self._runs.values():
                 run.end(-9)
