@@ -86,7 +86,7 @@ HOT_PATH_MUTANTS = [
         f"{BROKER}/plain_pulls.py",
         "            broker.offsets.commit(group, topic, queue_id, header.commit_offset)\n",
         "            pass\n",
-        f"{SHORT}::test_a_pull_is_answered_as_on_the_long_way",
+        f"{SHORT}::test_the_short_way_of_pulls_is_taken_at_all_and_leaves_the_same_traces",
     ),
     Mutant(
         "hot",
@@ -94,7 +94,7 @@ HOT_PATH_MUTANTS = [
         f"{BROKER}/plain_pulls.py",
         "            limit_bytes = header.max_msg_bytes\n",
         "            pass\n",
-        f"{SHORT}::test_a_pull_is_answered_as_on_the_long_way",
+        f"{SHORT}::test_the_short_way_of_pulls_is_taken_at_all_and_leaves_the_same_traces",
     ),
     Mutant(
         "hot",

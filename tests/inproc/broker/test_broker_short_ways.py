@@ -407,16 +407,26 @@ def join(side: Side) -> None:
         )
 
 
-@pytest.mark.parametrize("fields", [{}, {"consumerGroup": "all", "sysFlag": "1"}, {"queueId": "1", "maxMsgNums": "1"}])
-def test_the_short_way_of_pulls_is_taken_at_all(
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"consumerGroup": "all", "sysFlag": "1", "commitOffset": "2"},
+        {"queueId": "1", "maxMsgNums": "2"},
+        {"queueId": "1", "maxMsgBytes": "1"},
+    ],
+)
+def test_the_short_way_of_pulls_is_taken_at_all_and_leaves_the_same_traces(
     sides: tuple[Side, Side], fields: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short, _ = sides
-    join(short)
-    short.feed(send_frame(e="0") * 3 + send_frame(e="1") * 3 + pull_frame(**fields))
+    short, long = sides
+    for side in sides:
+        join(side)
+        side.feed(send_frame(e="0") * 3 + send_frame(e="1") * 3 + pull_frame())
+    expected = long.feed(pull_frame(**fields))
     monkeypatch.setattr("sprocketmq.broker.plain_pulls.answer_pull", lambda *_, **__: pytest.fail("the long way"))
-    answer, _ = short.feed(pull_frame(**fields))
-    assert answer.count(b"FOUND") == 1
+    assert short.feed(pull_frame(**fields)) == expected
+    assert short.traces() == long.traces()
 
 
 CLOSED: dict[str, Callable[[Broker], object]] = {
