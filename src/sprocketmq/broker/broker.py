@@ -33,6 +33,7 @@ from sprocketmq.broker.handlers.pull import answer_pull
 from sprocketmq.broker.handover import LiveHandover
 from sprocketmq.broker.housekeeping import Housekeeping
 from sprocketmq.broker.index_building import IndexBuilding
+from sprocketmq.broker.late_libraries import LateLibraries
 from sprocketmq.broker.listening import client_tls_of, limits_of, tls_of, watched_certificates
 from sprocketmq.broker.live_config import LiveConfig
 from sprocketmq.broker.memory_span import memory_span_bytes
@@ -209,6 +210,7 @@ class Broker(Service):
         self.metrics = BrokerMetrics(self)
         self.parts += [self.metrics, self.request_modes, Housekeeping(self, self._config_store)]
         self.index_building = IndexBuilding(self.store)
+        self.late_libraries = LateLibraries()
         self.parts.append(self.index_building)
         self.plain_access = PlainAccess(self.clock, acl_file(config)) if config.acl_enable else None
         if self.plain_access is not None:

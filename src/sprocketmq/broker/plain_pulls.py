@@ -15,6 +15,8 @@ import msgspec
 
 from sprocketmq.broker.handlers.pull import answer_pull
 from sprocketmq.broker.handlers.pull_checks import wants_everything
+from sprocketmq.broker.late_libraries import Library, is_loaded
+from sprocketmq.core.subscription import SQL92
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadStatus
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, RequestCode
@@ -72,6 +74,8 @@ class PlainPulls:
             answer = self._found(connection, header, head.opaque)
             if answer is not None:
                 return answer
+        if header.expression_type == SQL92 and not is_loaded(Library.SQL92):
+            return None
         command = Command(_PULL, head.opaque, 0, head.version, head.language)
         late = answer_pull(self._broker, connection, command, header, self.now_ms, may_park=True)
         return b"" if late is None else encode_command(late)

@@ -336,6 +336,10 @@ class Connection(asyncio.Protocol):
         elif future is None:
             log.debug("late or unknown answer %d from %s dropped", command.opaque, self.remote_address)
 
+    def handle_now(self, command: Command) -> None:
+        """Handle a request that had to wait, as if it came only now."""
+        self._handle(command)
+
     def _handle(self, command: Command) -> None:
         if self._handler is None:
             answer: Command | None = response(

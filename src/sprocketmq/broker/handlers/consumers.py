@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.broker.consumers import CONSUME_ACTIVELY, Member
 from sprocketmq.broker.handlers.pull_checks import no_property_filter
+from sprocketmq.broker.late_libraries import Library, once_loaded
 from sprocketmq.core.retry_schedule import retry_topic
 from sprocketmq.core.subscription import is_tag_type
 from sprocketmq.errors import ConfigurationError
@@ -136,10 +137,14 @@ def consumer_connections(broker: Broker, connection: Connection, command: Comman
     return response(command, body=body.encode())
 
 
+def _names_sql92(command: Command) -> bool:
+    return b"SQL92" in bytes(command.body)
+
+
 HANDLERS = {
-    RequestCode.HEART_BEAT: heart_beat,
+    RequestCode.HEART_BEAT: once_loaded(Library.SQL92, heart_beat, _names_sql92),
     RequestCode.UNREGISTER_CLIENT: unregister_client,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: consumer_list,
-    RequestCode.CHECK_CLIENT_CONFIG: check_client_config,
+    RequestCode.CHECK_CLIENT_CONFIG: once_loaded(Library.SQL92, check_client_config, _names_sql92),
     RequestCode.GET_CONSUMER_CONNECTION_LIST: consumer_connections,
 }

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sprocketmq.broker.late_libraries import Library, once_loaded
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, response
@@ -67,4 +68,7 @@ def view_message(broker: Broker, connection: Connection, command: Command, now_m
     return None
 
 
-HANDLERS = {RequestCode.QUERY_MESSAGE: query_message, RequestCode.VIEW_MESSAGE_BY_ID: view_message}
+HANDLERS = {
+    RequestCode.QUERY_MESSAGE: once_loaded(Library.NUMPY, query_message),
+    RequestCode.VIEW_MESSAGE_BY_ID: view_message,
+}

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.broker.filters import ArrivalProbe
 from sprocketmq.broker.handlers.offset_reset import answer_of_reset
 from sprocketmq.broker.handlers.pull_checks import check_pull
+from sprocketmq.broker.late_libraries import Library, is_loaded
+from sprocketmq.core.subscription import SQL92
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadResult, ReadStatus
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -49,7 +51,10 @@ _EMPTY_QUEUE: Final = (ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_
 
 def handle_pull(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Answer with records, with where to go on, or park the request until something comes."""
-    return answer_pull(broker, connection, command, command.header(PullMessageRequestHeader), now_ms, may_park=True)
+    header = command.header(PullMessageRequestHeader)
+    if header.expression_type == SQL92 and not is_loaded(Library.SQL92):
+        return broker.late_libraries.wait_for(Library.SQL92, connection, command)
+    return answer_pull(broker, connection, command, header, now_ms, may_park=True)
 
 
 def answer_pull(

@@ -1,0 +1,98 @@
+"""Libraries that few requests need, loaded beside the loop with the first of these.
+
+lark (SQL92 filters, with the tables of its parser) and NumPy (queries by key) take a tenth of a second to load, on a busy machine more than
+a second. On the loop every send would wait that long; so the request that needs them waits, and all others go on.
+
+Laws
+1. A request is handled when what it needs is loaded, by the handler it came for; not at all when its connection has closed meanwhile.
+2. Requests that wait for one library are handled in the order in which they came.
+3. At most ``MOST_WAITING`` wait: more are asked to come again (bounded memory).
+4. A library that cannot be loaded is told by the handler itself, which fails as it would have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.core.sql92 import compile_sql92
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, response
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["MOST_WAITING", "LateLibraries", "Library", "is_loaded", "once_loaded"]
+
+MOST_WAITING: Final = 1_000
+
+
+class Library(Enum):
+    """What may be missing still."""
+
+    SQL92 = "lark and the parser's tables"
+    NUMPY = "NumPy"
+
+
+_LOADERS: Final[dict[Library, Callable[[], object]]] = {
+    Library.SQL92: lambda: compile_sql92("a = 1"),
+    Library.NUMPY: lambda: importlib.import_module("numpy"),
+}
+_loaded: Final[set[Library]] = set()  # of this process, for all its brokers
+
+
+def is_loaded(library: Library) -> bool:
+    return library in _loaded
+
+
+class LateLibraries:
+    """What of one broker waits for a library."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Library, list[tuple[Connection, Command]]] = {}
+
+    def wait_for(self, library: Library, connection: Connection, command: Command) -> Command | None:
+        """Have ``command`` handled when ``library`` is loaded. Not None: the answer that it gets instead (law 3)."""
+        waiting = self._waiting.get(library)
+        if waiting is None:
+            self._waiting[library] = waiting = []
+            loading = asyncio.get_running_loop().run_in_executor(None, _load, library)
+            loading.add_done_callback(lambda _: self._handle_all(library))
+        if len(waiting) >= MOST_WAITING:
+            return response(
+                command, ResponseCode.SYSTEM_BUSY, f"{library.value} is being loaded; try again in a second"
+            )
+        waiting.append((connection, command))
+        return None
+
+    def _handle_all(self, library: Library) -> None:
+        for connection, command in self._waiting.pop(library):
+            if not connection.is_closed:
+                connection.handle_now(command)
+
+
+def _load(library: Library) -> None:
+    with contextlib.suppress(ImportError):  # law 4
+        _LOADERS[library]()
+    _loaded.add(library)
+
+
+_Handler = Callable[["Broker", Connection, Command, int], "Command | None"]
+
+
+def once_loaded(
+    library: Library, handler: _Handler, needs: Callable[[Command], bool] = lambda command: True
+) -> _Handler:
+    """``handler`` for requests some of which, those that ``needs`` says, need ``library``."""
+
+    def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+        if library not in _loaded and needs(command):
+            return broker.late_libraries.wait_for(library, connection, command)
+        return handler(broker, connection, command, now_ms)
+
+    return handle
