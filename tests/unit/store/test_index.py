@@ -303,7 +303,9 @@ def _spoil_unsynced_entries(store: Path) -> None:
         count = sure_count if path.name == newest else 1
         entries_at = 40 + 4 * INDEXED.max_hash_slot_num
         raw[40:entries_at] = random.Random(1).randbytes(entries_at - 40)
-        raw[entries_at + 20 * count :] = random.Random(2).randbytes(len(raw) - entries_at - 20 * count)
+        for at in range(entries_at + 20 * count, len(raw) - 19, 20):  # their offsets look sound
+            raw[at : at + 4] = b"\0\0\0\7"
+            raw[at + 12 : at + 20] = random.Random(at).randbytes(8)
         path.write_bytes(raw)
 
 
