@@ -219,7 +219,8 @@ class IndexFile:
         new["hash"], new["physical_offset"], new["before"] = hashes, physical_offsets, before
         if header.begin_timestamp > 0:
             seconds = (store_timestamps - header.begin_timestamp) // 1000
-            new["seconds"] = np.minimum(np.maximum(seconds, 0), _LARGEST_INT32)  # not clip: that costs ten times as much
+            # Not clip: that costs ten times as much.
+            new["seconds"] = np.minimum(np.maximum(seconds, 0), _LARGEST_INT32)
         else:
             new["seconds"] = 0
         slots[places] = numbers  # of equal places the last one stays
