@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -325,6 +326,8 @@ def parsed_options() -> argparse.Namespace:
 def main() -> None:
     options = parsed_options()
     console = Console(width=None if sys.stdout.isatty() else 180)
+    # Ours is as fast as its interpreter: one built without profile-guided optimisation takes half as long again.
+    console.print(f"ours runs on {sys.executable}: Python {platform.python_version()}, {platform.python_compiler()}")
     if subprocess.run(["make", "-s", "-C", str(ROOT / "bench")], check=False).returncode:
         raise SystemExit("bench: the load generator could not be built, see above")
     names = [*options.peers.split(","), "ours"]

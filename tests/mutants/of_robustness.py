@@ -12,6 +12,14 @@ CHECK = "tests/unit/store/test_check.py"
 ROBUSTNESS_MUTANTS = [
     Mutant(
         "net",
+        "a send that waits for the disk holds its body a second time",
+        "src/sprocketmq/broker/broker.py",
+        'command.body = b""',
+        "pass",
+        "tests/inproc/broker/test_broker_restart.py::test_who_waits_for_the_disk_holds_no_body",
+    ),
+    Mutant(
+        "net",
         "each connection that sends noise writes a line into the log",
         "src/sprocketmq/net/connection.py",
         '_bad_bytes.tell(self.last_read_s, "closing',

@@ -429,6 +429,7 @@ class Broker(Service):
         """``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
         if not waits:
             return answer
+        command.body = b""  # it is in the log; what waits here for seconds must not hold it a second time
         if self._durable is not None:
             self._durable.wait(connection, command, answer, end)
         elif self.config.broker_role == SYNC_MASTER:

@@ -242,6 +242,19 @@ def send_later(client, body: bytes, properties: str = "") -> concurrent.futures.
 
 
 @SYNC
+def test_who_waits_for_the_disk_holds_no_body(disk_cluster):
+    flush = HeldFlush(disk_cluster)
+    held = disk_cluster.broker._durable
+    waiting = [send_later(disk_cluster.client(), bytes(100_000)) for _ in range(3)]
+    disk_cluster.eventually(lambda: len(held) == 3)
+    assert sum(len(one.command.body) for one in held._waiting) == 0
+    while not all(one.done() for one in waiting):
+        for _, future in flush.asked:
+            if not future.done():
+                future.set_result(None)
+
+
+@SYNC
 def test_senders_share_a_flush_and_later_ones_wait_for_the_next(disk_cluster):
     flush = HeldFlush(disk_cluster)
     client = disk_cluster.client()
