@@ -188,9 +188,9 @@ def limited_end(start: Offsets, head: Offsets, limit: int | None) -> dict[Messag
     if limit is None or total <= limit:
         return dict(head)
     end = dict(head)
+    spare, rest = max(0, limit - len(backlog)), max(1, total - len(backlog))  # when each has got its one
     for queue, size in backlog.items():
-        share = max(1, limit * size // total)
-        end[queue] = min(start[queue] + share, head[queue])
+        end[queue] = start[queue] + 1 + spare * (size - 1) // rest
     return end
 
 

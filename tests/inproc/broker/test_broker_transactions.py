@@ -209,13 +209,15 @@ def test_an_end_that_cannot_be_read_changes_nothing(cluster, client, change):
     assert client.messages(OP) == []
 
 
-@pytest.mark.parametrize("state", [UNKNOWN, 4, 99, -1])
-def test_a_state_that_is_no_end_changes_nothing_and_is_not_answered(cluster, client, state):
+def test_an_unknown_state_changes_nothing_and_is_not_answered_and_one_that_is_none_is_refused(cluster, client):
     half = send_half(cluster, client)
-    header = EndTransactionRequestHeader("producers", half.queue_offset, half.commit_log_offset, state, msg_id="id")
+    header = EndTransactionRequestHeader("producers", half.queue_offset, half.commit_log_offset, UNKNOWN, msg_id="id")
     waiting = client.begin(RequestCode.END_TRANSACTION, header)
     assert client.heartbeat("p1").code == 0  # the same connection: answers come in order
     assert not waiting.done()
+    header.commit_or_rollback = 99
+    refused = client.ask(RequestCode.END_TRANSACTION, header)
+    assert (refused.code, "0 (unknown), 8 (commit) and 12 (rollback)" in refused.remark) == (1, True)
     assert client.messages(OP) == []
 
 

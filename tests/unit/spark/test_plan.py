@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
@@ -82,6 +82,7 @@ def test_a_batch_leaves_lost_messages_out_and_names_them() -> None:
         resolve_batch({A: 9}, {A: 7}, HELD)
 
 
+@example({A: (0, 1), B: (0, 1), C: (0, 4)}, 3)
 @settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from([A, B, C]), st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1),

@@ -1,9 +1,10 @@
 """Transactions: END_TRANSACTION 37 (one-way from every client), RESUME_CHECK_HALF_MESSAGE 323. Java: EndTransactionProcessor,
 AdminBrokerProcessor.resumeCheckHalfMessage. The half message itself comes by an ordinary send, see ``special_messages``.
 
-37: producerGroup, tranStateTableOffset (half queue offset), commitLogOffset, commitOrRollback (8 commit, 12 rollback; 0 unknown and any
-other number: neither action nor answer, also to who asked for one), fromTransactionCheck, msgId, transactionId. 604 when a producer that
-set CHECK_IMMUNITY_TIME_IN_SECONDS ends later than that by itself. 323: msgId of a discarded half.
+37: producerGroup, tranStateTableOffset (half queue offset), commitLogOffset, commitOrRollback (8 commit, 12 rollback; 0 unknown: neither
+action nor answer, also to who asked for one; any other number is refused, see EndTransactionRequestHeader.checkFields),
+fromTransactionCheck, msgId, transactionId. 604 when a producer that set CHECK_IMMUNITY_TIME_IN_SECONDS ends later than that by itself.
+323: msgId of a discarded half.
 
 Beyond Java: what is named must be a half message, and a transaction that ended once stays as it ended.
 """
@@ -23,7 +24,7 @@ from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader
 from sprocketmq.wire.message_id import decode_offset_message_id
 from sprocketmq.wire.record import RecordView
-from sprocketmq.wire.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_ROLLBACK_TYPE
+from sprocketmq.wire.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_NOT_TYPE, TRANSACTION_ROLLBACK_TYPE
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -38,13 +39,13 @@ _OUTCOMES: Final = {TRANSACTION_COMMIT_TYPE: Outcome.COMMIT, TRANSACTION_ROLLBAC
 def end_transaction(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(EndTransactionRequestHeader)
     outcome = _OUTCOMES.get(header.commit_or_rollback)
-    if outcome is None:
-        log.info(
-            "%s does not know yet how transaction %s ends (commitOrRollback is %d)",
-            connection.remote_address,
-            header.transaction_id,
-            header.commit_or_rollback,
+    if outcome is None and header.commit_or_rollback != TRANSACTION_NOT_TYPE:
+        remark = (
+            f"commitOrRollback is {header.commit_or_rollback}, 0 (unknown), 8 (commit) and 12 (rollback) are allowed"
         )
+        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+    if outcome is None:
+        log.info("%s does not know yet how transaction %s ends", connection.remote_address, header.transaction_id)
         return None
     half = broker.transactions.half_at(header.commit_log_offset)
     if half is None:
