@@ -254,8 +254,8 @@ LOWER_MUTANTS = [
         "spark",
         "a batch under a limit starves a small queue",
         f"{SPARK}/plan.py",
-        "share = max(1, limit * size // total)",
-        "share = limit * size // total",
+        "end[queue] = start[queue] + 1 + spare * (size - 1) // rest",
+        "end[queue] = start[queue] + limit * size // total",
         f"{PLAN}::test_a_limit_starves_nobody_and_is_kept",
     ),
     Mutant(
