@@ -17,18 +17,14 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
 from sprocketmq.broker.handlers.special_messages import is_delayed
-from sprocketmq.broker.plain_sends import NUMBERS, PlainSends, decode_send
-from sprocketmq.broker.topics import SEND_FORBIDDEN
+from sprocketmq.broker.plain_sends import NUMBERS, PlainSends, read_head
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.sys_flag import COMPRESSED
 from sprocketmq.wire.uniform_batch import UniformBatch
 
 if TYPE_CHECKING:
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["PlainBatches"]
 
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
-_COMPRESSION_BITS: Final = COMPRESSED | 0x700
 _FROM_BYTES: Final = 1024  # below, the long way is as fast
 _MOST_SHAPES: Final = 1024
 _WORD = struct.Struct(">i").unpack_from
@@ -64,32 +59,10 @@ class PlainBatches:
         body_at, broker = at + 4 + header_bytes, self._broker
         if not at < body_at <= stop - _FROM_BYTES or stop - body_at > broker.config.max_message_size:
             return None
-        try:
-            head = decode_send(view[at + 4 : body_at])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        head = read_head(broker, view[at + 4 : body_at], _BATCH)
+        if head is None or head.extFields.m not in ("true", "false"):
             return None
         ext = head.extFields
-        topic, queue_id, sys_flag, born = ext.b, NUMBERS.get(ext.e), NUMBERS.get(ext.f), ext.g
-        config = broker.topics.get(topic)
-        if (
-            config is None
-            or queue_id is None
-            or (queue_id >= config.write_queue_nums and queue_id >= config.read_queue_nums)
-            or topic in SEND_FORBIDDEN
-            or topic[0] == "%"
-            or head.code != _BATCH
-            or head.flag
-            or sys_flag is None
-            or sys_flag & ~_COMPRESSION_BITS
-            or ext.h not in NUMBERS
-            or ext.j != "0"
-            or ext.k != "false"
-            or (ext.m != "true" and ext.m != "false")
-            or ext.d not in NUMBERS
-            or ext.l not in NUMBERS
-            or not (0 < len(born) < 19 and born[0] != "0" and born.isascii() and born.isdigit())
-        ):
-            return None
         batch = UniformBatch.of(bytes(view[body_at:stop]))
         if batch is None or not batch.body:
             return None
@@ -103,13 +76,13 @@ class PlainBatches:
         if len(properties) > props.MAX_PROPERTIES_BYTES:
             return None
         first = StoredMessage(
-            topic,
-            queue_id,
+            ext.b,
+            NUMBERS[ext.e],
             batch.body,
             properties,
             batch.flag,
-            sys_flag,
-            int(born),
+            NUMBERS[ext.f],
+            int(ext.g),
             connection.state["born_host"],
             broker.stamps.host,
             0,

@@ -34,7 +34,7 @@ from sprocketmq.wire.sys_flag import COMPRESSED
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["NUMBERS", "PlainSends", "SendAnswer", "decode_send"]
+__all__ = ["NUMBERS", "PlainSends", "SendAnswer", "SendHead", "read_head"]
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
@@ -65,7 +65,7 @@ class _Ext(msgspec.Struct, gc=False):
     n: str = ""
 
 
-class _Head(msgspec.Struct, gc=False):
+class SendHead(msgspec.Struct, gc=False):
     code: int
     extFields: _Ext  # noqa: N815 - wire name
     flag: int = 0
@@ -75,7 +75,7 @@ class _Head(msgspec.Struct, gc=False):
     version: _Int32 = 0
 
 
-decode_send = msgspec.json.Decoder(_Head).decode
+_decode = msgspec.json.Decoder(SendHead).decode
 
 
 class _Shape(msgspec.Struct, frozen=True):
@@ -83,6 +83,36 @@ class _Shape(msgspec.Struct, frozen=True):
 
     tags_code: int
     added: str
+
+
+def read_head(broker: Broker, header: memoryview, code: int) -> SendHead | None:
+    """The header of a send with ``code``, None where the long way has to look; whether it is a batch (``m``) is the caller's to judge."""
+    try:
+        head = _decode(header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    ext = head.extFields
+    topic, queue_id, sys_flag, born = ext.b, NUMBERS.get(ext.e), NUMBERS.get(ext.f), ext.g
+    config = broker.topics.get(topic)
+    if (
+        config is None
+        or queue_id is None
+        or (queue_id >= config.write_queue_nums and queue_id >= config.read_queue_nums)
+        or topic in SEND_FORBIDDEN
+        or topic[0] == "%"
+        or head.code != code
+        or head.flag
+        or sys_flag is None
+        or sys_flag & ~_COMPRESSION_BITS
+        or ext.h not in NUMBERS
+        or ext.j != "0"
+        or ext.k != "false"
+        or ext.d not in NUMBERS
+        or ext.l not in NUMBERS
+        or not (0 < len(born) < 19 and born[0] != "0" and born.isascii() and born.isdigit())
+    ):
+        return None
+    return head
 
 
 class PlainSends:
@@ -113,33 +143,11 @@ class PlainSends:
         body_at = at + 4 + header_bytes
         if not at < body_at < stop or stop - body_at > self._max_body_bytes:
             return None
-        try:
-            head = decode_send(view[at + 4 : body_at])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        head = read_head(self._broker, view[at + 4 : body_at], _SEND)
+        if head is None or head.extFields.m != "false":
             return None
         ext = head.extFields
-        topic, queue_id, sys_flag, flag = ext.b, NUMBERS.get(ext.e), NUMBERS.get(ext.f), NUMBERS.get(ext.h)
-        config = self._broker.topics.get(topic)
-        born, raw = ext.g, ext.i
-        if (
-            config is None
-            or queue_id is None
-            or (queue_id >= config.write_queue_nums and queue_id >= config.read_queue_nums)
-            or topic in SEND_FORBIDDEN
-            or topic[0] == "%"
-            or head.code != _SEND
-            or head.flag
-            or sys_flag is None
-            or sys_flag & ~_COMPRESSION_BITS
-            or flag is None
-            or ext.j != "0"
-            or ext.k != "false"
-            or ext.m != "false"
-            or ext.d not in NUMBERS
-            or ext.l not in NUMBERS
-            or not (0 < len(born) < 19 and born[0] != "0" and born.isascii() and born.isdigit())
-        ):
-            return None
+        raw = ext.i
         key_at = raw.find(_KEY) + 9
         key_end = raw.find("\x02", key_at)
         if key_at < 9 or key_end <= key_at:
@@ -155,13 +163,13 @@ class PlainSends:
         if len(properties) > props.MAX_PROPERTIES_BYTES:
             return None
         message = StoredMessage(
-            topic,
-            queue_id,
+            ext.b,
+            NUMBERS[ext.e],
             view[body_at:stop],  # type: ignore[arg-type]  # copied once, into the log
             properties,
-            flag,
-            sys_flag,
-            int(born),
+            NUMBERS[ext.h],
+            NUMBERS[ext.f],
+            int(ext.g),
             connection.state["born_host"],
             self._stamps.host,  # type: ignore[union-attr]
             0,
@@ -206,7 +214,7 @@ class SendAnswer:
         def quoted(text: str) -> str:
             return msgspec.json.encode(text).decode()
 
-        self._id = f'{{"code":0,"extFields":{{"msgId":"{message_id_prefix}'
+        self._id_prefix = message_id_prefix
         self._stamps = (
             f'","MSG_REGION":{quoted(region_id)},"TRACE_ON":{quoted(trace_on)}}},"flag":1,"language":"PYTHON","opaque":'
         )
@@ -214,12 +222,7 @@ class SendAnswer:
         self._pack = struct.Struct(">ii").pack
 
     def encode(self, physical_offset: int, queue_id: str, queue_offset: int, unique_key: str, opaque: int) -> bytes:
-        header = (
-            f'{self._id}{physical_offset:016X}","queueId":"{queue_id}","queueOffset":"{queue_offset}","transactionId":"'
-            f"{unique_key}{self._stamps}{opaque}{self._end}"
-        ).encode()
-        size = len(header)
-        return self._pack(size + 4, size) + header
+        return self.encode_ids(f"{self._id_prefix}{physical_offset:016X}", queue_id, queue_offset, unique_key, opaque)
 
     def encode_ids(self, message_ids: str, queue_id: str, queue_offset: int, unique_key: str, opaque: int) -> bytes:
         """The same for a batch, which has many ids."""
