@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.broker import Broker
+from sprocketmq.broker import Broker, late_libraries
 from sprocketmq.broker.consumers import Member
 from sprocketmq.broker.plain_batches import PlainBatches
 from sprocketmq.broker.plain_sends import PlainSends
@@ -55,6 +55,14 @@ class Peer:
 
     def writelines(self, chunks: list[bytes]) -> None:
         self.written += b"".join(chunks)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_loaded_late() -> Iterator[None]:
+    """Else the first filter of a run may find its parser at one side, and wait for it at the other."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(late_libraries, "_loaded", set(late_libraries.Library))
+        yield
 
 
 class Side:
