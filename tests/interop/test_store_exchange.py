@@ -59,7 +59,7 @@ def java_consume(namesrv_addr: str, version: str, topic: str, count: int, group:
 
 
 def read_all(namesrv_addr: str, topic: str) -> list[rmq.MessageExt]:
-    """What a reader from the first offset to the last gets, queue by queue."""
+    """What a reader from the first offset to the last gets, queue by queue; what is delivered while it reads is left out."""
     found: list[rmq.MessageExt] = []
     with (
         rmq.Admin(namesrv_addr=namesrv_addr) as admin,
@@ -72,7 +72,13 @@ def read_all(namesrv_addr: str, topic: str) -> list[rmq.MessageExt]:
         for queue in queues:
             reader.seek(queue, starts[queue])
         wanted = sum(ends[queue] - starts[queue] for queue in queues)
-        poll_until(lambda: len(found.__iadd__(reader.poll(timeout_ms=500))) >= wanted, f"{topic} is read", 30, 0)
+
+        def is_read() -> bool:
+            polled = reader.poll(timeout_ms=500)
+            found.extend(message for message in polled if message.queue_offset < ends[message.message_queue])
+            return len(found) >= wanted
+
+        poll_until(is_read, f"{topic} is read", 30, 0)
     places = [(message.queue_id, message.queue_offset) for message in found]
     assert len(set(places)) == len(places) == wanted
     return found
