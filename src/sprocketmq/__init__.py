@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.results import ConsumeOrderlyContext as ConsumeOrderlyContext
     from sprocketmq.client.results import SendResult as SendResult
     from sprocketmq.client.results import SendStatus as SendStatus
+    from sprocketmq.client.stuck_listener import StuckListener as StuckListener
     from sprocketmq.core.consume_progress import ConsumeFromWhere as ConsumeFromWhere
     from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
     from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus as ConsumeOrderlyStatus
@@ -51,6 +52,7 @@ _WHERE = {
     "client.push_consumer": ("AsyncPushConsumer", "PushConsumer"),
     "client.queue_reader": ("QueueReader",),
     "client.results": ("ConsumeConcurrentlyContext", "ConsumeOrderlyContext", "SendResult", "SendStatus"),
+    "client.stuck_listener": ("StuckListener",),
     "core.consume_progress": ("ConsumeFromWhere",),
     "core.consume_result": ("ConsumeConcurrentlyStatus",),
     "core.orderly_turn": ("ConsumeOrderlyStatus",),

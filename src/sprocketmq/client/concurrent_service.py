@@ -28,6 +28,7 @@ from sprocketmq.client.group import Group
 from sprocketmq.client.listener_call import ListenerCall
 from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
+from sprocketmq.client.stuck_listener import StuckListener, call_back, tell
 from sprocketmq.core.consume_result import acked_count, read_status
 from sprocketmq.core.consume_timeout import ConsumeTimeout, Settlement
 from sprocketmq.core.process_queue import ProcessQueue
@@ -50,7 +51,9 @@ _SEND_BACKS_AT_ONCE: Final = 64
 class Batch:
     """One listener call."""
 
-    __slots__ = ("context", "failure", "messages", "process_queue", "spent_s", "started_ms", "status", "tracked")
+    __slots__ = (
+        "context", "failure", "messages", "process_queue", "spent_s", "started_ms", "status", "told", "tracked"
+    )  # fmt: skip
 
     def __init__(
         self, process_queue: ProcessQueue, messages: list[MessageExt], context: ConsumeConcurrentlyContext
@@ -63,6 +66,7 @@ class Batch:
         self.status: ConsumeConcurrentlyStatus | None = None
         self.failure: BaseException | None = None
         self.tracked = False  # its messages are known to the consume timeout
+        self.told = False  # the user was told that it is stuck
 
 
 class ConcurrentService:
@@ -261,8 +265,11 @@ class ConcurrentService:
             for message in batch.messages:
                 self._tracked[message] = batch
                 self._timeouts.started(message, batch.started_ms)
-        for message in self._timeouts.expired(now_ms):
-            self._spawn(self._expire(self._tracked[message], message))
+        expired = [(self._tracked[message], message) for message in self._timeouts.expired(now_ms)]
+        if expired:
+            self._tell_stuck(expired, now_ms)
+        for batch, message in expired:
+            self._spawn(self._expire(batch, message))
         deadline_ms = self._timeouts.next_deadline_ms()
         latest_ms = now_ms + self._timeouts.limit_ms
         self._arm(max(1, min(latest_ms, latest_ms if deadline_ms is None else deadline_ms) - now_ms))
@@ -272,14 +279,8 @@ class ConcurrentService:
         if process_queue.dropped or not self._group.clustering:
             self._timeouts.forget(message)
             self._tracked.pop(message, None)
+            self._done(process_queue, [message])  # broadcasting gives it up, as any that failed
             return
-        log.warning(
-            "group %s: %s from %s runs for longer than %d ms, it is sent back and progress passes it",
-            self._group.name,
-            message.message_id,
-            batch.context.message_queue,
-            self._timeouts.limit_ms,
-        )
         if await self._group.send_back(message, FIRST_RETRY_LEVEL):
             self._timeouts.sent_back(message)
             self._tracked.pop(message, None)
@@ -292,6 +293,24 @@ class ConcurrentService:
                 await self._retry(batch, message)
         else:
             self._look()
+
+    def _tell_stuck(self, expired: Sequence[tuple[Batch, MessageExt]], now_ms: int) -> None:
+        """Once per call: a log line with its stack, the callbacks of on_consume_timeout, statistics."""
+        calls: dict[Batch, list[MessageExt]] = {}
+        for batch, message in expired:
+            if not batch.told and not batch.process_queue.dropped:
+                calls.setdefault(batch, []).append(message)
+        for batch, messages in calls.items():
+            batch.told = True
+            worker, stack = self._pool.stack_of(batch)
+            queue, limit_ms = batch.context.message_queue, self._timeouts.limit_ms
+            stuck = StuckListener(
+                self._group.name, queue, messages, batch.started_ms, now_ms - batch.started_ms, limit_ms, worker, stack
+            )
+            tell(stuck, clustering=self._group.clustering)
+            self._group.statistics.timed_out(batch.messages[0].topic, len(messages), now_ms)
+            for callback in self._group.stuck_callbacks:
+                self._spawn(call_back(callback, stuck))
 
     def _forget(self, batch: Batch) -> None:
         if batch.tracked:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from sprocketmq.client.offset_store import OffsetStore
 from sprocketmq.client.push_settings import PushSettings
 from sprocketmq.client.send_back import SendBack
+from sprocketmq.client.stuck_listener import StuckListenerCallback
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.statistics import ConsumerStatistics
 from sprocketmq.net.clock import Clock
@@ -56,6 +57,7 @@ class Group:
     lock_queue: Callable[[ProcessQueue], Awaitable[bool]]
     settled: Callable[[ProcessQueue], None]
     hooks: list[ConsumeHook] = field(default_factory=list)
+    stuck_callbacks: list[StuckListenerCallback] = field(default_factory=list)
 
     @property
     def clustering(self) -> bool:

@@ -25,6 +25,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
+from sprocketmq.client.stuck_listener import task_stack, thread_stack
+
 __all__ = ["AsyncListenerPool", "ListenerPool", "ThreadListenerPool"]
 
 log = logging.getLogger("sprocketmq.client")
@@ -48,6 +50,10 @@ class ListenerPool(Protocol[T]):
     @property
     def running(self) -> Sequence[T]:
         """Items whose listener runs at this moment."""
+        ...
+
+    def stack_of(self, item: T) -> tuple[str, str]:
+        """Worker and stack of the call that runs for ``item``; ``("", "")`` when it has ended."""
         ...
 
     async def close(self, timeout_ms: float) -> bool:
@@ -92,6 +98,16 @@ class ThreadListenerPool(Generic[T]):
     @property
     def running(self) -> Sequence[T]:
         return list(self._current.values())
+
+    def stack_of(self, item: T) -> tuple[str, str]:
+        for number, current in list(self._current.items()):
+            if current is item and (thread := self._threads.get(number)) is not None:
+                stack = thread_stack(thread)
+                if (
+                    self._current.get(number) is item
+                ):  # else the worker went on meanwhile, and this is another call's stack
+                    return thread.name, stack
+        return "", ""
 
     def resize(self, workers: int) -> None:
         """More workers appear as they are needed; superfluous ones leave when they are idle."""
@@ -217,6 +233,12 @@ class AsyncListenerPool(Generic[T]):
     @property
     def running(self) -> Sequence[T]:
         return list(self._current.values())
+
+    def stack_of(self, item: T) -> tuple[str, str]:
+        for task, current in self._current.items():
+            if current is item and task is not None:
+                return task.get_name(), task_stack(task)
+        return "", ""
 
     def resize(self, workers: int) -> None:
         """Takes effect as tasks start."""

@@ -24,6 +24,7 @@ from sprocketmq.client.push_settings import PushSettings
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from sprocketmq.client.running_consumer import RunningConsumer
 from sprocketmq.client.split_options import split_options
+from sprocketmq.client.stuck_listener import StuckListenerCallback
 from sprocketmq.client.validators import check_range, check_topic
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.statistics import ConsumerStatistics
@@ -42,6 +43,7 @@ log = logging.getLogger("sprocketmq.client")
 
 T = TypeVar("T")
 L = TypeVar("L", bound=Callable[..., Any])
+C = TypeVar("C", bound=StuckListenerCallback)
 
 _FIRST_RENEWAL_MS: Final = 1_000
 
@@ -79,6 +81,7 @@ class AsyncPushConsumer:
         self._orderly = False
         self._batch_size: int | None = None
         self._hooks: list[ConsumeHook] = []
+        self._stuck_callbacks: list[StuckListenerCallback] = []
         self._running: RunningConsumer | None = None
         self._was_shut_down = False
         self._ended: asyncio.Event | None = None
@@ -169,6 +172,19 @@ class AsyncPushConsumer:
         """Call ``hook`` around every listener call; before ``start``."""
         self._hooks.append(hook)
 
+    def on_consume_timeout(self, callback: C) -> C:
+        """Be told when a listener call runs for longer than ``consume_timeout_ms``; before ``start``, usable as a decorator.
+
+        Args:
+            callback: called with a StuckListener, once per call that is stuck, at its deadline; in a thread, or on the consumer's loop when
+                it is ``async def``. What it raises is logged. The messages are sent back (and progress passes them) whether or not anybody
+                listens here; the same is in the log, with the stack, and in ``statistics``.
+        """
+        if not callable(callback):
+            raise ConfigurationError(f"the callback is {callback!r}, a function that takes a StuckListener is allowed")
+        self._stuck_callbacks.append(callback)
+        return callback
+
     def _register(self, listener: Callable[..., Any] | None, batch_size: int | None, *, orderly: bool) -> Any:
         if listener is not None:
             self._set_listener(listener, orderly=orderly, batch_size=batch_size)
@@ -229,9 +245,11 @@ class AsyncPushConsumer:
             service = OrderlyService if orderly else ConcurrentService
             return service(group, listener, batch_size)
 
-        return RunningConsumer(
+        running = RunningConsumer(
             self._options, self._settings, self._subscriptions, make_service, orderly=orderly, hooks=self._hooks
         )
+        running.group.stuck_callbacks = self._stuck_callbacks
+        return running
 
     async def shutdown(self) -> None:
         """Stop pulling, wait for running listeners (``await_termination_ms``), persist progress, leave the group. Harmless twice."""
@@ -361,6 +379,7 @@ class PushConsumer(BlockingFace):
         self.concurrent_listener = self._async.concurrent_listener
         self.orderly_listener = self._async.orderly_listener
         self.add_hook = self._async.add_hook
+        self.on_consume_timeout = self._async.on_consume_timeout
 
     @property
     def group(self) -> str:

@@ -103,10 +103,11 @@ class _TopicStatistics:
 class ConsumerStatistics:
     """Statistics of one consumer, per topic."""
 
-    __slots__ = ("_topics",)
+    __slots__ = ("_timed_out", "_topics")
 
     def __init__(self) -> None:
         self._topics: dict[str, _TopicStatistics] = {}
+        self._timed_out: dict[str, int] = {}
 
     def pulled(self, topic: str, message_count: int, elapsed_ms: float, now_ms: int) -> None:
         """A pull found ``message_count`` messages after ``elapsed_ms``."""
@@ -123,6 +124,14 @@ class ConsumerStatistics:
         if failed_count:
             topic_statistics.consume_failed.add(failed_count, now_ms)
             topic_statistics.consume_failed_hour.add(failed_count, now_ms)
+
+    def timed_out(self, topic: str, count: int, now_ms: int) -> None:
+        """Messages ran into the consume timeout."""
+        self._timed_out[topic] = self._timed_out.get(topic, 0) + count
+
+    def timed_out_msgs(self, topic: str) -> int:
+        """How many messages of a topic ran into the consume timeout since the consumer was made."""
+        return self._timed_out.get(topic, 0)
 
     def status(self, topic: str, now_ms: int) -> ConsumeStatus:
         """The numbers of a topic now, as ConsumerRunningInfo shows them; zeros for a topic never seen."""
