@@ -1,0 +1,454 @@
+"""S1 instance, S2 start, S3 rebalance, S4 pull."""
+
+from __future__ import annotations
+
+from mechanisms.mechanism import Mechanism
+
+__all__ = ["S01_TO_S04"]
+
+LIFE = "inproc/client/test_client_life.py"
+INSTANCE = "inproc/client/test_client_instance.py"
+SHARING = "inproc/client/test_client_rebalance.py"
+CONCURRENT = "inproc/client/test_client_concurrent.py"
+ORDERLY = "inproc/client/test_client_orderly.py"
+FILTERS = "inproc/client/test_client_filters.py"
+OPTIONS = "unit/client/test_client_options.py"
+PARTS = "unit/client/test_client_parts.py"
+REBALANCE = "unit/core/test_rebalance.py"
+ALLOCATION = "unit/core/test_allocation.py"
+CURSOR = "unit/core/test_pull_cursor.py"
+FLOW = "unit/core/test_flow_control.py"
+ROUTES = "unit/core/test_route_table.py"
+CACHED = "unit/core/test_process_queue.py"
+TAGS = "unit/core/test_subscription.py"
+AGAINST = "test_client_against_apache.py"
+EVERY_FORM = f"{AGAINST}::test_every_form_of_sending_is_stored_and_consumed_with_retry_and_dead_letter"
+IN_ORDER = f"{AGAINST}::test_orderly_consumption_keeps_order_locks_and_dead_letters"
+SELECTED = f"{AGAINST}::test_tags_sql_and_polling_select_what_was_asked_for"
+MIXED = "test_mixed_group.py::test_a_java_and_a_python_member_share_the_queues_and_take_over_from_each_other"
+
+S01_TO_S04 = [
+    Mechanism(
+        "S1",
+        "producers and consumers with one instance name share one instance",
+        "A start, 2; C MQClientInstance",
+        "client/instance.py",
+        f"{LIFE}::test_members_of_one_instance_name_share_one_client_id_and_one_instance",
+    ),
+    Mechanism(
+        "S1",
+        "the client id is `ip@instanceName`, with `@unitName` behind it where there is one",
+        "A start, 1; A cidAll",
+        "client/options.py",
+        f"{OPTIONS}::test_the_client_id_is_javas",
+        MIXED,
+    ),
+    Mechanism(
+        "S1",
+        "a name that the user did not choose is unique, so that two clients of one machine are two members",
+        "A start, 1",
+        "client/options.py",
+        f"{LIFE}::test_the_default_instance_name_is_unique_per_client",
+    ),
+    Mechanism(
+        "S1",
+        "an instance has one consumer per group; the second is refused",
+        "C registerConsumer",
+        "client/instance.py",
+        f"{LIFE}::test_start_refuses_what_cannot_work",
+    ),
+    Mechanism(
+        "S1",
+        "it starts once, with its first member, and ends with its last",
+        "A start, 7; C start",
+        "client/instance.py",
+        f"{LIFE}::test_shutdown_leaves_no_thread_no_socket_and_no_task",
+    ),
+    Mechanism(
+        "S1",
+        "the list of name servers is gone through until one answers, and that one is kept",
+        "A fetchNameServerAddr",
+        "client/name_servers.py",
+        f"{PARTS}::test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried",
+    ),
+    Mechanism(
+        "S1",
+        "routes are asked for again each 30 s; what changed is noticed by content",
+        "A updateTopicRouteInfoFromNameServer",
+        "client/routes.py",
+        f"{SHARING}::test_new_queues_are_found_and_new_topics_waited_for "
+        f"{ROUTES}::test_a_route_is_changed_by_content_and_not_by_order",
+    ),
+    Mechanism(
+        "S1",
+        "a heartbeat each 30 s tells all brokers of all topics in use who is there",
+        "A sendHeartbeatToAllBrokerWithLock",
+        "client/instance.py",
+        f"{INSTANCE}::test_heartbeats_keep_a_quiet_member_in_its_group",
+        EVERY_FORM,
+    ),
+    Mechanism(
+        "S1",
+        "a broker that no route names any more is forgotten",
+        "A cleanOfflineBroker",
+        "core/route_table.py",
+        f"{ROUTES}::test_an_address_is_known_while_a_route_names_it",
+    ),
+    Mechanism(
+        "S1",
+        "progress is written each 5 s, not with each message: the reason why a message may come twice",
+        "A persistAllConsumerOffset",
+        "client/instance.py",
+        f"{SHARING}::test_progress_is_persisted_every_5_s_and_never_goes_back",
+        EVERY_FORM,
+    ),
+    Mechanism(
+        "S1",
+        "the pool of listeners can be made larger and smaller while it works",
+        "A adjustThreadPool",
+        "client/listener_pool.py",
+        "unit/client/test_client_listener_pool.py::test_resize_takes_idle_workers_away_and_allows_new_ones",
+    ),
+    Mechanism(
+        "S1",
+        "an inner producer sends what cannot go back any other way",
+        "A start, defaultMQProducer",
+        "client/send_back.py",
+        f"{CONCURRENT}::test_a_refused_send_back_goes_through_the_inner_producer",
+    ),
+    Mechanism(
+        "S1",
+        "who leaves says so: the brokers unregister the member at once",
+        "A MQClientInstance",
+        "client/instance.py",
+        f"{LIFE}::test_the_broker_hears_of_the_leaving_at_once",
+        MIXED,
+    ),
+    Mechanism(
+        "S2",
+        "what cannot work is refused before anything is opened, in one sentence",
+        "A start (checkConfig)",
+        "client/validators.py",
+        f"{OPTIONS}::test_a_mistake_is_one_sentence {LIFE}::test_start_refuses_what_cannot_work",
+    ),
+    Mechanism(
+        "S2",
+        "the group's retry topic is subscribed besides what the user asked for; not when broadcasting",
+        "B copySubscription",
+        "client/running_consumer.py",
+        f"{LIFE}::test_running_info_and_direct_consumption_are_served "
+        f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id "
+        f"{CONCURRENT}::test_broadcasting_does_not_retry",
+        EVERY_FORM,
+    ),
+    Mechanism(
+        "S2",
+        "progress is kept at the broker for clustering, in a file for broadcasting",
+        "A start, 5 (OffsetStore)",
+        "client/running_consumer.py",
+        f"{SHARING}::test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file",
+        EVERY_FORM,
+    ),
+    Mechanism(
+        "S2",
+        "the kind of the listener decides between concurrent and orderly consumption",
+        "A start, 6",
+        "client/push_consumer.py",
+        f"{ORDERLY}::test_messages_of_a_queue_come_in_order_one_call_at_a_time",
+        f"{EVERY_FORM} {IN_ORDER}",
+    ),
+    Mechanism(
+        "S2",
+        "routes are fetched before the start returns; where no name server answers it fails and leaves nothing",
+        "A start, 8 (updateTopicSubscribeInfoWhenSubscriptionChanged)",
+        "client/running_consumer.py",
+        f"{SHARING}::test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing",
+    ),
+    Mechanism(
+        "S2",
+        "a broker is asked whether it understands the filter",
+        "A start, 8 (checkClientInBroker)",
+        "client/running_consumer.py",
+        f"{FILTERS}::test_a_wrong_condition_is_told_at_the_start",
+        SELECTED,
+    ),
+    Mechanism(
+        "S2",
+        "heartbeat and rebalance at once: messages that wait already are consumed at once",
+        "A start, 8 (rebalanceImmediately)",
+        "client/running_consumer.py",
+        f"{CONCURRENT}::test_messages_that_wait_already_are_consumed_too",
+        EVERY_FORM,
+    ),
+    Mechanism(
+        "S3",
+        "each 20 s, and at once when the broker says that the group changed",
+        "A RebalanceService.run",
+        "client/instance.py",
+        f"{SHARING}::test_a_member_that_leaves_is_replaced_at_once",
+        MIXED,
+    ),
+    Mechanism(
+        "S3",
+        "one topic after the other; one that fails leaves the others alone",
+        "A doRebalance",
+        "core/rebalance.py",
+        f"{REBALANCE}::test_rebalance_of_one_topic_leaves_the_others_alone",
+    ),
+    Mechanism(
+        "S3",
+        "topics no longer subscribed lose their queues",
+        "A truncateMessageQueueNotMyTopic",
+        "core/rebalance.py",
+        f"{REBALANCE}::test_a_topic_no_longer_subscribed_is_dropped_whole "
+        f"{SHARING}::test_unsubscribing_gives_the_queues_up_and_subscribing_takes_them",
+    ),
+    Mechanism(
+        "S3",
+        "AVG (the default): contiguous runs, the first members get one more",
+        "A AllocateMessageQueueAveragely",
+        "core/allocation.py",
+        f"{ALLOCATION}::test_avg_gives_contiguous_runs_and_the_first_get_one_more "
+        f"{ALLOCATION}::test_avg_is_javas_formula",
+        MIXED,
+    ),
+    Mechanism(
+        "S3",
+        "AVG_BY_CIRCLE: dealt like cards",
+        "A 负载均衡实现 (strategies)",
+        "core/allocation.py",
+        f"{ALLOCATION}::test_by_circle_deals_like_cards",
+    ),
+    Mechanism(
+        "S3",
+        "CONSISTENT_HASH: a newcomer takes queues, nobody else's move",
+        "A 负载均衡实现 (strategies)",
+        "core/allocation.py",
+        f"{ALLOCATION}::test_consistent_hash_moves_queues_only_to_a_newcomer "
+        f"{ALLOCATION}::test_the_ring_hashes_are_javas",
+    ),
+    Mechanism(
+        "S3",
+        "CONFIG: the queues that the user named",
+        "A 负载均衡实现 (strategies)",
+        "core/allocation.py",
+        f"{ALLOCATION}::test_config_is_what_the_user_said",
+    ),
+    Mechanism(
+        "S3",
+        "MACHINE_ROOM: queues of named rooms only",
+        "A 负载均衡实现 (strategies)",
+        "core/allocation.py",
+        f"{ALLOCATION}::test_machine_room_shares_only_the_named_rooms",
+    ),
+    Mechanism(
+        "S3",
+        "MACHINE_ROOM_NEARBY: queues go to members of their own room first",
+        "A 负载均衡实现 (strategies)",
+        "core/allocation.py",
+        f"{ALLOCATION}::test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers",
+    ),
+    Mechanism(
+        "S3",
+        "nobody talks to anybody: same inputs in the same order make the same shares everywhere, also in Java",
+        "A cidAll.indexOf",
+        "core/allocation.py",
+        f"{ALLOCATION}::test_the_shares_partition_the_queues "
+        f"{ALLOCATION}::test_names_are_sorted_by_utf16_units_as_java_does",
+        MIXED,
+    ),
+    Mechanism(
+        "S3",
+        "a member that the broker does not list yet takes nothing",
+        "A cidAll.indexOf",
+        "core/allocation.py",
+        f"{ALLOCATION}::test_a_client_the_broker_does_not_list_gets_nothing",
+    ),
+    Mechanism(
+        "S3",
+        "a queue given away is dropped at once: neither pulled nor consumed any more",
+        "A updateProcessQueueTableInRebalance; E Remove queues that no longer belong to",
+        "core/rebalance.py",
+        f"{REBALANCE}::test_a_reassigned_queue_is_dropped_at_once_and_leaves_when_removed "
+        f"{INSTANCE}::test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_given_up",
+        MIXED,
+    ),
+    Mechanism(
+        "S3",
+        "its progress is written before it leaves",
+        "A removeUnnecessaryMessageQueue",
+        "client/rebalancer.py",
+        f"{SHARING}::test_a_restarted_group_goes_on_where_it_stopped "
+        f"{ORDERLY}::test_a_member_that_takes_over_a_queue_begins_where_the_other_ended",
+        MIXED,
+    ),
+    Mechanism(
+        "S3",
+        "a queue whose pulls went silent for 120 s is dropped and taken up again",
+        "A isPullExpired",
+        "core/rebalance.py",
+        f"{REBALANCE}::test_an_expired_pull_drops_the_queue_and_brings_it_back "
+        f"{CACHED}::test_a_pull_is_expired_after_120_s_without_a_look",
+    ),
+    Mechanism(
+        "S3",
+        "a new queue is pulled only when its first offset is known",
+        "A computePullFromWhere",
+        "core/rebalance.py",
+        f"{REBALANCE}::test_a_queue_is_active_only_after_its_start_offset_is_known",
+    ),
+    Mechanism(
+        "S3",
+        "what could not be taken up is tried again in the next round",
+        "A 'add new mq failed'",
+        "core/rebalance.py",
+        f"{REBALANCE}::test_a_failed_add_is_tried_again_in_the_next_round",
+    ),
+    Mechanism(
+        "S3",
+        "broadcasting: every member reads every queue",
+        "A 负载均衡实现 (BROADCASTING)",
+        "client/rebalancer.py",
+        f"{SHARING}::test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file",
+    ),
+    Mechanism(
+        "S4",
+        "there is no push: a loop per queue pulls, and the next pull follows the answer",
+        "C PullMessageService; A PullMessageService.run",
+        "core/pull_cursor.py",
+        f"{CURSOR}::test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once",
+        EVERY_FORM,
+    ),
+    Mechanism(
+        "S4",
+        "one pull per queue at a time, from its next offset",
+        "C PullRequest",
+        "core/pull_cursor.py",
+        f"{CURSOR}::test_a_due_queue_is_pulled_from_its_next_offset_once",
+    ),
+    Mechanism(
+        "S4",
+        "a dropped queue's loop ends for good",
+        "C pullMessage, isDropped",
+        "core/pull_cursor.py",
+        f"{CURSOR}::test_a_dropped_queue_ends_the_loop_and_takes_nothing_in",
+    ),
+    Mechanism(
+        "S4",
+        "a consumer that is not running looks again later, and a paused one after a second",
+        "C pullMessage, makeSureStateOK, isPause",
+        "core/pull_cursor.py",
+        f"{CURSOR}::test_a_consumer_that_must_not_pull_looks_again_in_a_second "
+        f"{CONCURRENT}::test_a_paused_consumer_pulls_nothing_until_it_resumes",
+    ),
+    Mechanism(
+        "S4",
+        "over 1,000 cached messages of a queue its pulls wait 50 ms",
+        "C pullMessage (flow control)",
+        "core/flow_control.py",
+        f"{FLOW}::test_more_than_the_count_pauses_for_50_ms_and_says_why "
+        f"{CONCURRENT}::test_pulling_pauses_while_too_much_is_cached_and_goes_on_after",
+    ),
+    Mechanism(
+        "S4",
+        "over 100 MiB, too",
+        "C pullMessage (flow control)",
+        "core/flow_control.py",
+        f"{FLOW}::test_more_than_the_size_pauses",
+    ),
+    Mechanism(
+        "S4",
+        "over a span of 2,000 offsets, too, but not in orderly consumption",
+        "B consumeConcurrentlyMaxSpan; E Pull message",
+        "core/flow_control.py",
+        f"{FLOW}::test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption",
+    ),
+    Mechanism(
+        "S4",
+        "limits per topic are shared out over the queues",
+        "C pullMessage (flow control)",
+        "core/flow_control.py",
+        f"{FLOW}::test_a_topic_limit_is_shared_over_all_queues",
+    ),
+    Mechanism(
+        "S4",
+        "a pull that finds nothing waits at the broker until something comes",
+        "A BrokerSuspendMaxTimeMillis",
+        "core/long_poll.py",
+        "unit/core/test_long_poll.py::test_a_filter_keeps_a_pull_asleep_until_its_tag_comes "
+        "unit/core/test_long_poll.py::test_an_arriving_message_wakes_those_who_wait_for_it "
+        "inproc/broker/test_broker_long_polling.py::test_a_held_pull_is_woken_by_the_message_it_waits_for",
+        EVERY_FORM,
+    ),
+    Mechanism(
+        "S4",
+        "response codes become FOUND, NO_NEW_MSG, NO_MATCHED_MSG, OFFSET_ILLEGAL",
+        "D processPullResponse",
+        "core/pull_cursor.py",
+        f"{CURSOR}::test_response_codes_are_statuses_or_errors",
+    ),
+    Mechanism(
+        "S4",
+        "FOUND: decoded, cached, handed on, and the pull statistics counted",
+        "A PullCallback, FOUND; D",
+        "client/pull_loop.py",
+        f"{PARTS}::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic "
+        f"{CURSOR}::test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once",
+        EVERY_FORM,
+    ),
+    Mechanism(
+        "S4",
+        "a pull interval delays only what found something",
+        "D getPullInterval",
+        "core/pull_cursor.py",
+        f"{CURSOR}::test_a_pull_interval_delays_only_pulls_that_found_something",
+    ),
+    Mechanism(
+        "S4",
+        "NO_NEW_MSG and NO_MATCHED_MSG: on with the broker's offset, and progress moves when nothing is in hand",
+        "D NO_NEW_MSG, NO_MATCHED_MSG",
+        "core/pull_cursor.py",
+        f"{CONCURRENT}::test_tags_are_filtered_exactly_and_progress_passes_the_others "
+        f"{CURSOR}::test_without_messages_progress_moves_only_when_nothing_is_cached",
+        SELECTED,
+    ),
+    Mechanism(
+        "S4",
+        "OFFSET_ILLEGAL: the queue is dropped, its offset corrected and written, then it is taken up again",
+        "D OFFSET_ILLEGAL",
+        "core/pull_cursor.py",
+        f"{CURSOR}::test_an_illegal_offset_drops_the_queue_with_the_brokers_correction "
+        f"{SHARING}::test_an_illegal_offset_is_corrected_and_consumption_goes_on",
+    ),
+    Mechanism(
+        "S4",
+        "the broker that the last answer suggested is pulled from",
+        "D updatePullFromWhichNode",
+        "core/route_table.py",
+        f"{ROUTES}::test_a_missing_copy_is_replaced_by_another",
+    ),
+    Mechanism(
+        "S4",
+        "tags are compared again by name, because the broker compares hashes",
+        "D processPullResult (filter)",
+        "core/subscription.py",
+        f"{TAGS}::test_equal_hashes_pass_the_broker_and_stop_at_the_client "
+        f"{CONCURRENT}::test_tags_are_filtered_exactly_and_progress_passes_the_others",
+    ),
+    Mechanism(
+        "S4",
+        "SQL92 conditions are the broker's to evaluate",
+        "D processPullResult (filter)",
+        "core/subscription.py",
+        f"{TAGS}::test_sql92_is_carried_as_it_is "
+        f"{FILTERS}::test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more",
+        SELECTED,
+    ),
+    Mechanism(
+        "S4",
+        "a failed pull is made again later, sooner where the broker only asked for patience",
+        "C executePullRequestLater",
+        "core/pull_cursor.py",
+        f"{CURSOR}::test_failures_wait_a_second_and_broker_flow_control_20_ms",
+    ),
+]

@@ -1,0 +1,347 @@
+"""S9 the broker's side of retry, S10 orderly consumption, S11 statistics."""
+
+from __future__ import annotations
+
+from mechanisms.mechanism import Mechanism
+from mechanisms.of_s01_to_s04 import CONCURRENT, CURSOR, IN_ORDER, INSTANCE, MIXED, ORDERLY, REBALANCE
+from mechanisms.of_s05_to_s08 import RETRY, SCHEDULE
+
+__all__ = ["S09_TO_S11"]
+
+DELAY = "inproc/broker/test_broker_delay.py"
+MEMBERS = "inproc/broker/test_broker_members.py"
+LOCKS = "unit/core/test_queue_lock.py"
+TURN = "unit/core/test_orderly_turn.py"
+NUMBERS = "unit/core/test_statistics.py"
+JAVA_RETRY = "test_java_clients.py::test_a_message_that_fails_twice_comes_back_with_its_reconsume_times_and_its_id"
+JAVA_DEAD = "test_java_clients.py::test_a_message_that_always_fails_ends_in_the_dead_letter_topic"
+
+S09_TO_S11 = [
+    Mechanism(
+        "S9",
+        "checks come in Apache's order: group, permission, retry queues",
+        "B Broker端对于回发消息处理",
+        "broker/handlers/send_back.py",
+        f"{DELAY}::test_each_check_of_send_back_comes_in_apaches_order {RETRY}::test_an_unknown_group_cannot_send_back "
+        f"{RETRY}::test_a_group_without_retry_queues_drops_its_failures",
+    ),
+    Mechanism(
+        "S9",
+        "the retry topic is made when it is first needed",
+        "B createTopicInSendMessageBackMethod",
+        "broker/handlers/send_back.py",
+        f"{MEMBERS}::test_a_heartbeat_makes_the_retry_topic "
+        f"{RETRY}::test_a_message_sent_back_comes_to_the_retry_topic_after_ten_seconds",
+        JAVA_RETRY,
+    ),
+    Mechanism(
+        "S9",
+        "the message is found by its commit-log offset; one that is not there is refused",
+        "B 从commitlog日志文件中查询消息内容",
+        "broker/handlers/send_back.py",
+        f"{RETRY}::test_a_made_up_commit_log_offset_is_refused",
+    ),
+    Mechanism(
+        "S9",
+        "RETRY_TOPIC keeps the topic where it began",
+        "B RETRY_TOPIC",
+        "broker/handlers/send_back.py",
+        f"{RETRY}::test_each_retry_waits_for_the_next_level_and_remembers_the_first_message",
+        JAVA_RETRY,
+    ),
+    Mechanism(
+        "S9",
+        "level 0 becomes 3 + reconsume_times; a level that was asked for is taken as it is",
+        "B delayLevel",
+        "core/retry_schedule.py",
+        f"{SCHEDULE}::test_send_back_decides {RETRY}::test_the_delay_level_asked_for_is_used_as_it_is",
+    ),
+    Mechanism(
+        "S9",
+        "over the limit, or with a negative level: %DLQ%group, made when it is first needed",
+        "B maxReconsumeTimes",
+        "broker/handlers/send_back.py",
+        f"{RETRY}::test_after_the_last_retry_comes_the_dead_letter_topic "
+        f"{RETRY}::test_a_negative_level_asks_for_the_dead_letter_topic_at_once",
+        JAVA_DEAD,
+    ),
+    Mechanism(
+        "S9",
+        "until it is due it lies in SCHEDULE_TOPIC_XXXX, its real place in REAL_TOPIC and REAL_QID",
+        "B SCHEDULE_TOPIC_XXXX",
+        "broker/schedule.py",
+        f"{RETRY}::test_a_delayed_message_comes_at_its_time_and_not_before",
+        "test_java_clients.py::test_a_delayed_message_arrives_after_its_level",
+    ),
+    Mechanism(
+        "S9",
+        "one queue per level: queue = level - 1; levels do not wait for each other",
+        "B delayLevel2QueueId",
+        "core/retry_schedule.py",
+        f"{SCHEDULE}::test_a_level_too_high_is_the_highest_and_0_is_at_once "
+        f"{SCHEDULE}::test_levels_and_queues_of_the_schedule_topic_correspond "
+        f"{RETRY}::test_levels_do_not_wait_for_each_other_and_each_keeps_its_order",
+    ),
+    Mechanism(
+        "S9",
+        "when due it is stored again in its real topic, and waiting pulls wake",
+        "B DeliverDelayedMessageTimerTask, messageTimeup",
+        "broker/schedule.py",
+        f"{RETRY}::test_a_level_that_fires_again_and_again_stays_exact "
+        f"{RETRY}::test_a_delayed_message_comes_at_its_time_and_not_before "
+        "inproc/broker/test_broker_long_polling.py::test_a_delayed_delivery_wakes_like_a_send",
+        "test_java_clients.py::test_a_delayed_message_arrives_after_its_level",
+    ),
+    Mechanism(
+        "S9",
+        "how far each level is survives a restart and a kill",
+        "B ScheduleMessageService",
+        "broker/schedule.py",
+        f"{DELAY}::test_a_put_that_is_refused_in_the_middle_of_a_step_neither_skips_nor_repeats "
+        f"{DELAY}::test_after_a_kill_nothing_that_was_delivered_comes_again "
+        f"{DELAY}::test_a_kill_between_a_delivery_and_its_progress_delivers_once_more_and_skips_nothing",
+    ),
+    Mechanism(
+        "S10",
+        "the broker's table: one owner per group and queue",
+        "E RebalanceLockManager.tryLockBatch",
+        "core/queue_lock.py",
+        f"{LOCKS}::test_a_lock_belongs_to_one_client_until_it_expires {MEMBERS}::test_a_queue_has_one_owner_per_group",
+        IN_ORDER,
+    ),
+    Mechanism(
+        "S10",
+        "groups lock the same queue without disturbing each other",
+        "E mqLockTable",
+        "core/queue_lock.py",
+        f"{LOCKS}::test_groups_do_not_disturb_each_other",
+    ),
+    Mechanism(
+        "S10",
+        "a lock lives 60 s from its last renewal, then anybody may take it",
+        "E REBALANCE_LOCK_MAX_LIVE_TIME",
+        "core/queue_lock.py",
+        f"{MEMBERS}::test_a_lock_lives_sixty_seconds_from_its_last_renewal "
+        f"{LOCKS}::test_a_lock_belongs_to_one_client_until_it_expires",
+    ),
+    Mechanism(
+        "S10",
+        "asking again renews",
+        "E isLocked",
+        "core/queue_lock.py",
+        f"{LOCKS}::test_asking_again_renews",
+    ),
+    Mechanism(
+        "S10",
+        "only the owner unlocks",
+        "E unlockBatch",
+        "core/queue_lock.py",
+        f"{LOCKS}::test_only_the_owner_unlocks {MEMBERS}::test_only_the_owner_unlocks",
+    ),
+    Mechanism(
+        "S10",
+        "a new queue is locked before it is taken up; without the lock it waits for the next round",
+        "E Assign to new queue",
+        "client/rebalancer.py",
+        f"{ORDERLY}::test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free",
+        IN_ORDER,
+    ),
+    Mechanism(
+        "S10",
+        "all locks are renewed each 20 s, the first time after 1 s",
+        "E lockMQPeriodically, lockAll",
+        "client/rebalancer.py",
+        f"{ORDERLY}::test_locks_are_renewed_while_the_consumer_lives",
+    ),
+    Mechanism(
+        "S10",
+        "a renewal that fails once does not stop anybody: a client trusts its lock for 30 s",
+        "E isLockExpired",
+        "core/queue_lock.py",
+        f"{LOCKS}::test_one_renewal_may_fail_and_the_broker_keeps_longer_than_the_client_trusts "
+        f"{ORDERLY}::test_a_failed_renewal_request_does_not_stop_consumption_at_once",
+    ),
+    Mechanism(
+        "S10",
+        "pulled only while locked, else looked at again after 3 s",
+        "E Pull message",
+        "core/pull_cursor.py",
+        f"{CURSOR}::test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once",
+    ),
+    Mechanism(
+        "S10",
+        "the first locked pull reads the offset once more: its last owner may have come further",
+        "E isLockedFirst",
+        "core/pull_cursor.py",
+        f"{CURSOR}::test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once "
+        f"{ORDERLY}::test_a_member_that_takes_over_a_queue_begins_where_the_other_ended",
+        MIXED,
+    ),
+    Mechanism(
+        "S10",
+        "one listener call per queue at a time, queues beside each other",
+        "E messageQueueLock.fetchLockObject",
+        "client/orderly_service.py",
+        f"{ORDERLY}::test_messages_of_a_queue_come_in_order_one_call_at_a_time",
+        IN_ORDER,
+    ),
+    Mechanism(
+        "S10",
+        "messages are taken when they are consumed, in offset order, up to the batch size",
+        "E takeMessags",
+        "core/orderly_turn.py",
+        f"{TURN}::test_a_turn_hands_out_batches_in_order_until_nothing_is_pending",
+        IN_ORDER,
+    ),
+    Mechanism(
+        "S10",
+        "dropped: the turn ends and commits nothing",
+        "E ConsumeRequest.run, isDropped",
+        "core/orderly_turn.py",
+        f"{TURN}::test_a_dropped_queue_ends_the_turn_and_commits_nothing "
+        f"{ORDERLY}::test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand",
+    ),
+    Mechanism(
+        "S10",
+        "not locked, or expired: locked again first, then the turn begins anew",
+        "E tryLockLaterAndReconsume",
+        "core/orderly_turn.py",
+        f"{TURN}::test_without_a_lock_a_turn_does_not_begin {TURN}::test_a_lock_that_expires_during_the_turn_ends_it_before_the_next_batch "
+        f"{ORDERLY}::test_a_lost_lock_stops_consumption_in_the_middle",
+    ),
+    Mechanism(
+        "S10",
+        "a turn gives way after 60 s",
+        "E MAX_TIME_CONSUME_CONTINUOUSLY",
+        "core/orderly_turn.py",
+        f"{TURN}::test_a_turn_gives_way_after_60_s",
+    ),
+    Mechanism(
+        "S10",
+        "a running listener keeps its queue from being given away",
+        "E getLockConsume().tryLock",
+        "core/rebalance.py",
+        f"{ORDERLY}::test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand "
+        f"{REBALANCE}::test_a_refused_removal_is_asked_again_next_round",
+    ),
+    Mechanism(
+        "S10",
+        "unlocking waits while messages are cached (unlockDelay)",
+        "E unlockDelay",
+        "core/queue_lock.py",
+        f"{LOCKS}::test_unlocking_waits_only_while_messages_are_cached",
+    ),
+    Mechanism(
+        "S10",
+        "leaving gives the locks back, so that the next member goes on at once",
+        "E removeUnnecessaryMessageQueue",
+        "client/rebalancer.py",
+        f"{ORDERLY}::test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once",
+        MIXED,
+    ),
+    Mechanism(
+        "S10",
+        "auto-commit: SUCCESS commits; COMMIT and ROLLBACK count as SUCCESS, with a warning",
+        "E processConsumeResult, isAutoCommit",
+        "core/orderly_turn.py",
+        f"{TURN}::test_with_auto_commit_everything_but_suspend_commits",
+        IN_ORDER,
+    ),
+    Mechanism(
+        "S10",
+        "SUSPEND_CURRENT_QUEUE_A_MOMENT: put back in their place, the queue waits, the same messages come again",
+        "E makeMessageToCosumeAgain; B 顺序消息的重试",
+        "core/orderly_turn.py",
+        f"{TURN}::test_suspend_blocks_the_queue_and_counts_the_try "
+        f"{ORDERLY}::test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause",
+        IN_ORDER,
+    ),
+    Mechanism(
+        "S10",
+        "the pause is 1 s, or what the listener asks for, within 10 ms and 30 s",
+        "E getSuspendCurrentQueueTimeMillis; B 间隔时间为1秒",
+        "core/orderly_turn.py",
+        f"{TURN}::test_the_pause_is_held_within_10_ms_and_30_s",
+    ),
+    Mechanism(
+        "S10",
+        "over the retry limit: dead-lettered, and the queue goes on",
+        "E checkReconsumeTimes",
+        "core/orderly_turn.py",
+        f"{TURN}::test_a_message_over_its_limit_is_dead_lettered_and_the_queue_goes_on "
+        f"{ORDERLY}::test_a_message_over_the_retry_limit_is_dead_lettered_once_and_the_queue_goes_on",
+        IN_ORDER,
+    ),
+    Mechanism(
+        "S10",
+        "a dead letter that could not be stored blocks the queue: nothing is skipped",
+        "E checkReconsumeTimes",
+        "core/orderly_turn.py",
+        f"{TURN}::test_a_dead_letter_that_could_not_be_stored_blocks_the_queue",
+    ),
+    Mechanism(
+        "S10",
+        "without auto-commit: SUCCESS goes on without committing, COMMIT commits all so far",
+        "E processConsumeResult, else",
+        "core/orderly_turn.py",
+        f"{TURN}::test_without_auto_commit_success_goes_on_and_commit_settles_all "
+        f"{ORDERLY}::test_without_auto_commit_progress_waits_for_commit_and_rollback_gives_all_again",
+    ),
+    Mechanism(
+        "S10",
+        "without auto-commit: ROLLBACK gives all that is uncommitted again, after the pause",
+        "E processConsumeResult, ROLLBACK",
+        "core/orderly_turn.py",
+        f"{TURN}::test_without_auto_commit_rollback_brings_all_uncommitted_back",
+    ),
+    Mechanism(
+        "S10",
+        "an exception or a wrong answer suspends the queue",
+        "E ConsumeRequest.run, catch; B 注意点 2",
+        "core/orderly_turn.py",
+        f"{TURN}::test_only_a_status_moves_the_queue {TURN}::test_whatever_the_listener_answers_no_message_is_skipped",
+    ),
+    Mechanism(
+        "S10",
+        "broadcasting needs no lock",
+        "E (broadcast mode)",
+        "client/orderly_service.py",
+        f"{ORDERLY}::test_orderly_broadcasting_needs_no_lock",
+    ),
+    Mechanism(
+        "S11",
+        "pull time and rate per topic",
+        "A incPullRT, incPullTPS",
+        "core/statistics.py",
+        f"{NUMBERS}::test_what_is_over_a_minute_old_is_forgotten "
+        f"{NUMBERS}::test_a_consumers_numbers_are_kept_by_topic {CONCURRENT}::test_statistics_count_what_happened",
+    ),
+    Mechanism(
+        "S11",
+        "listener time, rates of successes and of failures",
+        "A incConsumeRT; E incConsumeOKTPS, incConsumeFailedTPS",
+        "core/statistics.py",
+        f"{NUMBERS}::test_rates_are_per_second_and_means_per_event {CONCURRENT}::test_statistics_count_what_happened",
+    ),
+    Mechanism(
+        "S11",
+        "failures are counted over an hour",
+        "E getConsumerStatsManager",
+        "core/statistics.py",
+        f"{NUMBERS}::test_failures_are_remembered_for_an_hour",
+    ),
+    Mechanism(
+        "S11",
+        "running info: what is cached, how far progress is, who is locked",
+        "A getConsumerStatsManager",
+        "client/consumer_requests.py",
+        f"{INSTANCE}::test_running_info_tells_what_is_cached_and_how_far_progress_is",
+    ),
+    Mechanism(
+        "S11",
+        "a message consumed directly, on an administrator's word, moves nothing",
+        "A ConsumeMessageService",
+        "client/consumer_requests.py",
+        f"{INSTANCE}::test_consuming_directly_has_no_effect_on_progress_retries_or_numbers",
+    ),
+]

@@ -1,0 +1,96 @@
+"""docs/mechanisms.md says the truth: what it names is there, what it calls broken on purpose is, and what it shows at Apache runs there."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mechanisms.mechanism import ARTICLES, Mechanism
+from mechanisms.page import MECHANISMS, PAGE, TITLES, page
+
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "sprocketmq"
+
+
+@cache
+def names(path: Path) -> frozenset[str]:
+    """Functions and methods of a test file."""
+    tree = ast.parse(path.read_text("utf-8"))
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def is_there(test: str, folder: Path) -> bool:
+    path, _, name = test.partition("::")
+    return (folder / path).is_file() and name in names(folder / path)
+
+
+@cache
+def mutants() -> list[Any]:
+    """What ``make mutants`` breaks; its files are scripts, not a package."""
+    folder = TESTS / "mutants"
+    sys.path.insert(0, str(folder))
+    try:
+        spec = importlib.util.spec_from_file_location("sprocketmq_mutants", folder / "mutants.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(folder))
+    return list(module.MUTANTS)
+
+
+def bare(test: str) -> str:
+    return test.partition("[")[0]
+
+
+def broken_on_purpose() -> list[Mechanism]:
+    """Mechanisms of whose row some mutant breaks what one of their tests notices."""
+    noticed = {(mutant.mechanism, bare(test)) for mutant in mutants() for test in mutant.test.split()}
+    return [
+        mechanism
+        for mechanism in MECHANISMS
+        if any((mechanism.row, f"tests/{test}") in noticed for test in mechanism.tests.split())
+    ]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: f"{m.row}-{m.what[:40]}")
+def test_what_a_line_names_is_there(mechanism: Mechanism) -> None:
+    assert mechanism.passage.split(" ")[0] in ARTICLES
+    assert mechanism.row in TITLES
+    assert (SOURCE / mechanism.file).is_file()
+    assert mechanism.tests, "a mechanism without a test is a wish"
+    missing = [test for test in mechanism.tests.split() if not is_there(test, TESTS)]
+    missing += [test for test in mechanism.apache.split() if not is_there(test, TESTS / "interop")]
+    assert missing == []
+
+
+def test_each_row_is_there_in_order_and_no_line_twice() -> None:
+    assert list(dict.fromkeys(mechanism.row for mechanism in MECHANISMS)) == list(TITLES)
+    assert [what for what, count in Counter((m.row, m.what) for m in MECHANISMS).items() if count > 1] == []
+    assert len(MECHANISMS) >= 120
+
+
+def test_what_is_seen_at_apache_is_seen_at_both_generations() -> None:
+    """An interop test gets its version from a fixture over VERSIONS; one that names a version asks for less than the page says."""
+    for file in {test.partition("::")[0] for mechanism in MECHANISMS for test in mechanism.apache.split()}:
+        text = (TESTS / "interop" / file).read_text("utf-8")
+        both = {"APACHE_4", "APACHE_5"} <= set(re.findall(r"\w+", text))
+        assert both or re.search(r"\bVERSIONS\b|\bStartProgram\b", text), f"{file} runs against one version only"
+
+
+def test_each_row_is_broken_on_purpose_at_least_three_times() -> None:
+    counts = Counter(mutant.mechanism for mutant in mutants())
+    assert {row: counts[row] for row in TITLES if counts[row] < 3} == {}
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text("utf-8") == page(broken_on_purpose()), "scripts/mechanisms writes docs/mechanisms.md anew"
