@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from sprocketmq.client.hooks import ConsumeMessageContext as Consumption
+from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.offset_store import OffsetStore
 from sprocketmq.client.push_settings import PushSettings
 from sprocketmq.client.send_back import SendBack
@@ -13,34 +15,9 @@ from sprocketmq.client.stuck_listener import StuckListenerCallback
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.statistics import ConsumerStatistics
 from sprocketmq.net.clock import Clock
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.message import MessageExt
 
-__all__ = ["ConsumeHook", "ConsumeService", "Consumption", "Group"]
-
-
-@dataclass(slots=True)
-class Consumption:
-    """One listener call as hooks see it (Java: ConsumeMessageContext).
-
-    Attributes: ``status`` is what the listener answered (None before the call, and when it raised ``failure``); ``notes`` is the hook's
-    own, carried from ``before_consume`` to ``after_consume``.
-    """
-
-    group: str
-    message_queue: MessageQueue
-    messages: Sequence[MessageExt]
-    started_ms: int
-    status: object = None
-    failure: BaseException | None = None
-    notes: dict[str, object] = field(default_factory=dict)
-
-
-class ConsumeHook(Protocol):
-    """Called around each listener call, where the listener runs. What a hook raises is logged and changes nothing."""
-
-    def before_consume(self, consumption: Consumption) -> None: ...
-
-    def after_consume(self, consumption: Consumption) -> None: ...
+__all__ = ["ConsumeService", "Consumption", "Group"]
 
 
 @dataclass
@@ -56,7 +33,7 @@ class Group:
     statistics: ConsumerStatistics
     lock_queue: Callable[[ProcessQueue], Awaitable[bool]]
     settled: Callable[[ProcessQueue], None]
-    hooks: list[ConsumeHook] = field(default_factory=list)
+    hooks: Hooks = field(default_factory=Hooks)
     stuck_callbacks: list[StuckListenerCallback] = field(default_factory=list)
 
     @property

@@ -14,6 +14,7 @@ from typing import Final
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.group import ConsumeService, Group
+from sprocketmq.client.hooks import FilterMessageContext
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.routes import Routes
 from sprocketmq.core import pull_cursor
@@ -204,6 +205,9 @@ class PullLoop:
             messages: list[MessageExt] = []
             if result.status is PullStatus.FOUND:
                 messages = decode_pull(result, self.queue, subscription, self._group.name)
+                if self._group.hooks.filter:
+                    seen = FilterMessageContext(self._group.name, self._group.client_id, self.queue, messages)
+                    messages = self._group.hooks.filter_messages(seen)
                 now_ms = clock.now_ms()
                 self._group.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
                 self.process_queue.broker_backlog = result.max_offset - result.next_begin_offset

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from sprocketmq.client.concurrent_service import ConcurrentService
 from sprocketmq.client.face import BlockingFace
-from sprocketmq.client.group import ConsumeHook, ConsumeService, Group
+from sprocketmq.client.group import ConsumeService, Group
+from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.orderly_service import OrderlyService
 from sprocketmq.client.push_settings import PushSettings
@@ -80,7 +81,7 @@ class AsyncPushConsumer:
         self._listener: Callable[..., Any] | None = None
         self._orderly = False
         self._batch_size: int | None = None
-        self._hooks: list[ConsumeHook] = []
+        self._hooks = Hooks()
         self._stuck_callbacks: list[StuckListenerCallback] = []
         self._running: RunningConsumer | None = None
         self._was_shut_down = False
@@ -168,9 +169,18 @@ class AsyncPushConsumer:
         """
         return self._register(listener, batch_size, orderly=True)
 
-    def add_hook(self, hook: ConsumeHook) -> None:
-        """Call ``hook`` around every listener call; before ``start``."""
-        self._hooks.append(hook)
+    def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
+        """Call ``hook`` around every listener call, or before messages are cached; before ``start``.
+
+        Args:
+            hook: has ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see ``sprocketmq.client.hooks``.
+
+        Raises:
+            ConfigurationError: it has none of them, or the consumer is running.
+        """
+        if self._running is not None:
+            raise ConfigurationError("the consumer is running, add hooks before start()")
+        self._hooks.add(hook, ("consume", "filter"))
 
     def on_consume_timeout(self, callback: C) -> C:
         """Be told when a listener call runs for longer than ``consume_timeout_ms``; before ``start``, usable as a decorator.

@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from sprocketmq.client.consumer_requests import ConsumerRequests
-from sprocketmq.client.group import ConsumeHook, ConsumeService, Group
+from sprocketmq.client.group import ConsumeService, Group
+from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.instance import ClientInstance
 from sprocketmq.client.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
 from sprocketmq.client.options import ClientOptions
@@ -62,7 +63,7 @@ class RunningConsumer:
         consume_type: bodies.ConsumeType = bodies.ConsumeType.CONSUME_PASSIVELY,
         orderly: bool = False,
         with_retry_topic: bool = True,
-        hooks: Iterable[ConsumeHook] = (),
+        hooks: Hooks | None = None,
     ) -> None:
         self._options, self._settings = options, settings
         self.subscriptions = subscriptions
@@ -94,7 +95,7 @@ class RunningConsumer:
             statistics=ConsumerStatistics(),
             lock_queue=self._lock_queue,
             settled=self._settled,
-            hooks=list(hooks),
+            hooks=hooks if hooks is not None else Hooks(),
         )
         self.service = make_service(self.group)
         timestamp = self._settings.consume_timestamp

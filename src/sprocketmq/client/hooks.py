@@ -1,0 +1,304 @@
+"""What users may hang into a client: around sends, around listener calls, before messages are handed out, and at a
+transaction's end (Java: SendMessageHook, CheckForbiddenHook, ConsumeMessageHook, FilterMessageHook, EndTransactionHook).
+
+    producer.add_hook(hook)      check_forbidden -> before_send -> broker -> after_send         end_transaction
+    consumer.add_hook(hook)      filter_messages -> before_consume -> listener -> after_consume
+
+One ``add_hook`` for all: an object takes part with each of the methods it has. Hooks are called in the order they were added, the ``after``
+ones in the opposite order, so that what a hook opens it closes inside of what was opened before it.
+
+Laws
+1. What a hook raises is logged and changes nothing. Two are there to change something: ``check_forbidden`` stops a send by raising,
+   ``filter_messages`` takes messages out.
+2. A send is seen once per try, because each try may go to another broker; a listener call once.
+3. Without hooks nothing is built and nothing is called.
+
+Where hooks run: those of sends, transactions and filters on the client's event loop, so they must not block; those of a listener call
+where the listener runs (its thread, or its task).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.trace import DEFAULT_REGION, ConsumeReturnType, MessageType
+
+if TYPE_CHECKING:
+    from sprocketmq.client.results import SendResult
+
+__all__ = [
+    "CheckForbiddenHook",
+    "ConsumeMessageContext",
+    "ConsumeMessageHook",
+    "EndTransactionContext",
+    "EndTransactionHook",
+    "FilterMessageContext",
+    "FilterMessageHook",
+    "Hooks",
+    "SendMessageContext",
+    "SendMessageHook",
+]
+
+log = logging.getLogger("sprocketmq.client")
+
+
+@dataclass(slots=True)
+class SendMessageContext:
+    """One try of a send, as hooks see it (Java: SendMessageContext).
+
+    Attributes:
+        producer_group, client_id: who sends.
+        messages: one, or those of a batch.
+        properties: one dict per message, what travels with it; a hook may add to it in ``before_send`` without touching the message.
+        message_queue, broker_address: where this try goes.
+        message_type: normal, half of a transaction, delayed, ordered.
+        is_oneway: nobody will answer; ``result`` stays None.
+        started_ms: when the try began, on the client's clock.
+        result: what the broker answered, None before and after a failure.
+        failure: what this try raised.
+        region_id, trace_on: what the broker says about message trace.
+        notes: the hook's own, carried from ``before_send`` to ``after_send``.
+    """
+
+    producer_group: str
+    client_id: str
+    messages: Sequence[Message]
+    properties: Sequence[dict[str, str]]
+    message_queue: MessageQueue
+    broker_address: str
+    message_type: MessageType
+    is_oneway: bool
+    started_ms: int
+    result: SendResult | None = None
+    failure: BaseException | None = None
+    region_id: str = DEFAULT_REGION
+    trace_on: bool = True
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def message(self) -> Message:
+        """The message, or the first of a batch."""
+        return self.messages[0]
+
+
+@dataclass(slots=True)
+class ConsumeMessageContext:
+    """One listener call, as hooks see it (Java: ConsumeMessageContext).
+
+    Attributes:
+        group, client_id: who consumes.
+        message_queue: where the messages come from.
+        messages: those of this call.
+        started_ms: when it began, on the client's clock.
+        status: what the listener answered (None before the call).
+        failure: what it raised.
+        return_type: how the call ended, in Java's five words.
+        spent_ms: how long the listener took.
+        notes: the hook's own, carried from ``before_consume`` to ``after_consume``.
+    """
+
+    group: str
+    message_queue: MessageQueue
+    messages: Sequence[MessageExt]
+    started_ms: int
+    client_id: str = ""
+    status: object = None
+    failure: BaseException | None = None
+    return_type: ConsumeReturnType = ConsumeReturnType.SUCCESS
+    spent_ms: float = 0.0
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def success(self) -> bool:
+        """The listener said that the messages are done."""
+        return getattr(self.status, "name", None) in _DONE
+
+
+_DONE: Final = frozenset({"CONSUME_SUCCESS", "SUCCESS", "COMMIT"})
+
+
+@dataclass(slots=True)
+class FilterMessageContext:
+    """Messages that came with one pull, after the check of their tags (Java: FilterMessageContext).
+
+    Attributes: ``messages`` may be shortened in place or replaced; what is missing afterwards counts as consumed.
+    """
+
+    group: str
+    client_id: str
+    message_queue: MessageQueue
+    messages: list[MessageExt]
+
+
+@dataclass(slots=True)
+class EndTransactionContext:
+    """The end of a transaction that the producer tells the broker (Java: EndTransactionContext).
+
+    Attributes: ``state`` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW, Java's spelling; ``from_transaction_check`` that the broker asked.
+    """
+
+    producer_group: str
+    client_id: str
+    message: Message
+    message_id: str
+    transaction_id: str
+    broker_address: str
+    state: str
+    from_transaction_check: bool
+    ended_ms: int
+
+
+class SendMessageHook(Protocol):
+    """Around each try of a send."""
+
+    def before_send(self, context: SendMessageContext) -> None: ...
+
+    def after_send(self, context: SendMessageContext) -> None: ...
+
+
+class CheckForbiddenHook(Protocol):
+    """Before each try of a send; what it raises is raised by the send, and nothing is sent."""
+
+    def check_forbidden(self, context: SendMessageContext) -> None: ...
+
+
+class ConsumeMessageHook(Protocol):
+    """Around each listener call."""
+
+    def before_consume(self, context: ConsumeMessageContext) -> None: ...
+
+    def after_consume(self, context: ConsumeMessageContext) -> None: ...
+
+
+class FilterMessageHook(Protocol):
+    """Takes messages out before they are cached. A message that is taken out is done: it does not come again."""
+
+    def filter_messages(self, context: FilterMessageContext) -> None: ...
+
+
+class EndTransactionHook(Protocol):
+    """When the producer has told the broker how a transaction ended."""
+
+    def end_transaction(self, context: EndTransactionContext) -> None: ...
+
+
+# Attribute of Hooks -> the methods that a hook has to have for it.
+_METHODS: Final = {
+    "send": ("before_send", "after_send"),
+    "check_forbidden": ("check_forbidden",),
+    "consume": ("before_consume", "after_consume"),
+    "filter": ("filter_messages",),
+    "end_transaction": ("end_transaction",),
+}
+
+
+class Hooks:
+    """The hooks of one client, by what they take part in. An empty list costs its place nothing but a look."""
+
+    __slots__ = ("check_forbidden", "consume", "end_transaction", "filter", "send")
+
+    def __init__(self) -> None:
+        self.send: list[SendMessageHook] = []
+        self.check_forbidden: list[CheckForbiddenHook] = []
+        self.consume: list[ConsumeMessageHook] = []
+        self.filter: list[FilterMessageHook] = []
+        self.end_transaction: list[EndTransactionHook] = []
+
+    def add(self, hook: Any, allowed: Sequence[str]) -> None:
+        """Take ``hook`` in for each of the methods it has.
+
+        Args:
+            allowed: the attributes of this class that the client has a use for.
+
+        Raises:
+            ConfigurationError: it has none of the methods that this kind of client calls, or one of a pair without the other.
+        """
+        taken = False
+        for kind in allowed:
+            methods = _METHODS[kind]
+            had = [method for method in methods if callable(getattr(hook, method, None))]
+            if had and len(had) < len(methods):
+                missing = next(method for method in methods if method not in had)
+                raise ConfigurationError(f"the hook {hook!r} has {had[0]} without {missing}; give it both")
+            if had:
+                getattr(self, kind).append(hook)
+                taken = True
+        if not taken:
+            names = ", ".join(" with ".join(_METHODS[kind]) for kind in allowed)
+            raise ConfigurationError(f"the hook {hook!r} has no method that is called here; there are {names}")
+
+    # -- calls, with law 1 -----------------------------------------------------------------------------------------------------
+
+    def before_send(self, context: SendMessageContext) -> None:
+        for check in self.check_forbidden:
+            check.check_forbidden(context)
+        for hook in self.send:
+            _guarded(hook.before_send, context)
+
+    def after_send(self, context: SendMessageContext) -> None:
+        for hook in reversed(self.send):
+            _guarded(hook.after_send, context)
+
+    @contextmanager
+    def around_send(self, context: SendMessageContext) -> Iterator[None]:
+        """``before_send``, the try, ``after_send`` with what it raised; a check that forbids the send is not followed by anything."""
+        self.before_send(context)
+        try:
+            yield
+        except BaseException as error:
+            context.failure = error
+            raise
+        finally:
+            self.after_send(context)
+
+    def before_consume(self, context: ConsumeMessageContext) -> None:
+        for hook in self.consume:
+            _guarded(hook.before_consume, context)
+
+    def after_consume(self, context: ConsumeMessageContext) -> None:
+        for hook in reversed(self.consume):
+            _guarded(hook.after_consume, context)
+
+    def filter_messages(self, context: FilterMessageContext) -> list[MessageExt]:
+        for hook in self.filter:
+            _guarded(hook.filter_messages, context)
+        return context.messages
+
+    def ended_transaction(self, context: EndTransactionContext) -> None:
+        for hook in self.end_transaction:
+            _guarded(hook.end_transaction, context)
+
+    def __iter__(self) -> Iterator[ConsumeMessageHook]:
+        return iter(self.consume)
+
+    def __reversed__(self) -> Iterator[ConsumeMessageHook]:
+        return reversed(self.consume)
+
+    def __bool__(self) -> bool:
+        return bool(self.send or self.check_forbidden or self.consume or self.filter or self.end_transaction)
+
+
+def message_type(properties: dict[str, str]) -> MessageType:
+    """What kind of message these properties make it, as Java's producer tells its hooks."""
+    if props.DELAY in properties or any(name in properties for name in _TIMERS):
+        return MessageType.DELAY
+    if properties.get(props.TRAN_MSG) == "true":
+        return MessageType.TRANSACTION_HALF
+    return MessageType.ORDER if props.SHARDING_KEY in properties else MessageType.NORMAL
+
+
+_TIMERS: Final = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_MS, props.TIMER_DELAY_SEC, "__STARTDELIVERTIME")
+
+
+def _guarded(call: Callable[[Any], None], context: object) -> None:
+    try:
+        call(context)
+    except Exception:
+        log.exception("a hook failed: %s", getattr(call, "__qualname__", call))
