@@ -14,6 +14,8 @@ from sprocketmq.version import __version__
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin as Admin
     from sprocketmq.client.admin import AsyncAdmin as AsyncAdmin
+    from sprocketmq.client.listener_signals import DeadLetter as DeadLetter
+    from sprocketmq.client.listener_signals import RetryLater as RetryLater
     from sprocketmq.client.producer import AsyncProducer as AsyncProducer
     from sprocketmq.client.producer import Producer as Producer
     from sprocketmq.client.pull_consumer import AsyncPullConsumer as AsyncPullConsumer
@@ -53,6 +55,7 @@ _WHERE = {
     "client.queue_reader": ("QueueReader",),
     "client.results": ("ConsumeConcurrentlyContext", "ConsumeOrderlyContext", "SendResult", "SendStatus"),
     "client.stuck_listener": ("StuckListener",),
+    "client.listener_signals": ("DeadLetter", "RetryLater"),
     "core.consume_progress": ("ConsumeFromWhere",),
     "core.consume_result": ("ConsumeConcurrentlyStatus",),
     "core.orderly_turn": ("ConsumeOrderlyStatus",),

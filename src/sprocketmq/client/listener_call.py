@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from sprocketmq.client.group import Consumption, Group
-from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeOrderlyContext
+from sprocketmq.client.listener_signals import ListenerSignal
+from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext
+from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message import MessageExt
 
 __all__ = ["ListenerCall"]
@@ -107,7 +109,11 @@ class ListenerCall(Generic[S]):
 
     def _end(self, batch: _Batch[S], consumption: Consumption | None, started_s: float) -> None:
         batch.spent_s = time.perf_counter() - started_s
-        if batch.failure is not None:
+        if isinstance(batch.failure, ListenerSignal):
+            batch.status = self._failed
+            batch.context.follow(batch.failure)
+            log.info("group %s: the listener raised %r", self._group.name, batch.failure)
+        elif batch.failure is not None:
             batch.status = self._failed
             log.warning(
                 "group %s: the listener raised %s: %s; of %d message(s) from %s, %s",

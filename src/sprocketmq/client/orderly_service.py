@@ -248,6 +248,7 @@ class OrderlyService:
             taken,
             batch.status,
             auto_commit=batch.context.auto_commit,
+            dead_letter=batch.context.dead_letter and self._group.clustering,
             suspend_ms=batch.context.suspend_current_queue_time_ms,
         )
         self._apply(turn, effects)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.core.consume_result import ALL_ACKED, ConsumeConcurrentlyStatus
 from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus
 from sprocketmq.core.pull_cursor import PullStatus
@@ -54,6 +55,7 @@ class SendResult:
         queue_offset: its place in that queue (of the first message of a batch).
         offset_message_id: the broker's own id of the stored copy; for a batch joined by commas.
         transaction_id: of a half message, else None.
+        recall_handle: takes a message with a delivery time back (``Producer.recall``), from 5.x brokers, else None.
     """
 
     status: SendStatus
@@ -62,6 +64,7 @@ class SendResult:
     queue_offset: int
     offset_message_id: str = ""
     transaction_id: str | None = None
+    recall_handle: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,10 @@ class ConsumeConcurrentlyContext:
     delay_level_when_next_consume: int = 0
     ack_index: int = ALL_ACKED
 
+    def follow(self, signal: ListenerSignal) -> None:
+        """Take over what the listener raised; for the consume service."""
+        self.delay_level_when_next_consume = signal.delay_level or self.delay_level_when_next_consume
+
 
 @dataclass(slots=True)
 class ConsumeOrderlyContext:
@@ -108,8 +115,16 @@ class ConsumeOrderlyContext:
         message_queue: where the messages come from.
         auto_commit: True (default) commits progress at SUCCESS; False leaves it to COMMIT and ROLLBACK.
         suspend_current_queue_time_ms: pause before the next try after SUSPEND or ROLLBACK, 10..30000; -1 takes the consumer's setting.
+        dead_letter: with SUSPEND, give these messages up: to the dead-letter topic now (raising DeadLetter does the same).
     """
 
     message_queue: MessageQueue
     auto_commit: bool = True
     suspend_current_queue_time_ms: int = -1
+    dead_letter: bool = False
+
+    def follow(self, signal: ListenerSignal) -> None:
+        """Take over what the listener raised; for the consume service."""
+        self.dead_letter = signal.delay_level < 0
+        if signal.suspend_ms >= 0:
+            self.suspend_current_queue_time_ms = signal.suspend_ms

@@ -34,6 +34,7 @@ SEND_BACK_TIMEOUT_MS = 5_000
 _NOT_COPIED = (
     props.DELAY,
     props.WAIT,
+    props.TRAN_MSG,  # the copy is no half message
     props.MIN_OFFSET,
     props.MAX_OFFSET,
     props.CONSUME_START_TIME,
@@ -49,7 +50,8 @@ def retry_copy(message: MessageExt, group: str, max_reconsume_times: int, delay_
 
     Args:
         message: the failed one, its topic restored to the original.
-        delay_level: 0 = no delay (orderly dead-lettering), else as is.
+        delay_level: as is; 0 and -1 mean the dead-letter topic, which a limit of 0 makes of it at every broker: 4.9 looks at the count alone,
+            5.x also at the group's queue locks, which a group that has just lost them does not hold.
     """
     copy = Message(retry_topic(group), message.body, flag=message.flag)
     copied = copy.properties
@@ -57,7 +59,7 @@ def retry_copy(message: MessageExt, group: str, max_reconsume_times: int, delay_
     copied[props.RETRY_TOPIC] = message.properties.get(props.RETRY_TOPIC) or message.topic
     copied[props.ORIGIN_MESSAGE_ID] = message.properties.get(props.ORIGIN_MESSAGE_ID) or message.offset_message_id
     copied[props.RECONSUME_TIME] = str(message.reconsume_times + 1)
-    copied[props.MAX_RECONSUME_TIMES] = str(max_reconsume_times)
+    copied[props.MAX_RECONSUME_TIMES] = str(max_reconsume_times if delay_level > 0 else 0)
     if delay_level > 0:
         copied[props.DELAY] = str(delay_level)
     return copy
@@ -94,12 +96,11 @@ class SendBack:
                 message.message_id,
                 error,
             )
-        level = retry_level(message.reconsume_times, delay_level)
+        level = -1 if delay_level < 0 else retry_level(message.reconsume_times, delay_level)
         return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)
 
     async def dead_letter_orderly(self, message: MessageExt) -> bool:
-        """Give up on an orderly message: sent to the retry topic without delay, the broker moves it to the dead-letter topic, because
-        the group holds queue locks."""
+        """Give up on an orderly message: sent to the retry topic with a limit that is reached, so the broker stores it as a dead letter."""
         return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, 0), message)
 
     async def _ask_broker(self, message: MessageExt, delay_level: int) -> None:

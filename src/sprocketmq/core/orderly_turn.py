@@ -200,10 +200,14 @@ class OrderlyTurn:
         auto_commit: bool = True,
         suspend_ms: int = -1,
     ) -> list[OrderlyEffect]:
-        """The listener's answer. Without Suspended or DeadLetterNeeded among the effects the turn goes on with ``next``."""
+        """The listener's answer. Without Suspended or DeadLetterNeeded among the effects the turn goes on with ``next``.
+
+        ``dead_letter``: a batch that is to be suspended counts as over its limit.
+        """
         queue = self.process_queue
         if status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT:
-            return self._suspend(batch, self._pause_ms(suspend_ms))
+            limit = -1 if dead_letter else self.max_reconsume_times
+            return self._suspend(batch, self._pause_ms(suspend_ms), limit)
         if not auto_commit and status is ConsumeOrderlyStatus.ROLLBACK:
             queue.rollback()
             return [Suspended(self._pause_ms(suspend_ms))]
@@ -219,15 +223,16 @@ class OrderlyTurn:
         queue = self.process_queue
         effects = self._committed(queue.done(sent)) if sent else []
         for message in failed:
+        dead_letter: bool = False,
             message.reconsume_times += 1
         queue.put_back(failed)
         if failed or self._rest_waits:
             effects.append(Suspended(self._pause))
         return effects
 
-    def _suspend(self, batch: Sequence[MessageExt], pause_ms: int) -> list[OrderlyEffect]:
-        over = [message for message in batch if message.reconsume_times >= self.max_reconsume_times]
-        rest = [message for message in batch if message.reconsume_times < self.max_reconsume_times]
+    def _suspend(self, batch: Sequence[MessageExt], pause_ms: int, limit: int) -> list[OrderlyEffect]:
+        over = [message for message in batch if message.reconsume_times >= limit]
+        rest = [message for message in batch if message.reconsume_times < limit]
         for message in rest:
             message.reconsume_times += 1
         self.process_queue.put_back(rest)

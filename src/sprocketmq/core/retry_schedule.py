@@ -100,6 +100,13 @@ class DelayLevels(Struct, frozen=True):
         level = self.clamp(level)
         return self.delays_ms[level - 1] if level else 0
 
+    def level_for(self, delay_ms: int) -> int:
+        """The lowest level that waits at least ``delay_ms``, or the highest there is; 0 for no delay."""
+        if delay_ms <= 0:
+            return 0
+        longest = max(self.delays_ms)
+        return 1 + next(n for n, delay in enumerate(self.delays_ms) if delay >= min(delay_ms, longest))
+
     def due_ms(self, level: int, store_timestamp_ms: int) -> int:
         """When a message stored now is due; kept as tagsCode in the schedule topic's consume queue."""
         return store_timestamp_ms + self.delay_ms(level)

@@ -1,0 +1,73 @@
+"""What a listener raises to say what becomes of its messages: RetryLater and DeadLetter (no Java counterpart: there the context says it).
+
+                         concurrent                                        orderly
+    RetryLater           sent back, delay level as asked                   the queue pauses as long as asked, same messages again
+    DeadLetter           sent back with level -1: to %DLQ%group at once    to %DLQ%group at once, the queue goes on
+    anything else        sent back, the schedule chooses the level         the queue pauses, same messages again
+
+Both speak for every message of the call; one message per call (``on_message``) makes that one message. They are no errors: the log has
+them as information, statistics and hooks see a failed call with the exception as its ``failure``.
+
+Laws
+    1. A signal is never an acknowledgement: each message of the call ends in a retry copy, a dead letter, or here again.
+    2. Broadcasting knows neither retry nor dead letters: both give the message up, as any failure does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sprocketmq.client.validators import check_range
+from sprocketmq.core.retry_schedule import DelayLevels
+
+__all__ = ["DeadLetter", "ListenerSignal", "RetryLater"]
+
+_HIGHEST_LEVEL: Final = 1_000
+_LONGEST_MS: Final = 366 * 86_400_000
+
+
+class ListenerSignal(Exception):
+    """Root of the two; ``delay_level`` is what the send-back carries, ``suspend_ms`` how long an orderly queue pauses (-1: its setting)."""
+
+    delay_level = 0
+    suspend_ms = -1
+
+
+class RetryLater(ListenerSignal):
+    """Raise it in a listener to get the message again after a delay of your choice.
+
+    Args:
+        reason: for the log.
+        delay_ms: the wait. Concurrent consumption rounds it up to the broker's next delay level (1 s, 5 s, 10 s, 30 s, 1 to 10 min,
+            20 min, 30 min, 1 h, 2 h); an orderly queue pauses for it, within 10 ms and 30 s.
+        delay_level: the level itself, 1 to 18 by the broker's default; wins over ``delay_ms``. Neither: as any failure, the schedule
+            chooses.
+
+    Raises:
+        ConfigurationError: a value is out of range; inside a listener that makes it an ordinary failure.
+    """
+
+    def __init__(self, reason: str = "", *, delay_ms: int | None = None, delay_level: int = 0) -> None:
+        super().__init__(reason)
+        levels = DelayLevels.parse()
+        self.delay_level = check_range("delay_level", delay_level, 0, _HIGHEST_LEVEL)
+        if delay_ms is not None:
+            self.suspend_ms = check_range("delay_ms", delay_ms, 1, _LONGEST_MS)
+            self.delay_level = delay_level or levels.level_for(delay_ms)
+        elif delay_level:
+            self.suspend_ms = levels.delay_ms(delay_level)
+
+
+class DeadLetter(ListenerSignal):
+    """Raise it in a listener when no retry can help: the message goes to ``%DLQ%group`` now.
+
+    Args:
+        reason: for the log; the stored message is the original one, with no room for it.
+
+    ``rmq.DeadLetters(group)`` reads them and replays them to the topic they came from.
+    """
+
+    delay_level = -1
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
