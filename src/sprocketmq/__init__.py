@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from sprocketmq.client.results import SendResult as SendResult
     from sprocketmq.client.results import SendStatus as SendStatus
     from sprocketmq.client.stuck_listener import StuckListener as StuckListener
+    from sprocketmq.core.allocation import AllocateAveragely as AllocateAveragely
+    from sprocketmq.core.allocation import AllocateAveragelyByCircle as AllocateAveragelyByCircle
+    from sprocketmq.core.allocation import AllocateByConfig as AllocateByConfig
+    from sprocketmq.core.allocation import AllocateByConsistentHash as AllocateByConsistentHash
+    from sprocketmq.core.allocation import AllocateByMachineRoom as AllocateByMachineRoom
+    from sprocketmq.core.allocation import AllocateMachineRoomNearby as AllocateMachineRoomNearby
     from sprocketmq.core.consume_progress import ConsumeFromWhere as ConsumeFromWhere
     from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
     from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus as ConsumeOrderlyStatus
@@ -49,13 +55,21 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "client.admin": ("Admin", "AsyncAdmin"),
+    "client.listener_signals": ("DeadLetter", "RetryLater"),
     "client.producer": ("AsyncProducer", "Producer"),
     "client.pull_consumer": ("AsyncPullConsumer", "PullConsumer"),
     "client.push_consumer": ("AsyncPushConsumer", "PushConsumer"),
     "client.queue_reader": ("QueueReader",),
     "client.results": ("ConsumeConcurrentlyContext", "ConsumeOrderlyContext", "SendResult", "SendStatus"),
     "client.stuck_listener": ("StuckListener",),
-    "client.listener_signals": ("DeadLetter", "RetryLater"),
+    "core.allocation": (
+        "AllocateAveragely",
+        "AllocateAveragelyByCircle",
+        "AllocateByConfig",
+        "AllocateByConsistentHash",
+        "AllocateByMachineRoom",
+        "AllocateMachineRoomNearby",
+    ),
     "core.consume_progress": ("ConsumeFromWhere",),
     "core.consume_result": ("ConsumeConcurrentlyStatus",),
     "core.orderly_turn": ("ConsumeOrderlyStatus",),

@@ -73,6 +73,11 @@ class RemotingApi:
             raise remote_error(answer.code, answer.remark, address)
         return status, answer.header(headers.SendMessageResponseHeader)
 
+    async def recall_message(self, address: str, header: headers.RecallMessageRequestHeader, timeout_ms: int) -> str:
+        """RECALL_MESSAGE (5.x): the unique key of the timer message that was taken back."""
+        answer = await self._ask(address, RequestCode.RECALL_MESSAGE, header, timeout_ms=timeout_ms)
+        return answer.header(headers.RecallMessageResponseHeader).msg_id
+
     async def consumer_send_message_back(
         self, address: str, header: headers.ConsumerSendMsgBackRequestHeader, timeout_ms: int = 5_000
     ) -> None:
@@ -185,6 +190,14 @@ class RemotingApi:
             return []
         self._expect_success(answer, address)
         return list(bodies.GetConsumerListByGroupResponseBody.decode(answer.body).consumer_id_list)
+
+    async def query_assignment(
+        self, address: str, body: bodies.QueryAssignmentRequestBody
+    ) -> list[bodies.MessageQueueAssignment] | None:
+        """QUERY_ASSIGNMENT (5.x): the queues that the broker gives this client; None when it cannot say now."""
+        answer = await self._ask(address, RequestCode.QUERY_ASSIGNMENT, body=body.encode())
+        found = bodies.QueryAssignmentResponseBody.decode(answer.body).message_queue_assignments
+        return None if found is None else list(found)
 
     async def check_client_config(self, address: str, body: bodies.CheckClientConfigRequestBody) -> None:
         """CHECK_CLIENT_CONFIG: does this broker accept the filter expression?"""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
 from sprocketmq.client.validators import check_group, check_range
-from sprocketmq.core.allocation import AVG, AllocationStrategy, strategy_by_name
+from sprocketmq.core.allocation import AVG, AllocationStrategy, MachineRoomResolver, strategy_by_name
 from sprocketmq.core.consume_progress import ConsumeFromWhere
 from sprocketmq.core.flow_control import FlowLimits
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import MessageModel
+from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["MessageModel", "PushSettings", "consume_timestamp_ms"]
 
@@ -41,7 +43,14 @@ class PushSettings:
         message_model: CLUSTERING or BROADCASTING.
         consume_from_where: where a group without progress begins; one that has progress goes on from there.
         consume_timestamp: for CONSUME_FROM_TIMESTAMP, ``yyyyMMddHHmmss`` local time; default half an hour ago.
-        allocate_strategy: a strategy of ``core.allocation`` or its Java name ("AVG"); must be the same in all members.
+        allocate_strategy: who of the group reads which queue, the same in all members: "AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH",
+            "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), one of the classes
+            ``Allocate...``, or a function (group, client_id, queues, client_ids) that returns the queues of client_id.
+        allocate_queues: what "CONFIG" always gives; name a queue of ``%RETRY%group`` in one member, or nobody reads the retries.
+        allocate_rooms: the rooms of which "MACHINE_ROOM" shares the queues; a broker is called ``room@name`` then.
+        machine_room_resolver: what "MACHINE_ROOM_NEARBY" asks: an object with ``broker_deploy_in(queue)`` and
+            ``consumer_deploy_in(client_id)``, each the name of a room.
+        client_rebalance: False lets a 5.x broker share out the queues (QUERY_ASSIGNMENT), where it can; not for orderly consumption.
         consume_thread_count: how many listener calls run at once (threads, or tasks for ``async def`` listeners), 1 to 1000.
         consume_message_batch_max_size: messages per listener call, 1 to 1024 (``batch_size=`` of the listener wins).
         pull_batch_size: messages asked for in one pull, 1 to 1024; the broker gives at most 32 by default.
@@ -66,6 +75,10 @@ class PushSettings:
     consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
     consume_timestamp: str | None = None
     allocate_strategy: AllocationStrategy | str = AVG
+    allocate_queues: Sequence[MessageQueue] | None = None
+    allocate_rooms: Collection[str] | None = None
+    machine_room_resolver: MachineRoomResolver | None = None
+    client_rebalance: bool = True
     consume_thread_count: int = 20
     consume_message_batch_max_size: int = 1
     pull_batch_size: int = 32
@@ -90,7 +103,13 @@ class PushSettings:
             self, "consume_from_where", _member(ConsumeFromWhere, "consume_from_where", self.consume_from_where)
         )
         if isinstance(self.allocate_strategy, str):
-            object.__setattr__(self, "allocate_strategy", strategy_by_name(self.allocate_strategy))
+            found = strategy_by_name(
+                self.allocate_strategy,
+                queues=self.allocate_queues,
+                rooms=self.allocate_rooms,
+                resolver=self.machine_room_resolver,
+            )
+            object.__setattr__(self, "allocate_strategy", found)
         elif not callable(self.allocate_strategy):
             raise ConfigurationError(
                 f"allocate_strategy is {self.allocate_strategy!r}, a strategy or its name is allowed"

@@ -1,6 +1,7 @@
 """Taking up and giving up queues (Java: RebalanceImpl, RebalancePushImpl). ``core.rebalance`` decides, this runs it.
 
     for each topic:  queues from the route, members from a broker, allocation  -->  Drop ... Add ...
+                     (client_rebalance=False: the broker is asked what is ours)
     Drop:  progress persisted and forgotten, orderly: unlocked at the broker, unless a listener still runs (refused, next round)
     Add:   orderly: locked at the broker first; start offset found; pull loop started
 
@@ -23,6 +24,8 @@ from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.rebalance import Add, Drop, DropReason, RebalanceTable
 from sprocketmq.core.retry_schedule import is_retry_topic
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.wire import bodies
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["Rebalancer"]
@@ -31,6 +34,10 @@ log = logging.getLogger("sprocketmq.client")
 
 _FAILURES = (NetworkError, RemoteError, RequestTimeout, ProtocolError)
 _HALF_AN_HOUR_MS = 30 * 60_000
+
+
+class _Refused:
+    """The broker does not share out the queues."""
 
 
 class Rebalancer:
@@ -62,6 +69,8 @@ class Rebalancer:
         self._process_queues: dict[MessageQueue, ProcessQueue] = {}
         self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
         self._warned: set[str] = set()
+        self._strategy_fails: set[str] = set()  # topics
+        self._refusals: set[str] = set()  # topics
         self.table = RebalanceTable()
         # Queues assigned by hand (pull consumer): no allocation then, other members do not matter.
         self.fixed: set[MessageQueue] | None = None
@@ -127,6 +136,11 @@ class Rebalancer:
         address = await self._routes.any_broker(topic)
         if address is None:
             return None
+        # As RebalancePushImpl.clientRebalance: an orderly consumer always shares the queues out itself.
+        if not self._group.settings.client_rebalance and not self._locks_needed:
+            asked = await self._ask_broker(address, topic)
+            if not isinstance(asked, _Refused):
+                return asked
         client_ids = await self._api.consumer_ids(address, self._group.name)
         if self._group.client_id not in client_ids:
             # The broker has not heard of us: it restarted, or we just learned of it by this topic's route.
@@ -135,13 +149,57 @@ class Rebalancer:
         if self._group.client_id not in client_ids:
             log.info("group %s: %s does not list us as a member yet", self._group.name, address)
             return None  # no reason to give up what we have
+        return self._share(topic, queues, client_ids)
+
+    def _share(self, topic: str, queues: list[MessageQueue], client_ids: list[str]) -> list[MessageQueue] | None:
+        """What the strategy gives us; None, and one line in the log, while it fails: we keep what we have (RebalanceImpl does so)."""
+        strategy = self._group.settings.strategy
         try:
-            return allocation.allocate(
-                self._group.settings.strategy, self._group.name, self._group.client_id, queues, client_ids
-            )
-        except ConfigurationError as error:
-            log.error("group %s: the allocation strategy failed: %s", self._group.name, error)
+            mine = allocation.allocate(strategy, self._group.name, self._group.client_id, queues, client_ids)
+        except Exception as error:
+            if topic not in self._strategy_fails:
+                self._strategy_fails.add(topic)
+                log.error(
+                    "group %s: the allocation strategy %s failed for topic %s, our queues stay as they are: %s",
+                    self._group.name,
+                    allocation.strategy_name(strategy),
+                    topic,
+                    error,
+                    exc_info=not isinstance(error, ConfigurationError),
+                )
             return None
+        self._strategy_fails.discard(topic)
+        # A fixed list may name queues of several topics; each topic's round takes up its own.
+        return [queue for queue in mine if queue.topic == topic]
+
+    async def _ask_broker(self, address: str, topic: str) -> list[MessageQueue] | _Refused | None:
+        """Our queues as the broker shares them out (``client_rebalance=False``). It may not know how to, or want its queues popped: then
+        we do what a 4.x client does, which never asks, and share them out ourselves."""
+        body = bodies.QueryAssignmentRequestBody(
+            topic=topic,
+            consumer_group=self._group.name,
+            client_id=self._group.client_id,
+            strategy_name=allocation.strategy_name(self._group.settings.strategy),
+            message_model=self._group.settings.message_model.value,
+        )
+        try:
+            found = await self._api.query_assignment(address, body)
+        except RemoteError as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            return self._refused(topic, f"{address} does not share out queues")
+        if found is None:
+            return None
+        if any(assignment.mode != "PULL" for assignment in found):
+            return self._refused(topic, f"{address} wants its queues popped, which this client does not do")
+        self._refusals.discard(topic)
+        return [assignment.message_queue for assignment in found if assignment.message_queue is not None]
+
+    def _refused(self, topic: str, why: str) -> _Refused:
+        if topic not in self._refusals:
+            self._refusals.add(topic)
+            log.warning("group %s: topic %s is shared out by its members: %s", self._group.name, topic, why)
+        return _Refused()
 
     async def _run(self, effects: Sequence[Drop | Add]) -> None:
         while effects:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import md5
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -39,22 +39,38 @@ __all__ = [
     "AllocateByMachineRoom",
     "AllocateMachineRoomNearby",
     "AllocationStrategy",
+    "MachineRoomResolver",
     "allocate",
     "java_order",
     "queue_order",
     "strategy_by_name",
+    "strategy_name",
 ]
 
 
 class AllocationStrategy(Protocol):
-    """A callable ``(group, client_id, queues, client_ids) -> queues`` with Java's ``name``; both lists come sorted."""
+    """A callable ``(group, client_id, queues, client_ids) -> queues``: the classes here, or a function of the user's.
 
-    @property
-    def name(self) -> str: ...
+    Called in every round, with both lists sorted as all members sort them. It must answer from its arguments alone, and alike in all
+    members: only then no queue is read twice or by nobody. An attribute ``name`` is shown in logs and asked for by brokers.
+    """
 
     def __call__(
-        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
-    ) -> list[MessageQueue]: ...
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], /
+    ) -> Iterable[MessageQueue]: ...
+
+
+class MachineRoomResolver(Protocol):
+    """Says in which machine room who stands; no answer may be empty. Java: AllocateMachineRoomNearby.MachineRoomResolver."""
+
+    def broker_deploy_in(self, queue: MessageQueue, /) -> str: ...
+
+    def consumer_deploy_in(self, client_id: str, /) -> str: ...
+
+
+def strategy_name(strategy: AllocationStrategy) -> str:
+    """Java's name of a strategy; a function goes by its own."""
+    return str(getattr(strategy, "name", None) or getattr(strategy, "__name__", None) or type(strategy).__name__)
 
 
 def java_order(text: str) -> bytes:
@@ -81,12 +97,26 @@ def allocate(
 
     Returns:
         Our queues; empty when there is nothing to share, or the broker does not list us yet.
+
+    Raises:
+        ConfigurationError: the strategy gave something else than queues. Whatever a strategy raises itself comes through.
     """
     all_queues = sorted(set(queues), key=queue_order)
     all_ids = sorted(set(client_ids), key=java_order)
     if not all_queues or client_id not in all_ids:
         return []
-    return strategy(group, client_id, all_queues, all_ids)
+    mine: object = strategy(group, client_id, all_queues, all_ids)
+    if isinstance(mine, str) or not isinstance(mine, Iterable):
+        raise ConfigurationError(
+            f"the allocation strategy {strategy_name(strategy)} gave {mine!r}, a list of MessageQueue is allowed; return [] for no queue"
+        )
+    found = list(mine)
+    for queue in found:
+        if not isinstance(queue, MessageQueue):
+            raise ConfigurationError(
+                f"the allocation strategy {strategy_name(strategy)} gave {queue!r} among its queues, only MessageQueue is allowed"
+            )
+    return found
 
 
 def _index(client_id: str, client_ids: Sequence[str]) -> int:
@@ -179,7 +209,7 @@ class AllocateMachineRoomNearby(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        return f"MACHINE_ROOM_NEARBY-{self.strategy.name}"
+        return f"MACHINE_ROOM_NEARBY-{strategy_name(self.strategy)}"
 
     def __call__(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
@@ -257,22 +287,59 @@ def _ring_hash(key: str) -> int:
 AVG = AllocateAveragely()
 
 STRATEGIES: Mapping[str, AllocationStrategy] = {
-    strategy.name: strategy for strategy in (AVG, AllocateAveragelyByCircle(), AllocateByConsistentHash())
+    strategy_name(strategy): strategy for strategy in (AVG, AllocateAveragelyByCircle(), AllocateByConsistentHash())
 }
-"""The strategies that need no arguments, by Java's name. CONFIG, MACHINE_ROOM and MACHINE_ROOM_NEARBY are built by the user."""
+"""The strategies that need no arguments, by Java's name."""
+
+_NEARBY = "MACHINE_ROOM_NEARBY"
+_BY_NAME = (*STRATEGIES, "CONFIG", "MACHINE_ROOM", _NEARBY)
 
 
-def strategy_by_name(name: str) -> AllocationStrategy:
-    """The ready-made strategy of that name.
+def strategy_by_name(
+    name: str,
+    *,
+    queues: Iterable[MessageQueue] | None = None,
+    rooms: Iterable[str] | None = None,
+    resolver: MachineRoomResolver | None = None,
+    virtual_node_count: int = 10,
+) -> AllocationStrategy:
+    """The strategy of that name.
+
+    Args:
+        name: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, CONFIG, MACHINE_ROOM, or MACHINE_ROOM_NEARBY, which works with AVG inside of a room;
+            MACHINE_ROOM_NEARBY-CONSISTENT_HASH with another one.
+        queues: what CONFIG always gives. Java: messageQueueList.
+        rooms: the rooms that MACHINE_ROOM serves. Java: consumeridcs.
+        resolver: what MACHINE_ROOM_NEARBY asks. Java: machineRoomResolver.
+        virtual_node_count: of CONSISTENT_HASH.
 
     Raises:
-        ConfigurationError: no such name, or one that needs arguments.
+        ConfigurationError: no such name, or one whose argument is missing.
     """
-    try:
-        return STRATEGIES[name]
-    except KeyError:
+    outer, _, inner = name.partition("-")
+    if name == "CONFIG":
+        return AllocateByConfig(tuple(_given(queues, name, "allocate_queues, the list of MessageQueue to read")))
+    if name == "MACHINE_ROOM":
+        return AllocateByMachineRoom(frozenset(_given(rooms, name, "allocate_rooms, the rooms to read from")))
+    if outer == _NEARBY and (not inner or inner in STRATEGIES):
+        found = _given(
+            resolver, name, "machine_room_resolver, with broker_deploy_in(queue) and consumer_deploy_in(client_id)"
+        )
+        within = strategy_by_name(inner or "AVG", virtual_node_count=virtual_node_count)
+        return AllocateMachineRoomNearby(within, found.broker_deploy_in, found.consumer_deploy_in)
+    if name == AllocateByConsistentHash.name:
+        return AllocateByConsistentHash(virtual_node_count)
+    if name not in STRATEGIES:
         raise ConfigurationError(
-            f"the allocation strategy is {name!r}, allowed by name are {', '.join(STRATEGIES)}; "
-            "for CONFIG, MACHINE_ROOM and MACHINE_ROOM_NEARBY pass AllocateByConfig(...), AllocateByMachineRoom(...) or "
-            "AllocateMachineRoomNearby(...)"
-        ) from None
+            f"the allocation strategy is {name!r}, allowed are {', '.join(_BY_NAME)}, or a function (group, client_id, queues, client_ids)"
+        )
+    return STRATEGIES[name]
+
+
+_Argument = TypeVar("_Argument")
+
+
+def _given(argument: _Argument | None, name: str, what: str) -> _Argument:
+    if argument is None:
+        raise ConfigurationError(f"the allocation strategy {name} needs an argument: pass {what}")
+    return argument

@@ -325,3 +325,69 @@ def test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothin
     consumer.on_message(print)
     with pytest.raises(rmq.ConnectFailed, match="127.0.0.1:1"):
         consumer.start()
+
+
+def test_a_strategy_that_fails_takes_nothing_away_and_is_asked_again(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    answers: dict[str, Any] = {"fails": None}
+
+    def even(group: str, client_id: str, queues: Any, client_ids: Any) -> Any:
+        if answers["fails"] is not None:
+            raise answers["fails"]
+        return [queue for queue in queues if queue.queue_id in answers["wanted"]]
+
+    answers["wanted"] = {0, 2}
+    recorder = Recorder()
+    consumer = consumers(recorder, allocate_strategy=even)
+    assert _queues(consumer) == [0, 2]
+    answers["fails"] = ZeroDivisionError("no members to divide by")
+    for _ in range(3):
+        consumer.rebalance_now()
+    assert _queues(consumer) == [0, 2]
+    said = [record for record in caplog.records if "strategy even failed" in record.getMessage()]
+    assert len([record for record in said if "topic flights" in record.getMessage()]) == 1, "once, not every second"
+    answers.update(fails=None, wanted={1})
+    consumer.rebalance_now()
+    assert _queues(consumer) == [1]
+    producer.send(rmq.Message("flights", b"x"), queue=rmq.MessageQueue("flights", "broker-a", 1))
+    rocketmq.wait_until(lambda: recorder.bodies == ["x"])
+
+
+def test_strategies_with_arguments_are_options(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    fixed = [rmq.MessageQueue("flights", "broker-a", number) for number in (1, 3)]
+    by_config = consumers(Recorder(), group="by-config", allocate_strategy="CONFIG", allocate_queues=fixed)
+    assert by_config.assigned_queues == fixed
+    elsewhere = consumers(Recorder(), group="by-room", allocate_strategy="MACHINE_ROOM", allocate_rooms={"east"})
+    assert elsewhere.assigned_queues == []
+
+    class OneRoom:
+        def broker_deploy_in(self, queue: rmq.MessageQueue) -> str:
+            return "east"
+
+        def consumer_deploy_in(self, client_id: str) -> str:
+            return "west"
+
+    nearby = consumers(
+        Recorder(), group="nearby", allocate_strategy="MACHINE_ROOM_NEARBY", machine_room_resolver=OneRoom()
+    )
+    assert _queues(nearby) == [0, 1, 2, 3]
+
+
+def test_the_broker_shares_the_queues_out_where_it_is_asked_to(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    asked = rocketmq.faults.fail(RequestCode.GET_CONSUMER_LIST_BY_GROUP, 1, times=None)
+    members = [consumers(Recorder(), client_rebalance=False, allocate_strategy="AVG_BY_CIRCLE") for _ in range(2)]
+    rocketmq.advance_until(lambda: sorted(map(_queues, members)) == [[0, 2], [1, 3]])
+    assert asked.hits == 0, "no member asked who else there is"
+    asked.remove()
+    # A 4.9 broker knows no such request: the member shares the queues out itself, as it would have without the option.
+    rocketmq.faults.fail(RequestCode.QUERY_ASSIGNMENT, 3, times=None)
+    alone = consumers(Recorder(), group="old-broker", client_rebalance=False)
+    assert _queues(alone) == [0, 1, 2, 3]
+    said = [record for record in caplog.records if "shared out by its members" in record.getMessage()]
+    assert len([record for record in said if "topic flights" in record.getMessage()]) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -24,6 +24,7 @@ from sprocketmq.core.allocation import (
     allocate,
     java_order,
     strategy_by_name,
+    strategy_name,
 )
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message import MessageQueue
@@ -179,8 +180,58 @@ def test_names_are_sorted_by_utf16_units_as_java_does() -> None:
     assert shares(AVG, queues(3), [emoji, private])[0] == [0, 1]
 
 
-def test_strategies_are_found_by_javas_names() -> None:
+class Rooms:
+    """A resolver: rooms are before the "@" of a broker and the "-" of a client."""
+
+    def broker_deploy_in(self, queue: MessageQueue) -> str:
+        return room_of_broker(queue)
+
+    def consumer_deploy_in(self, client_id: str) -> str:
+        return room_of_client(client_id)
+
+
+def test_all_six_strategies_are_found_by_javas_names() -> None:
     assert set(STRATEGIES) == {"AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"}
     assert strategy_by_name("AVG") is AVG
-    with pytest.raises(ConfigurationError, match="'NEAREST'.*AVG, AVG_BY_CIRCLE, CONSISTENT_HASH"):
-        strategy_by_name("NEAREST")
+    assert strategy_by_name("AVG_BY_CIRCLE") == AllocateAveragelyByCircle()
+    assert strategy_by_name("CONSISTENT_HASH", virtual_node_count=3) == AllocateByConsistentHash(3)
+    assert strategy_by_name("CONFIG", queues=queues(2)) == AllocateByConfig(tuple(queues(2)))
+    assert strategy_by_name("MACHINE_ROOM", rooms=["east"]) == AllocateByMachineRoom(frozenset({"east"}))
+    all_queues, members = queues(4, "east@1") + queues(3, "west@1"), ["east-a", "east-b", "north-a"]
+    for name, within in (
+        ("MACHINE_ROOM_NEARBY", AVG),
+        ("MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", AllocateAveragelyByCircle()),
+        ("MACHINE_ROOM_NEARBY-CONSISTENT_HASH", AllocateByConsistentHash()),
+    ):
+        found = strategy_by_name(name, resolver=Rooms())
+        expected = AllocateMachineRoomNearby(within, room_of_broker, room_of_client)
+        assert strategy_name(found) == expected.name
+        assert shares(found, all_queues, members) == shares(expected, all_queues, members)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("NEAREST", "'NEAREST'.*AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, CONFIG, MACHINE_ROOM, MACHINE_ROOM_NEARBY"),
+        ("MACHINE_ROOM_NEARBY-CONFIG", "'MACHINE_ROOM_NEARBY-CONFIG'"),
+        ("CONFIG", "CONFIG needs.*allocate_queues"),
+        ("MACHINE_ROOM", "MACHINE_ROOM needs.*allocate_rooms"),
+        ("MACHINE_ROOM_NEARBY", "MACHINE_ROOM_NEARBY needs.*machine_room_resolver"),
+    ],
+)
+def test_a_strategy_that_cannot_be_had_by_its_name_says_what_is_missing(name: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        strategy_by_name(name)
+
+
+def test_a_function_is_a_strategy_and_what_it_gives_is_checked() -> None:
+    def first_takes_all(
+        group: str, client_id: str, all_queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> Sequence[MessageQueue]:
+        return all_queues if client_id == client_ids[0] else ()
+
+    assert shares(first_takes_all, queues(3), ids(2)) == [[0, 1, 2], []]
+    assert strategy_name(first_takes_all) == "first_takes_all"
+    for nonsense in (None, 7, "all", [1], ["b"]):
+        with pytest.raises(ConfigurationError, match="strategy <lambda> gave"):
+            allocate(lambda *given, nonsense=nonsense: nonsense, "g", "a", queues(1), ["a"])
