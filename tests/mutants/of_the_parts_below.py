@@ -28,6 +28,14 @@ LOWER_MUTANTS = [
     ),
     Mutant(
         "wire",
+        "a number among the header's texts closes the connection",
+        f"{WIRE}/command.py",
+        "dict[str, str | int | float | bool | None] | None = None",
+        "dict[str, str | None] | None = None",
+        f"{UNIT}/test_frame.py::test_values_that_are_no_texts_become_the_texts_that_java_makes_of_them",
+    ),
+    Mutant(
+        "wire",
         "the beginning of the next frame is thrown away",
         f"{WIRE}/frame.py",
         "            self._rest = bytearray(memoryview(whole)[at:])",

@@ -157,10 +157,10 @@ class _ReadHeader(msgspec.Struct):
 
 
 class _ReadHeaderWithNulls(msgspec.Struct):
-    """The same from a peer that writes nulls."""
+    """The same from a peer that writes nulls, or numbers where texts belong, as Apache's C++ client does: fastjson makes texts of them."""
 
     code: _Int32
-    extFields: dict[str, str | None] | None = None  # noqa: N815
+    extFields: dict[str, str | int | float | bool | None] | None = None  # noqa: N815
     flag: _Int32 | None = 0
     language: str | None = None
     opaque: _Int32 | None = 0
@@ -259,7 +259,7 @@ def _decode_text_with_nulls(header: memoryview, body: memoryview) -> Command:
         text = _decode_json_with_nulls(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"the JSON header cannot be read: {error}") from error
-    ext = {key: value for key, value in (text.extFields or {}).items() if value is not None}
+    ext = {key: _as_text(value) for key, value in (text.extFields or {}).items() if value is not None}
     return Command(
         text.code,
         text.opaque or 0,
@@ -271,6 +271,10 @@ def _decode_text_with_nulls(header: memoryview, body: memoryview) -> Command:
         body,
         _JSON,
     )
+
+
+def _as_text(value: str | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _decode_binary(header: memoryview, body: memoryview) -> Command:

@@ -150,6 +150,13 @@ def test_a_peer_may_write_nulls_and_unknown_fields() -> None:
     assert (command.code, command.opaque, command.flag, command.language, command.remark) == (1, 7, 0, "OTHER", None)
 
 
+def test_values_that_are_no_texts_become_the_texts_that_java_makes_of_them() -> None:
+    # Apache's C++ client writes numbers and truth values into extFields.
+    header = b'{"code":10,"extFields":{"a":12,"b":true,"c":"12","d":null,"e":-1.5},"flag":0,"language":"CPP","opaque":7,"version":63}'
+    command = decode_command(memoryview(len(header).to_bytes(4, "big") + header))
+    assert command.ext_fields == {"a": "12", "b": "true", "c": "12", "e": "-1.5"}
+
+
 @pytest.mark.parametrize(
     "header",
     [
