@@ -22,13 +22,14 @@ from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.name_servers import NameServers, parse_addresses
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.routes import Routes
-from sprocketmq.client.sender import Sender, SendSettings
+from sprocketmq.client.send_settings import SendSettings
+from sprocketmq.client.sender import Sender, vip_address
 from sprocketmq.client.unique_keys import UniqueKeys
 from sprocketmq.core.rebalance import REBALANCE_INTERVAL_MS, REBALANCE_MIN_INTERVAL_MS
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import Clock
-from sprocketmq.net.connection import Connection
+from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -81,7 +82,12 @@ class ClientInstance:
         self.client_id = client_id
         self.options = options
         self.clock: Clock = options.clock
-        self.pool = ConnectionPool(self._handle, ssl_context=options.ssl_context, credentials=options.credentials)
+        self.pool = ConnectionPool(
+            self._handle,
+            ssl_context=options.ssl_context,
+            credentials=options.credentials,
+            namespace=options.namespace_v2,
+        )
         self.name_servers = NameServers(self.pool, parse_addresses(options.addresses))
         self.api = RemotingApi(self.pool, self.name_servers, options.mq_client_api_timeout_ms)
         self.routes = Routes(self.api)
@@ -94,6 +100,8 @@ class ClientInstance:
         self._heartbeat_lock = asyncio.Lock()
         self._silent: set[str] = set()
         self._closed = False
+        # What brokers ask that no consumer answers, by request code: producers' parts (transaction checks, replies) put themselves here.
+        self.handlers: dict[int, RequestHandler] = {}
         self.inner_sender = self.sender(SendSettings(group=_INNER_PRODUCER_GROUP))
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -102,7 +110,7 @@ class ClientInstance:
     def acquire(cls, options: ClientOptions, client_id: str) -> ClientInstance:
         """The instance of ``client_id`` on the running loop, started by its first user."""
         loop = asyncio.get_running_loop()
-        key = (client_id, options.addresses, id(loop), id(options.clock), options.credentials)
+        key = (client_id, options.addresses, id(loop), id(options.clock), options.credentials, options.namespace_v2)
         instance = cls._instances.get(key)
         if instance is None:
             instance = cls._instances[key] = cls(key, client_id, options)
@@ -161,8 +169,11 @@ class ClientInstance:
 
     # -- members ---------------------------------------------------------------------------------------------------------------
 
-    def sender(self, settings: SendSettings) -> Sender:
+    def sender(self, settings: SendSettings, options: ClientOptions | None = None) -> Sender:
         """A sender for a producer group; it is part of the heartbeat from its first topic on.
+
+        Args:
+            options: the producer's own, which decide on namespace, unit and VIP channel; the instance itself sends without a namespace.
 
         Raises:
             ConfigurationError: the instance has a producer of that group already.
@@ -171,7 +182,17 @@ class ClientInstance:
             raise ConfigurationError(
                 f"instance {self.client_id} has a producer of group {settings.group!r} already; use that one, or another instance_name"
             )
-        sender = Sender(self.api, self.routes, self.clock, self.keys, settings)
+        own = options or self.options
+        sender = Sender(
+            self.api,
+            self.routes,
+            self.clock,
+            self.keys,
+            settings,
+            namespace=options.namespace if options is not None else None,
+            unit_mode=own.unit_mode,
+            vip_channel=own.vip_channel_enabled,
+        )
         self._senders[settings.group] = sender
         return sender
 
@@ -223,7 +244,8 @@ class ClientInstance:
             await consumer.persist_offsets()
 
     async def _clean_and_heartbeat(self) -> None:
-        known = {address for _, _, address in self._broker_addresses()} | set(self.name_servers.addresses)
+        brokers = {address for _, _, address in self._broker_addresses()}
+        known = {*brokers, *map(vip_address, brokers), *self.name_servers.addresses}
         for address in self.pool.addresses:
             if address not in known:
                 self.pool.close_connection(address)  # no route names it any more: the broker is gone
@@ -298,6 +320,9 @@ class ClientInstance:
             log.info("group %s changed, says %s", command.ext_fields.get("consumerGroup"), connection.remote_address)
             self.rebalance_soon()
             return None
+        handler = self.handlers.get(command.code)
+        if handler is not None:
+            return handler(connection, command)
         group = command.ext_fields.get("consumerGroup") or command.ext_fields.get("group") or ""
         consumer = self._consumers.get(group)
         if command.code not in _SERVED:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sprocketmq.client.name_servers import resolve_namesrv_addr
+from sprocketmq.client.namespace import check_namespace, namespace_of_endpoint
 from sprocketmq.client.validators import check_range
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import local_ip
@@ -35,6 +36,11 @@ class ClientOptions:
             a fresh name for each (``pid#nanoseconds``).
         client_ip: first part of the client id; default this machine's outward address.
         unit_name: optional last part of the client id.
+        unit_mode: say in each request that this is one of several units (Java: unitMode).
+        namespace: put ``namespace%`` before the names of all topics and groups, and take it away again; default what an endpoint of the
+            form ``MQ_INST_x_y.host:port`` names.
+        namespace_v2: say this namespace in each request instead (5.x); names stay as they are.
+        vip_channel_enabled: send to the brokers' second port, two below the first.
         poll_name_server_interval_ms: how often routes are refreshed.
         heartbeat_broker_interval_ms: how often brokers hear from us; they forget a client after 120 s.
         persist_consumer_offset_interval_ms: how often progress is written.
@@ -52,6 +58,10 @@ class ClientOptions:
     instance_name: str = DEFAULT_INSTANCE_NAME
     client_ip: str | None = None
     unit_name: str | None = None
+    unit_mode: bool = False
+    namespace: str | None = None
+    namespace_v2: str | None = None
+    vip_channel_enabled: bool = False
     poll_name_server_interval_ms: int = 30_000
     heartbeat_broker_interval_ms: int = 30_000
     persist_consumer_offset_interval_ms: int = 5_000
@@ -74,6 +84,11 @@ class ClientOptions:
                 raise ConfigurationError(
                     f"{name} is {value!r}, text without '@' is allowed: it becomes a part of the client id"
                 )
+        if self.namespace is None:
+            object.__setattr__(self, "namespace", namespace_of_endpoint(self.addresses))
+        for name, namespace in (("namespace", self.namespace), ("namespace_v2", self.namespace_v2)):
+            if namespace is not None:
+                check_namespace(name, namespace)
         if bool(self.access_key) != bool(self.secret_key):
             given, missing = ("access_key", "secret_key") if self.access_key else ("secret_key", "access_key")
             raise ConfigurationError(f"{given} is given without {missing}; a signature needs both")

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.instance import ClientInstance
+from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.results import SendResult
-from sprocketmq.client.sender import QueueSelector, Sender, SendSettings
+from sprocketmq.client.send_settings import SendSettings
+from sprocketmq.client.sender import QueueSelector, Sender
 from sprocketmq.client.split_options import split_options
+from sprocketmq.client.validators import check_group
 from sprocketmq.errors import ClosedError
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire.message import Message, MessageQueue
@@ -43,13 +46,15 @@ class AsyncProducer:
 
     def __init__(self, group: str, **options: Any) -> None:
         self._options, settings = split_options(options, ClientOptions, SendSettings, "a producer")
-        self._settings = SendSettings(group=group, **settings)
+        check_group(group, "the producer group")
+        self._settings = SendSettings(group=wrap(self._options.namespace, group), **settings)
+        self._group = group
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
 
     @property
     def group(self) -> str:
-        return self._settings.group
+        return self._group
 
     @property
     def client_id(self) -> str:
@@ -62,7 +67,7 @@ class AsyncProducer:
             return
         instance = ClientInstance.acquire(self._options, self._options.client_id())
         try:
-            self._sender = instance.sender(self._settings)
+            self._sender = instance.sender(self._settings, self._options)
         except BaseException:
             await instance.release()
             raise
@@ -92,6 +97,7 @@ class AsyncProducer:
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
         delay_level: int = 0,
+        delay_ms: int | None = None,
         deliver_time_ms: int | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
@@ -103,7 +109,8 @@ class AsyncProducer:
             selector: called with (queues, message), returns one of the queues.
             sharding_key: messages of one key go to one queue and stay in order; Java's hash, so all clients agree.
             delay_level: 1..18, delivered later (1s 5s 10s 30s 1m .. 2h by default).
-            deliver_time_ms: delivered at this time, milliseconds since 1970 (brokers from 5.0 on).
+            delay_ms: delivered so much later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once).
+            deliver_time_ms: delivered at this time, milliseconds since 1970 (likewise).
             timeout_ms: limit of all tries together; default ``send_msg_timeout_ms``.
 
         Returns:
@@ -121,6 +128,7 @@ class AsyncProducer:
             selector=selector,
             sharding_key=sharding_key,
             delay_level=delay_level,
+            delay_ms=delay_ms,
             deliver_time_ms=deliver_time_ms,
             timeout_ms=timeout_ms,
         )
@@ -137,10 +145,18 @@ class AsyncProducer:
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
         delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_time_ms: int | None = None,
     ) -> None:
         """Hand the message to the connection and forget it: fast, and nobody says whether it was stored. Raises as ``send`` until then."""
         await self._started().send_oneway(
-            message, queue=queue, selector=selector, sharding_key=sharding_key, delay_level=delay_level
+            message,
+            queue=queue,
+            selector=selector,
+            sharding_key=sharding_key,
+            delay_level=delay_level,
+            delay_ms=delay_ms,
+            deliver_time_ms=deliver_time_ms,
         )
 
     async def send_batch(
@@ -156,6 +172,22 @@ class AsyncProducer:
         Not allowed in a batch: other topics, delays, retry topics, more than ``max_message_bytes`` in sum. Raises as ``send``.
         """
         return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
+
+    async def recall(self, topic: str, recall_handle: str) -> str:
+        """Take back a message that waits for its delivery time (5.x brokers with ``recallMessageEnable=true``).
+
+        Args:
+            topic: where it was sent.
+            recall_handle: of its SendResult.
+
+        Returns:
+            Its message id.
+
+        Raises:
+            ConfigurationError: that is no handle.
+            RemoteError: the broker refused: it is delivered already, or the broker does not recall messages.
+        """
+        return await self._started().recall(topic, recall_handle)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages to ``topic`` may go to (Java: fetchPublishMessageQueues)."""
@@ -211,6 +243,7 @@ class Producer(BlockingFace):
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
         delay_level: int = 0,
+        delay_ms: int | None = None,
         deliver_time_ms: int | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
@@ -222,6 +255,7 @@ class Producer(BlockingFace):
                 selector=selector,
                 sharding_key=sharding_key,
                 delay_level=delay_level,
+                delay_ms=delay_ms,
                 deliver_time_ms=deliver_time_ms,
                 timeout_ms=timeout_ms,
             )
@@ -239,11 +273,19 @@ class Producer(BlockingFace):
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
         delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_time_ms: int | None = None,
     ) -> None:
         """As ``AsyncProducer.send_oneway``."""
         self._run(
             self._async.send_oneway(
-                message, queue=queue, selector=selector, sharding_key=sharding_key, delay_level=delay_level
+                message,
+                queue=queue,
+                selector=selector,
+                sharding_key=sharding_key,
+                delay_level=delay_level,
+                delay_ms=delay_ms,
+                deliver_time_ms=deliver_time_ms,
             )
         )
 
@@ -259,6 +301,10 @@ class Producer(BlockingFace):
         return self._run(
             self._async.send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
         )
+
+    def recall(self, topic: str, recall_handle: str) -> str:
+        """As ``AsyncProducer.recall``."""
+        return self._run(self._async.recall(topic, recall_handle))
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
         """As ``AsyncProducer.publish_queues``."""

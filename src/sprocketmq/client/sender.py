@@ -5,35 +5,31 @@
                                +---- another broker, within the timeout -------+   no answer, or a code that another broker may not give
 
 A queue that the caller chose (queue, selector, sharding key) is never replaced: order is worth more than this message's success.
+
+With a namespace, the caller's message, queues and results have the caller's names; what the routes and brokers see has the long ones.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.routes import Routes
+from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.unique_keys import UniqueKeys
-from sprocketmq.client.validators import (
-    MAX_BODY_BYTES,
-    check_batch,
-    check_group,
-    check_message,
-    check_range,
-    check_topic,
-    int_option,
-)
-from sprocketmq.core.route_table import DEFAULT_TOPIC
+from sprocketmq.client.validators import check_batch, check_message, check_range, check_topic
 from sprocketmq.core.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
 from sprocketmq.errors import (
     ConfigurationError,
     ConnectFailed,
     NetworkError,
+    ProtocolError,
     RemoteError,
     RequestTimeout,
     RocketMQError,
@@ -42,92 +38,94 @@ from sprocketmq.net.clock import Clock
 from sprocketmq.wire import headers
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.batch import encode_batch
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import Command, request
 from sprocketmq.wire.compression import CompressionType, compress
 from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.recall_handle import RecallHandle
+from sprocketmq.wire.sys_flag import TRANSACTION_PREPARED_TYPE
 
-__all__ = ["QueueSelector", "SendSettings", "Sender"]
+__all__ = ["Outgoing", "QueueSelector", "SendSettings", "Sender", "vip_address"]
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
-# DefaultMQProducer.retryResponseCodes: another broker may well take it.
-_RETRY_CODES: Final = frozenset(
-    {
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.NO_PERMISSION,
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.GO_AWAY,
-        204,  # NO_BUYER_ID
-        205,  # NOT_IN_CURRENT_UNIT
-    }
-)
-_COMPRESSION_LEVEL: Final = 5
 _MAX_DELAY_LEVEL: Final = 0x7FFFFFFF
+_MAX_TIME_MS: Final = 1 << 62
+# MixAll.REPLY_MESSAGE_FLAG
+_REPLY: Final = "reply"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SendSettings:
-    """What a producer can be told (DefaultMQProducer).
+def vip_address(address: str) -> str:
+    """The broker's second port, two below the first, where a broker that is busy with consumers still takes sends
+    (MixAll.brokerVIPChannel)."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) - 2}"
 
-    Args:
-        group: the producer group.
-        send_msg_timeout_ms: limit of one send, all tries together.
-        send_msg_max_timeout_per_request_ms: limit of one try; -1 lets the first try use up the whole timeout, as Java does.
-        retry_times_when_send_failed: further tries after a failure.
-        retry_another_broker_when_not_store_ok: also try again after FLUSH_DISK_TIMEOUT and its kin, which means storing it twice.
-        compress_msg_body_over_bytes: bodies of this size and more are compressed (single messages only).
-        compress_type: "ZLIB", "LZ4" or "ZSTD"; a 4.9 consumer only understands ZLIB.
-        max_message_bytes: largest body, or batch; the broker has a limit of its own (4 MiB by default).
-        send_latency_fault_enable: avoid brokers that were slow or unreachable lately.
-        create_topic_key: topic whose route stands in for topics that do not exist yet.
-        default_topic_queue_nums: queues of a topic that is created by sending to it.
 
-    Raises:
-        ConfigurationError: at construction, naming the option.
+@dataclass(slots=True)
+class Outgoing:
+    """What one send sends.
+
+    Attributes:
+        topic: as brokers know it.
+        messages: one, or those of a batch.
+        properties: what goes into the request's header: of the message and of this send, or of the batch as a whole.
+        message_id: what the result will call it.
+        code, body, sys_flag: the request without its queue.
     """
 
-    group: str
-    send_msg_timeout_ms: int = 3_000
-    send_msg_max_timeout_per_request_ms: int = -1
-    retry_times_when_send_failed: int = 2
-    retry_another_broker_when_not_store_ok: bool = False
-    compress_msg_body_over_bytes: int = 4_096
-    compress_type: str = "ZLIB"
-    max_message_bytes: int = MAX_BODY_BYTES
-    send_latency_fault_enable: bool = False
-    create_topic_key: str = DEFAULT_TOPIC
-    default_topic_queue_nums: int = 4
+    topic: str
+    messages: Sequence[Message]
+    properties: dict[str, str]
+    message_id: str
+    code: int
+    body: bytes
+    sys_flag: int = 0
 
-    def __post_init__(self) -> None:
-        check_group(self.group, "the producer group")
-        check_range("send_msg_timeout_ms", self.send_msg_timeout_ms, 1, 86_400_000)
-        int_option("send_msg_max_timeout_per_request_ms", self.send_msg_max_timeout_per_request_ms, 1, 86_400_000)
-        check_range("retry_times_when_send_failed", self.retry_times_when_send_failed, 0, 1000)
-        check_range("compress_msg_body_over_bytes", self.compress_msg_body_over_bytes, 1, 0x7FFFFFFF)
-        check_range("max_message_bytes", self.max_message_bytes, 1, 0x7FFFFFFF)
-        check_range("default_topic_queue_nums", self.default_topic_queue_nums, 1, 65_535)
-        CompressionType.of(self.compress_type)
+    @property
+    def is_batch(self) -> bool:
+        return self.code == RequestCode.SEND_BATCH_MESSAGE
 
 
 class Sender:
-    """Sends for one producer group. Belongs to one instance and its loop."""
+    """Sends for one producer group. Belongs to one instance and its loop.
+
+    Args:
+        namespace: goes in front of topics; the group in ``settings`` has it already.
+        unit_mode: said in each request (Java: unitMode, for deployments of several units).
+        vip_channel: send to the brokers' second port.
+    """
 
     def __init__(
-        self, api: RemotingApi, routes: Routes, clock: Clock, keys: UniqueKeys, settings: SendSettings
+        self,
+        api: RemotingApi,
+        routes: Routes,
+        clock: Clock,
+        keys: UniqueKeys,
+        settings: SendSettings,
+        *,
+        namespace: str | None = None,
+        unit_mode: bool = False,
+        vip_channel: bool = False,
     ) -> None:
         self._api, self._routes, self._clock, self._keys = api, routes, clock, keys
         self.settings = settings
+        self.namespace = namespace
+        self._unit_mode, self._vip_channel = unit_mode, vip_channel
         self._compression = CompressionType.of(settings.compress_type)
         self._turns: dict[str, QueueRoundRobin] = {}
         self._latency = LatencyFaultTable() if settings.send_latency_fault_enable else None
+        for topic in settings.topics:
+            self._turn(wrap(namespace, topic))
 
     @property
     def topics(self) -> set[str]:
-        """Topics that were sent to: their routes are refreshed."""
+        """Topics that were sent to, and those that were named before: their routes are refreshed."""
         return set(self._turns)
+
+    def knows(self, topic: str) -> bool:
+        """Whether there is a route for ``topic``, so that its brokers have heard of this client or will with the next heartbeat."""
+        return self._routes.table.route(wrap(self.namespace, topic)) is not None
 
     # -- the verbs -------------------------------------------------------------------------------------------------------------
 
@@ -139,19 +137,15 @@ class Sender:
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
         delay_level: int = 0,
+        delay_ms: int | None = None,
         deliver_time_ms: int | None = None,
         timeout_ms: int | None = None,
+        extra: Mapping[str, str] | None = None,
     ) -> SendResult:
-        """See ``AsyncProducer.send``."""
-        check_message(message, self.settings.max_message_bytes)
-        properties = self._send_properties(message, sharding_key, delay_level, deliver_time_ms)
-
-        def command(target: MessageQueue) -> Command:
-            return self._command(message, properties, target)
-
-        return await self._deliver(
-            message, command, properties[props.UNIQ_KEY], queue, selector, sharding_key, timeout_ms
-        )
+        """See ``AsyncProducer.send``. ``extra`` properties travel with this send and do not stay with the message."""
+        outgoing = self.outgoing(message, sharding_key, delay_level, delay_ms, deliver_time_ms, extra)
+        chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
+        return await self.deliver(outgoing, chosen, timeout_ms)
 
     async def send_batch(
         self,
@@ -165,24 +159,12 @@ class Sender:
         messages = list(messages)
         check_batch(messages, self.settings.max_message_bytes)
         for message in messages:
-            self._identify(message)
+            self.identify(message)
             if sharding_key is not None:
                 message.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
-        body = encode_batch(messages)
-        if len(body) > self.settings.max_message_bytes:
-            raise ConfigurationError(
-                f"the batch of {len(messages)} messages takes {len(body)} bytes, at most {self.settings.max_message_bytes} are allowed "
-                "(max_message_bytes); send it in parts"
-            )
-        first = messages[0]
-        properties = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
-        ids = ",".join(message.properties[props.UNIQ_KEY] for message in messages)
-
-        def command(target: MessageQueue) -> Command:
-            header = self._header(first, properties, target, sys_flag=0, batch=True)
-            return request(RequestCode.SEND_BATCH_MESSAGE, header, body)
-
-        return await self._deliver(first, command, ids, queue, None, sharding_key, timeout_ms)
+        outgoing = self.outgoing_batch(messages)
+        chosen = await self.chosen_queue(messages[0], outgoing.topic, queue, None, sharding_key)
+        return await self.deliver(outgoing, chosen, timeout_ms)
 
     async def send_oneway(
         self,
@@ -192,62 +174,72 @@ class Sender:
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
         delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_time_ms: int | None = None,
     ) -> None:
         """See ``AsyncProducer.send_oneway``."""
-        check_message(message, self.settings.max_message_bytes)
-        properties = self._send_properties(message, sharding_key, delay_level, None)
-        target = await self._chosen_queue(message, queue, selector, sharding_key)
+        outgoing = self.outgoing(message, sharding_key, delay_level, delay_ms, deliver_time_ms, None)
+        target = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
         if target is None:
-            target = self._next_queue(message.topic, await self._queues(message.topic), None)
-        command = self._command(message, properties, target)
+            target = self._next_queue(outgoing.topic, await self._queues(outgoing.topic), None)
+        command = self._command(outgoing, target)
         await self._api.pool.invoke_oneway(await self._address(target), command)
+
+    async def recall(self, topic: str, recall_handle: str) -> str:
+        """See ``AsyncProducer.recall``."""
+        if check_topic(topic).startswith(("%RETRY%", "%DLQ%")):
+            raise ConfigurationError(f"topic is {topic!r}, messages of retry and dead-letter topics cannot be recalled")
+        try:
+            handle = RecallHandle.decode(recall_handle)
+        except (ProtocolError, TypeError, AttributeError) as error:
+            raise ConfigurationError(
+                f"recall_handle is {recall_handle!r}, the recall_handle of a SendResult is allowed"
+            ) from error
+        topic = wrap(self.namespace, topic)
+        address = await self._address(MessageQueue(topic, handle.broker_name, 0))
+        header = headers.RecallMessageRequestHeader(
+            topic=topic,
+            recall_handle=recall_handle,
+            producer_group=self.settings.group,
+            bname=handle.broker_name,
+        )
+        return await self._api.recall_message(address, header, self.settings.send_msg_timeout_ms)
 
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
-    async def _deliver(
-        self,
-        message: Message,
-        command: Callable[[MessageQueue], Command],
-        message_id: str,
-        queue: MessageQueue | None,
-        selector: QueueSelector | None,
-        sharding_key: str | None,
-        timeout_ms: int | None,
-    ) -> SendResult:
+    async def deliver(self, outgoing: Outgoing, chosen: MessageQueue | None, timeout_ms: int | None) -> SendResult:
         """Up to ``1 + retries`` tries within the timeout, each on another broker than the one before, as far as there is one."""
+        settings = self.settings
         total_ms = (
-            self.settings.send_msg_timeout_ms
-            if timeout_ms is None
-            else check_range("timeout_ms", timeout_ms, 1, 86_400_000)
+            settings.send_msg_timeout_ms if timeout_ms is None else check_range("timeout_ms", timeout_ms, 1, 86_400_000)
         )
         loop = asyncio.get_running_loop()
         end_s = loop.time() + total_ms / 1000
-        chosen = await self._chosen_queue(message, queue, selector, sharding_key)
-        tries = 1 if chosen is not None else 1 + self.settings.retry_times_when_send_failed
+        tries = 1 if chosen is not None else 1 + settings.retry_times_when_send_failed
         failure: RocketMQError | None = None
         last_broker: str | None = None
         for attempt in range(tries):
             left_ms = int((end_s - loop.time()) * 1000)
             if attempt and left_ms <= 0:
                 break
-            target = chosen or self._next_queue(message.topic, await self._queues(message.topic), last_broker)
+            target = chosen or self._next_queue(outgoing.topic, await self._queues(outgoing.topic), last_broker)
             last_broker = target.broker_name
             started_s = loop.time()
             try:
-                result = await self._try(target, command(target), message_id, self._try_ms(max(1, left_ms)))
+                result = await self._try(target, outgoing, self._try_ms(max(1, left_ms)))
             except (NetworkError, RequestTimeout) as error:
                 self._note(target, started_s, error)
                 failure = error
             except RemoteError as error:
                 self._note(target, started_s, error)
                 failure = error
-                if error.code not in _RETRY_CODES:
+                if error.code not in settings.retry_response_codes:
                     raise
             else:
                 self._note(target, started_s, None)
                 if (
                     result.status is SendStatus.SEND_OK
-                    or not self.settings.retry_another_broker_when_not_store_ok
+                    or not settings.retry_another_broker_when_not_store_ok
                     or attempt + 1 == tries
                 ):
                     return result
@@ -257,15 +249,17 @@ class Sender:
             return stored
         raise failure
 
-    async def _try(self, target: MessageQueue, command: Command, message_id: str, timeout_ms: int) -> SendResult:
+    async def _try(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> SendResult:
+        command = self._command(outgoing, target)
         status, header = await self._api.send_message(await self._address(target), command, timeout_ms)
         return SendResult(
             status,
-            header.batch_uniq_id or message_id,
-            MessageQueue(target.topic, target.broker_name, header.queue_id),
+            header.batch_uniq_id or outgoing.message_id,
+            MessageQueue(unwrap(self.namespace, target.topic), target.broker_name, header.queue_id),
             header.queue_offset,
             header.msg_id,
             header.transaction_id,
+            header.recall_handle,
         )
 
     def _try_ms(self, left_ms: int) -> int:
@@ -281,7 +275,7 @@ class Sender:
             raise ConnectFailed(
                 f"broker {queue.broker_name!r} of {queue} has no master at the moment; the name server names no address for it"
             )
-        return address
+        return vip_address(address) if self._vip_channel else address
 
     def _note(self, queue: MessageQueue, started_s: float, error: Exception | None) -> None:
         if self._latency is not None:
@@ -301,30 +295,41 @@ class Sender:
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
         """The queues a message to ``topic`` may go to."""
-        return list(await self._queues(check_topic(topic)))
+        queues = await self._queues(wrap(self.namespace, check_topic(topic)))
+        return [unwrap_queue(self.namespace, queue) for queue in queues]
 
-    async def _chosen_queue(
-        self, message: Message, queue: MessageQueue | None, selector: QueueSelector | None, sharding_key: str | None
+    async def chosen_queue(
+        self,
+        message: Message,
+        topic: str,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | None,
     ) -> MessageQueue | None:
+        """The queue that the caller chose, one way or another; None when any will do.
+
+        Args:
+            topic: the message's, as brokers know it.
+        """
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigurationError(
                 "more than one of queue, selector and sharding_key is given, one at most is allowed"
             )
-        self._turn(message.topic)
+        self._turn(topic)
         if queue is not None:
-            if not isinstance(queue, MessageQueue) or queue.topic != message.topic:
+            if not isinstance(queue, MessageQueue) or wrap(self.namespace, queue.topic) != topic:
                 raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
-            return queue
+            return wrap_queue(self.namespace, queue)
         if sharding_key is not None:
-            return queue_of_sharding_key(sharding_key, await self._queues(message.topic))
+            return queue_of_sharding_key(sharding_key, await self._queues(topic))
         if selector is not None:
-            queues = list(await self._queues(message.topic))
+            queues = [unwrap_queue(self.namespace, one) for one in await self._queues(topic)]
             chosen = selector(queues, message)
             if chosen not in queues:
                 raise ConfigurationError(
                     f"the selector returned {chosen!r}, one of the {len(queues)} queues it was given is allowed"
                 )
-            return chosen
+            return wrap_queue(self.namespace, chosen)
         return None
 
     def _turn(self, topic: str) -> QueueRoundRobin:
@@ -342,56 +347,105 @@ class Sender:
 
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
-    def _identify(self, message: Message) -> None:
-        if props.UNIQ_KEY not in message.properties:
-            message.properties[props.UNIQ_KEY] = self._keys.next(self._clock.now_ms())
+    def identify(self, message: Message) -> str:
+        """The message's UNIQ_KEY, given to it now if it has none; it stays, so that the message can be sent again as itself."""
+        key = message.properties.get(props.UNIQ_KEY)
+        if key is None:
+            key = message.properties[props.UNIQ_KEY] = self._keys.next(self._clock.now_ms())
+        return key
 
-    def _send_properties(
-        self, message: Message, sharding_key: str | None, delay_level: int, deliver_time_ms: int | None
-    ) -> dict[str, str]:
-        """The message's own properties and those of this send; only UNIQ_KEY stays with the message, so that it can be sent again."""
-        self._identify(message)
+    def outgoing(
+        self,
+        message: Message,
+        sharding_key: str | None,
+        delay_level: int,
+        delay_ms: int | None,
+        deliver_time_ms: int | None,
+        extra: Mapping[str, str] | None,
+    ) -> Outgoing:
+        """One message, checked, with the properties of this send; the message itself only gets its UNIQ_KEY."""
+        check_message(message, self.settings.max_message_bytes)
+        key = self.identify(message)
         properties = dict(message.properties)
+        if extra is not None:
+            properties.update(extra)
+        if self.namespace is not None:
+            properties[props.INSTANCE_ID] = self.namespace
         if sharding_key is not None:
             properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
-        if delay_level:
-            properties[props.DELAY] = str(check_range("delay_level", delay_level, 0, _MAX_DELAY_LEVEL))
-        if deliver_time_ms is not None:
-            properties[props.TIMER_DELIVER_MS] = str(check_range("deliver_time_ms", deliver_time_ms, 0, 1 << 62))
-        return properties
-
-    def _command(self, message: Message, properties: dict[str, str], target: MessageQueue) -> Command:
+        if delay_level or delay_ms is not None or deliver_time_ms is not None:
+            properties.update(_delay(delay_level, delay_ms, deliver_time_ms))
         body, sys_flag = message.body, 0
         if len(body) >= self.settings.compress_msg_body_over_bytes:
-            packed = compress(body, self._compression, _COMPRESSION_LEVEL)
+            packed = compress(body, self._compression, self.settings.compress_level)
             if len(packed) < len(body):
                 body, sys_flag = packed, self._compression.sys_flag
-        return request(RequestCode.SEND_MESSAGE_V2, self._header(message, properties, target, sys_flag=sys_flag), body)
+        code: int = RequestCode.SEND_MESSAGE_V2
+        if properties.get(props.TRAN_MSG) == "true":
+            sys_flag |= TRANSACTION_PREPARED_TYPE
+        elif properties.get(props.MSG_TYPE) == _REPLY:
+            code = RequestCode.SEND_REPLY_MESSAGE_V2
+        return Outgoing(wrap(self.namespace, message.topic), (message,), properties, key, code, body, sys_flag)
 
-    def _header(
-        self, message: Message, properties: dict[str, str], target: MessageQueue, *, sys_flag: int, batch: bool = False
-    ) -> headers.SendMessageRequestHeaderV2:
+    def outgoing_batch(self, messages: Sequence[Message]) -> Outgoing:
+        """A batch of messages that are checked and have their UNIQ_KEYs."""
+        first = messages[0]
+        properties: dict[str, str] = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
+        if self.namespace is not None:
+            properties[props.INSTANCE_ID] = self.namespace
+            for message in messages:
+                message.properties[props.INSTANCE_ID] = self.namespace
+        body = encode_batch(messages)
+        if len(body) > self.settings.max_message_bytes:
+            raise ConfigurationError(
+                f"the batch of {len(messages)} messages takes {len(body)} bytes, at most {self.settings.max_message_bytes} are allowed "
+                "(max_message_bytes); send it in parts"
+            )
+        ids = ",".join([message.properties[props.UNIQ_KEY] for message in messages])
+        topic = wrap(self.namespace, first.topic)
+        return Outgoing(topic, messages, properties, ids, RequestCode.SEND_BATCH_MESSAGE, body)
+
+    def _command(self, outgoing: Outgoing, target: MessageQueue) -> Command:
+        properties = outgoing.properties
         reconsume_times = 0
         max_reconsume_times: int | None = None
-        if message.topic.startswith("%RETRY%"):
+        if outgoing.topic.startswith("%RETRY%"):
             # The broker reads these two from the header; as properties they would stay with the message for ever.
             properties = dict(properties)
             reconsume_times = int(properties.pop(props.RECONSUME_TIME, "0"))
             limit = properties.pop(props.MAX_RECONSUME_TIMES, None)
             max_reconsume_times = None if limit is None else int(limit)
-        return headers.SendMessageRequestHeaderV2(
+        header = headers.SendMessageRequestHeaderV2(
             producer_group=self.settings.group,
-            topic=message.topic,
+            topic=outgoing.topic,
             default_topic=self.settings.create_topic_key,
             default_topic_queue_nums=self.settings.default_topic_queue_nums,
             queue_id=target.queue_id,
-            sys_flag=sys_flag,
+            sys_flag=outgoing.sys_flag,
             born_timestamp=self._clock.now_ms(),
-            flag=message.flag,
+            flag=outgoing.messages[0].flag,
             properties=props.encode_properties(properties).decode(),
             reconsume_times=reconsume_times,
-            unit_mode=False,
+            unit_mode=self._unit_mode,
             max_reconsume_times=max_reconsume_times,
-            batch=batch,
+            batch=outgoing.is_batch,
             bname=target.broker_name,
         )
+        return request(outgoing.code, header, outgoing.body)
+
+
+def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | None) -> dict[str, str]:
+    """The one property that delays a message.
+
+    Raises:
+        ConfigurationError: more than one is given (a broker would take the level and drop the others), or a value is out of range.
+    """
+    if bool(delay_level) + (delay_ms is not None) + (deliver_time_ms is not None) > 1:
+        raise ConfigurationError(
+            "more than one of delay_level, delay_ms and deliver_time_ms is given, one at most is allowed"
+        )
+    if delay_ms is not None:
+        return {props.TIMER_DELAY_MS: str(check_range("delay_ms", delay_ms, 0, _MAX_TIME_MS))}
+    if deliver_time_ms is not None:
+        return {props.TIMER_DELIVER_MS: str(check_range("deliver_time_ms", deliver_time_ms, 0, _MAX_TIME_MS))}
+    return {props.DELAY: str(check_range("delay_level", delay_level, 0, _MAX_DELAY_LEVEL))}

@@ -38,7 +38,12 @@ def split_address(address: str, what: str = "address") -> tuple[str, int]:
 
 
 class ConnectionPool:
-    """All outgoing connections of one client instance or broker. Belongs to the loop it is used on."""
+    """All outgoing connections of one client instance or broker. Belongs to the loop it is used on.
+
+    Args:
+        credentials: requests are signed with them.
+        namespace: requests say it (version 2 of namespaces).
+    """
 
     def __init__(
         self,
@@ -47,12 +52,15 @@ class ConnectionPool:
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         ssl_context: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
+        namespace: str | None = None,
         on_close: Callable[[str], None] | None = None,
     ) -> None:
         self._handler = handler
         self._connect_timeout_ms = connect_timeout_ms
         self._ssl_context = ssl_context
         self._signer = None if credentials is None else _signer(credentials)
+        if namespace is not None:
+            self._signer = _in_namespace(namespace, self._signer)
         self._on_close = on_close
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, asyncio.Task[Connection]] = {}
@@ -158,3 +166,14 @@ def _signer(credentials: Credentials) -> Callable[[Command], None]:
         )
 
     return add_signature
+
+
+def _in_namespace(namespace: str, signer: Callable[[Command], None] | None) -> Callable[[Command], None]:
+    """Each request says which namespace it is about (5.x; Java: NamespaceRpcHook), before it is signed."""
+
+    def add_namespace(command: Command) -> None:
+        command.ext_fields = {**command.ext_fields, "nsd": "true", "ns": namespace}
+        if signer is not None:
+            signer(command)
+
+    return add_namespace

@@ -1,0 +1,108 @@
+"""Namespaces: several tenants in one cluster whose topics and groups may have the same names (Java: NamespaceUtil, ClientConfig.namespace).
+
+Version 1 is a matter of names, and the client's alone; the brokers see longer names and know nothing of it ::
+
+    flights           <-->  ns%flights
+    %RETRY%delays     <-->  %RETRY%ns%delays         the prefix stays first, because brokers look at it
+    %DLQ%delays       <-->  %DLQ%ns%delays
+    TBW102, RMQ_SYS_TRACE_TOPIC, rmq_sys_..., CID_RMQ_SYS_...       system names belong to nobody and stay
+
+Version 2 (5.x) leaves names alone: each request says ``ns`` and ``nsd=true`` beside its fields, see ``net.pool``.
+
+Laws
+1. ``unwrap(ns, wrap(ns, name)) == name`` for every name a user may choose that does not itself begin with ``ns%``.
+2. ``wrap`` twice is ``wrap`` once; a name of another namespace is not unwrapped.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["check_namespace", "namespace_of_endpoint", "unwrap", "unwrap_queue", "wrap", "wrap_queue"]
+
+_SEPARATOR: Final = "%"
+_PREFIXES: Final = ("%RETRY%", "%DLQ%")
+# TopicValidator.SYSTEM_TOPIC_SET and SYSTEM_TOPIC_PREFIX; MixAll.CID_RMQ_SYS_PREFIX
+_SYSTEM_TOPICS: Final = frozenset(
+    {
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+    }
+)
+_SYSTEM_PREFIXES: Final = ("rmq_sys_", "CID_RMQ_SYS_")
+# MixAll.REPLY_TOPIC_POSTFIX: replies go to a topic of the cluster. Java wraps it and so never finds it; requests within a namespace
+# get no reply there.
+_REPLY_SUFFIX: Final = "_REPLY_TOPIC"
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
+# NameServerAddressUtils.INST_ENDPOINT_PATTERN
+_ENDPOINT: Final = re.compile(r"(?:\w+://)?(MQ_INST_\w+_\w+)\..*")
+
+
+def check_namespace(name: str, namespace: str) -> str:
+    """The namespace itself, when it may be one; ``name`` is that of the option.
+
+    Raises:
+        ConfigurationError: not text, empty, or with other characters than letters, digits, ``_`` and ``-``.
+    """
+    if not isinstance(namespace, str) or not _NAME.fullmatch(namespace):
+        raise ConfigurationError(
+            f"{name} is {namespace!r}, a name of letters, digits, '_' and '-' is allowed; leave it out for none"
+        )
+    return namespace
+
+
+def namespace_of_endpoint(namesrv_addr: str) -> str | None:
+    """The namespace that an instance's own endpoint names, as in ``MQ_INST_123_abc.example.com:80``; else None."""
+    found = _ENDPOINT.fullmatch(namesrv_addr)
+    return found[1] if found else None
+
+
+def wrap(namespace: str | None, name: str) -> str:
+    """The name of a topic or group as brokers know it."""
+    if not namespace or not name or _is_system(name):
+        return name
+    prefix, own = _split(name)
+    if own.startswith(namespace + _SEPARATOR):
+        return name
+    return f"{prefix}{namespace}{_SEPARATOR}{own}"
+
+
+def unwrap(namespace: str | None, name: str) -> str:
+    """The name of a topic or group as the user knows it."""
+    if not namespace:
+        return name
+    prefix, own = _split(name)
+    return prefix + own.removeprefix(namespace + _SEPARATOR)
+
+
+def wrap_queue(namespace: str | None, queue: MessageQueue) -> MessageQueue:
+    """The queue as brokers know it."""
+    return MessageQueue(wrap(namespace, queue.topic), queue.broker_name, queue.queue_id) if namespace else queue
+
+
+def unwrap_queue(namespace: str | None, queue: MessageQueue) -> MessageQueue:
+    """The queue as the user knows it."""
+    return MessageQueue(unwrap(namespace, queue.topic), queue.broker_name, queue.queue_id) if namespace else queue
+
+
+def _is_system(name: str) -> bool:
+    return name in _SYSTEM_TOPICS or name.startswith(_SYSTEM_PREFIXES) or name.endswith(_REPLY_SUFFIX)
+
+
+def _split(name: str) -> tuple[str, str]:
+    for prefix in _PREFIXES:
+        if name.startswith(prefix):
+            return prefix, name[len(prefix) :]
+    return "", name
