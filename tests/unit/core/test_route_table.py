@@ -83,6 +83,9 @@ def test_a_route_is_changed_by_content_and_not_by_order() -> None:
     moved = route("a")
     moved.broker_datas[0].broker_addrs = {0: "elsewhere:1"}
     assert is_changed(route("a"), moved)
+    grown = route("a")
+    grown.queue_datas[0].write_queue_nums += 1
+    assert is_changed(route("a"), grown)
 
 
 def test_the_table_tells_news_and_keeps_queues() -> None:
