@@ -30,7 +30,7 @@ from sprocketmq.core import flow_control, retry_schedule
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.pull_cursor import PullCursor, PullDue
 from sprocketmq.core.queue_lock import LOCK_RENEW_INTERVAL_MS
-from sprocketmq.core.statistics import ConsumerStatistics
+from sprocketmq.core.statistics import ConsumerStatistics, Window
 from sprocketmq.core.subscription import TAG, parse_tag_expression
 from sprocketmq.wire import bodies
 from sprocketmq.wire.command import Command
@@ -39,8 +39,11 @@ from sprocketmq.wire.message import MessageQueue
 __all__ = ["RunningConsumer"]
 
 log = logging.getLogger("sprocketmq.client")
+statistics_log = logging.getLogger("sprocketmq.client.statistics")
 
 _FIRST_RENEWAL_MS: Final = 1_000
+_MINUTE_MS: Final = 60_000
+_LOGGED: Final = ((Window.MINUTE, _MINUTE_MS), (Window.HOUR, 60 * _MINUTE_MS), (Window.DAY, 24 * 60 * _MINUTE_MS))
 
 
 class RunningConsumer:
@@ -141,6 +144,7 @@ class RunningConsumer:
         await self.rebalance()
         if self.service.orderly and settings.clustering:
             self._spawn(self._renew_locks())
+        self._spawn(self._log_statistics())
         instance.rebalance_soon()
 
     async def stop(self) -> None:
@@ -171,6 +175,19 @@ class RunningConsumer:
                             client_id=self.instance.client_id, group=self.group.name, subscription_data=subscription
                         ),
                     )
+
+    async def _log_statistics(self) -> None:
+        """At each full minute, hour and day (UTC), as Java's StatsItem prints them."""
+        while True:
+            now_ms = self.group.clock.now_ms()
+            due_ms = now_ms - now_ms % _MINUTE_MS + _MINUTE_MS
+            await self.group.clock.sleep(due_ms - now_ms)
+            if not statistics_log.isEnabledFor(logging.INFO):
+                continue
+            for window, period_ms in _LOGGED:
+                if due_ms % period_ms == 0:
+                    for line in self.group.statistics.log_lines(self.group.name, window, due_ms):
+                        statistics_log.info("%s", line)
 
     async def _renew_locks(self) -> None:
         delay_ms = _FIRST_RENEWAL_MS

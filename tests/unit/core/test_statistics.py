@@ -1,52 +1,70 @@
-"""core.statistics: what a minute remembers."""
+"""core.statistics: what a minute, an hour and a day show, beside a plain model of Java's sampling timers."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.core.statistics import ConsumerStatistics, RollingWindow
+from sprocketmq.core.statistics import ConsumerStatistics, Measure, Window, WindowTotals
 from sprocketmq.wire.bodies import ConsumeStatus
 
-
-def test_rates_are_per_second_and_means_per_event() -> None:
-    window = RollingWindow()
-    for second in range(60):
-        window.add(32, second * 1000)
-    totals = window.totals(60_000)
-    assert (totals.count, totals.total, totals.span_ms) == (60, 32 * 60, 60_000)
-    assert (totals.per_second, totals.mean) == (32.0, 32.0)
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
 
 
-def test_a_young_window_divides_by_its_age() -> None:
-    window = RollingWindow()
-    window.add(100, 0)
-    assert window.totals(20_000).per_second == 5.0
-    assert window.totals(0).per_second == 10.0
-    assert RollingWindow().totals(5).per_second == 0.0
+class JavaItem:
+    """StatsItem as its timers run: a sample at each full period, of all events before it."""
+
+    def __init__(self, window: Window) -> None:
+        self.window, self.snapshots, self.value, self.times = window, [], 0.0, 0  # type: ignore[var-annotated]
+
+    def tick(self, at_ms: int) -> None:
+        if not self.times:
+            return
+        if not self.snapshots:
+            self.snapshots.append((at_ms - self.window.period_ms, 0, 0.0))
+        self.snapshots.append((at_ms, self.times, self.value))
+        del self.snapshots[: -self.window.length]
+
+    def shown(self) -> WindowTotals:
+        if not self.snapshots:
+            return WindowTotals(self.value, self.times, self.window.period_ms)
+        first, last = self.snapshots[0], self.snapshots[-1]
+        return WindowTotals(last[2] - first[2], last[1] - first[1], last[0] - first[0])
 
 
-def test_what_is_over_a_minute_old_is_forgotten() -> None:
-    window = RollingWindow()
-    window.add(1, 0)
-    assert window.totals(69_999).count == 1
-    assert window.totals(70_000).count == 0
-    assert window.totals(70_000).mean == 0.0
+@given(
+    window=st.sampled_from(Window),
+    start_ms=st.integers(1, 100_000_000),
+    steps=st.lists(st.tuples(st.integers(0, 12_000_000), st.integers(1, 9), st.booleans()), max_size=40),
+)
+def test_a_window_shows_what_javas_timers_would_have_sampled(
+    window: Window, start_ms: int, steps: list[tuple[int, int, bool]]
+) -> None:
+    statistics, java, now_ms = ConsumerStatistics(), JavaItem(window), start_ms
+    for step_ms, value, is_event in steps:
+        before_ms, now_ms = now_ms, now_ms + step_ms
+        first_ms = before_ms - before_ms % window.period_ms + window.period_ms
+        for at_ms in range(first_ms, now_ms + 1, window.period_ms):
+            java.tick(at_ms)
+        if is_event:
+            statistics.consumed("t", value, 0, 1, now_ms)
+            java.value += value
+            java.times += 1
+        statistics.check_invariants()
+        if java.times:
+            assert statistics.totals("t", Measure.CONSUME_OK_TPS, window, now_ms) == java.shown()
 
 
-@given(steps=st.lists(st.tuples(st.integers(-5_000, 30_000), st.integers(0, 9)), max_size=80))
-def test_a_window_holds_what_is_recent_in_bounded_memory(steps: list[tuple[int, int]]) -> None:
-    window, now_ms, newest_ms, added = RollingWindow(), 1_000_000, 1_000_000, []
-    for step_ms, value in steps:
-        now_ms += step_ms
-        newest_ms = max(newest_ms, now_ms)
-        window.add(value, now_ms)
-        added.append((now_ms, value))
-        window.check_invariants()
-    total = window.totals(newest_ms).total
-    # a clock that steps back books into the newest slot, so only the bounds are sure
-    assert total <= sum(value for _, value in added)
-    assert total >= sum(value for at_ms, value in added if at_ms > newest_ms - 60_000)
+def test_a_steady_rate_is_the_rate() -> None:
+    statistics = ConsumerStatistics()
+    for second in range(3_700):
+        statistics.pulled("t", 32, 8, second * 1000)
+    for window in (Window.MINUTE, Window.HOUR):
+        shown = statistics.totals("t", Measure.PULL_TPS, window, 3_700_000)
+        assert (shown.per_second, shown.mean) == (32.0, 32.0)
+        assert shown.span_ms == 6 * window.period_ms
+    assert statistics.totals("t", Measure.PULL_RT, Window.MINUTE, 3_700_000).mean == 8.0
 
 
 def test_a_consumers_numbers_are_kept_by_topic() -> None:
@@ -55,24 +73,61 @@ def test_a_consumers_numbers_are_kept_by_topic() -> None:
     statistics.pulled("t", 28, 4, 1_000)
     statistics.consumed("t", 5, 1, 20, 2_000)
     statistics.consumed("t", 0, 2, 40, 3_000)
-    status = statistics.status("t", 30_000)
-    assert status == ConsumeStatus(
-        pull_rt=6.0,
-        pull_tps=2.0,
-        consume_rt=30.0,
-        consume_ok_tps=5 / 28,
-        consume_failed_tps=3 / 28,
-        consume_failed_msgs=3,
+    expected = ConsumeStatus(
+        pull_rt=6.0, pull_tps=6.0, consume_rt=30.0, consume_ok_tps=0.5, consume_failed_tps=0.3, consume_failed_msgs=3
     )
+    assert statistics.status("t", 4_000) == expected  # before the first sample: over one period
+    assert statistics.status("t", 10_000) == expected  # at it
+    # 60 s between the seven samples at 10 s .. 70 s, in which nothing happened
+    minute_later = statistics.status("t", 70_000)
+    assert (minute_later.pull_tps, minute_later.consume_ok_tps, minute_later.consume_failed_tps) == (0.0, 0.0, 0.0)
     assert statistics.status("other", 0) == ConsumeStatus()
     assert statistics.topics() == ["t"]
+    assert statistics.since_start("t", Measure.PULL_TPS) == (2, 60)
+    assert statistics.since_start("other", Measure.PULL_TPS) == (0, 0.0)
+
+
+def test_the_consume_time_of_a_quiet_minute_is_that_of_the_hour() -> None:
+    statistics = ConsumerStatistics()
+    statistics.consumed("t", 1, 0, 20, 1_000)
+    assert statistics.status("t", 30 * MINUTE_MS).consume_rt == 20.0
+    assert statistics.status("t", 30 * MINUTE_MS).consume_ok_tps == 0.0
+    assert statistics.status("t", 3 * HOUR_MS).consume_rt == 0.0
 
 
 def test_failures_are_remembered_for_an_hour() -> None:
     statistics = ConsumerStatistics()
-    statistics.consumed("t", 0, 7, 1, 0)
-    assert statistics.status("t", 1_800_000).consume_failed_msgs == 7
-    assert statistics.status("t", 1_800_000).consume_failed_tps == 0.0
-    assert statistics.status("t", 4_000_000).consume_failed_msgs == 0
+    statistics.consumed("t", 0, 7, 1, 1_000)
+    assert statistics.status("t", HOUR_MS // 2).consume_failed_msgs == 7
+    assert statistics.status("t", HOUR_MS // 2).consume_failed_tps == 0.0
+    assert statistics.status("t", HOUR_MS + 10 * MINUTE_MS).consume_failed_msgs == 0
     statistics.remove("t")
     assert statistics.topics() == []
+
+
+def test_a_clock_that_steps_back_or_leaps_breaks_nothing() -> None:
+    statistics = ConsumerStatistics()
+    for now_ms in (100_000, 5_000, 100_500, 10**12, 10**12 - 50_000):
+        statistics.consumed("t", 1, 0, 1, now_ms)
+        statistics.check_invariants()
+    assert statistics.since_start("t", Measure.CONSUME_OK_TPS) == (5, 5)
+
+
+def test_reading_changes_nothing() -> None:
+    statistics = ConsumerStatistics()
+    statistics.consumed("t", 4, 0, 2, 5_000)
+    early = statistics.status("t", 6_000)
+    assert statistics.status("t", 10**9).consume_ok_tps == 0.0
+    assert statistics.status("t", 6_000) == early
+
+
+def test_the_log_has_javas_lines() -> None:
+    statistics = ConsumerStatistics()
+    statistics.pulled("t", 3, 7, 1_000)
+    statistics.consumed("t", 3, 0, 5, 2_000)
+    assert list(statistics.log_lines("g", Window.MINUTE, 60_000)) == [
+        "[PULL_RT] [t@g] Stats In One Minute, TIMES: 1 AVGRT: 7.00",
+        "[PULL_TPS] [t@g] Stats In One Minute, SUM: 3 TPS: 0.05 AVGPT: 3.00",
+        "[CONSUME_RT] [t@g] Stats In One Minute, TIMES: 1 AVGRT: 5.00",
+        "[CONSUME_OK_TPS] [t@g] Stats In One Minute, SUM: 3 TPS: 0.05 AVGPT: 3.00",
+    ]
