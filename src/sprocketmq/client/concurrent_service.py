@@ -29,7 +29,7 @@ from sprocketmq.client.listener_call import ListenerCall
 from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from sprocketmq.client.stuck_listener import StuckListener, call_back, tell
-from sprocketmq.core.consume_result import acked_count, read_status
+from sprocketmq.core.consume_result import acked_count, read_answer
 from sprocketmq.core.consume_timeout import ConsumeTimeout, Settlement
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.retry_schedule import FIRST_RETRY_LEVEL
@@ -79,14 +79,14 @@ class ConcurrentService:
         self._listener = ListenerCall(
             group,
             listener,
-            read=read_status,
+            read=read_answer,
             failed=ConsumeConcurrentlyStatus.RECONSUME_LATER,
-            allowed="ConsumeConcurrentlyStatus.CONSUME_SUCCESS or RECONSUME_LATER",
             consequence="those not acknowledged are retried",
         )
         self._batch_size = batch_size
         self._clock = group.clock
-        self._timeouts: ConsumeTimeout[MessageExt] = ConsumeTimeout(group.settings.consume_timeout_ms)
+        make_timeout = ConsumeTimeout if group.tape is None else group.tape.consume_timeout
+        self._timeouts: ConsumeTimeout[MessageExt] = make_timeout(group.settings.consume_timeout_ms)
         self._tracked: dict[MessageExt, Batch] = {}
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()

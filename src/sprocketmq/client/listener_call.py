@@ -2,6 +2,14 @@
 
 Runs where the listener runs, in a worker thread or as a task. It changes nothing but the batch it was given, so it needs no lock: the
 batch goes back to the loop, and the loop decides.
+
+Laws
+1. A call ends with a status, whatever the listener or a hook answers, raises (SystemExit too) or leaves in its context; only the end of the
+   consumer itself cancels one for good.
+2. Nothing counts as consumed that was not run: what an ``async def`` hidden behind a lambda returns is awaited, on the loop; generators
+   are refused.
+3. The listener gets its own view of the batch: what it does to it changes nothing here.
+4. A mistake in an answer is said once per kind, with what is allowed and what becomes of the messages.
 """
 
 from __future__ import annotations
@@ -10,8 +18,8 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from sprocketmq.client.group import Consumption, Group
 from sprocketmq.client.listener_signals import ListenerSignal
@@ -19,11 +27,13 @@ from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurr
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message import MessageExt
 
-__all__ = ["ListenerCall"]
+__all__ = ["ListenerCall", "is_async_listener", "one_at_a_time"]
 
 log = logging.getLogger("sprocketmq.client")
 
 S = TypeVar("S")
+
+_MOST_COMPLAINTS: Final = 8
 
 
 class _Batch(Protocol[S]):
@@ -41,9 +51,9 @@ class ListenerCall(Generic[S]):
 
     Args:
         listener: ``(messages, context)``, plain or ``async def``.
-        read: turns an answer into a status, and says whether that answer is allowed at all.
+        read: ``(answer, context)`` -> its status, and what was wrong with it as the rest of a sentence (None: nothing).
         failed: the status of a call that raised.
-        allowed, consequence: for the log: what a listener may answer, and what becomes of messages otherwise.
+        consequence: for the log: what becomes of the messages then.
     """
 
     def __init__(
@@ -51,16 +61,15 @@ class ListenerCall(Generic[S]):
         group: Group,
         listener: Callable[[Sequence[MessageExt], Any], Any],
         *,
-        read: Callable[[object], tuple[S, bool]],
+        read: Callable[[object, Any], tuple[S, str | None]],
         failed: S,
-        allowed: str,
         consequence: str,
     ) -> None:
         self._group, self._listener = group, listener
-        self._read, self._failed = read, failed
-        self._allowed, self._consequence = allowed, consequence
-        self._complained = False
-        self.is_async = inspect.iscoroutinefunction(listener)
+        self._read, self._failed, self._consequence = read, failed, consequence
+        self._complaints: set[str] = set()
+        self._loop = asyncio.get_running_loop()
+        self.is_async = is_async_listener(listener)
         self.closing = False
 
     def run(self, batch: _Batch[S]) -> None:
@@ -68,7 +77,14 @@ class ListenerCall(Generic[S]):
         consumption = self._begin(batch)
         started_s = time.perf_counter()
         try:
-            batch.status = self._status(self._listener(batch.messages, batch.context))
+            answer = self._listener(tuple(batch.messages), batch.context)
+            status, complaint = self._read(answer, batch.context)
+            if complaint is not None:
+                if inspect.isawaitable(answer):
+                    answer = asyncio.run_coroutine_threadsafe(_awaited(answer), self._loop).result()
+                    status, complaint = self._read(answer, batch.context)
+                self._complain(complaint)
+            batch.status = status
         except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the batch
             batch.failure = error
         self._end(batch, consumption, started_s)
@@ -78,7 +94,11 @@ class ListenerCall(Generic[S]):
         consumption = self._begin(batch)
         started_s = time.perf_counter()
         try:
-            batch.status = self._status(await self._listener(batch.messages, batch.context))
+            answer = await self._listener(tuple(batch.messages), batch.context)
+            status, complaint = self._read(answer, batch.context)
+            if complaint is not None:
+                self._complain(complaint)
+            batch.status = status
         except asyncio.CancelledError as error:
             if self.closing:
                 raise
@@ -97,15 +117,14 @@ class ListenerCall(Generic[S]):
             _guarded(hook.before_consume, consumption)
         return consumption
 
-    def _status(self, answer: object) -> S:
-        status, allowed = self._read(answer)
-        if not allowed and not self._complained:
-            self._complained = True
-            log.error(
-                "group %s: the listener returned %r; %s is allowed, so %s (this is said once)",
-                self._group.name, answer, self._allowed, self._consequence,
-            )  # fmt: skip
-        return status
+    def _complain(self, complaint: str | None) -> None:
+        """Law 4."""
+        if complaint is None or complaint in self._complaints or len(self._complaints) == _MOST_COMPLAINTS:
+            return
+        self._complaints.add(complaint)
+        log.error(
+            "group %s: the listener %s, so %s (this is said once)", self._group.name, complaint, self._consequence
+        )
 
     def _end(self, batch: _Batch[S], consumption: Consumption | None, started_s: float) -> None:
         batch.spent_s = time.perf_counter() - started_s
@@ -134,5 +153,55 @@ class ListenerCall(Generic[S]):
 def _guarded(hook: Callable[[Consumption], None], consumption: Consumption) -> None:
     try:
         hook(consumption)
-    except Exception:
+    except BaseException:  # law 1: a hook that exits must not take the batch with it
         log.exception("a consume hook failed")
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
+
+
+def is_async_listener(listener: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await: ``async def``, a partial of one, or an object with ``async def __call__``.
+
+    Raises:
+        ConfigurationError: it cannot be called, or is a generator, whose body a call does not run.
+    """
+    if not callable(listener):
+        raise ConfigurationError(f"the listener is {listener!r}, a function is allowed")
+    calls = (listener, type(listener).__call__)
+    if any(inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call) for call in calls):
+        raise ConfigurationError(
+            f"the listener {listener!r} contains yield, so a call would not run it; a plain or an async function is allowed"
+        )
+    return any(inspect.iscoroutinefunction(call) for call in calls)
+
+
+def one_at_a_time(listener: Callable[[MessageExt], Any]) -> Callable[[Sequence[MessageExt], Any], Any]:
+    """A concurrent listener out of one that takes a single message, whose returning means success."""
+    if is_async_listener(listener):
+
+        async def consume_async(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
+            return _settled(await listener(messages[0]))
+
+        return consume_async
+
+    def consume(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
+        returned = listener(messages[0])
+        if returned is None:
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        if inspect.isawaitable(returned):  # law 2: what it returned has not run yet
+            return _settled_later(returned)
+        return _settled(returned)
+
+    return consume
+
+
+async def _settled_later(returned: Awaitable[Any]) -> Any:
+    return _settled(await returned)
+
+
+def _settled(returned: object) -> object:
+    if isinstance(returned, ConsumeConcurrentlyStatus) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        return returned  # of a generator nothing has run: it is refused as an answer
+    return ConsumeConcurrentlyStatus.CONSUME_SUCCESS

@@ -28,7 +28,7 @@ from sprocketmq.client.listener_call import ListenerCall
 from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
 from sprocketmq.client.results import ConsumeOrderlyContext, ConsumeOrderlyStatus
 from sprocketmq.core import orderly_turn, retry_schedule
-from sprocketmq.core.orderly_turn import OrderlyTurn, read_orderly_status
+from sprocketmq.core.orderly_turn import OrderlyTurn, read_orderly_answer
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.net.clock import Timer
 from sprocketmq.wire.message import MessageExt
@@ -79,9 +79,8 @@ class OrderlyService:
         self._listener = ListenerCall(
             group,
             listener,
-            read=read_orderly_status,
+            read=read_orderly_answer,
             failed=ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
-            allowed="a ConsumeOrderlyStatus",
             consequence="their queue is suspended a moment and they come again",
         )
         self._batch_size = batch_size
@@ -119,7 +118,7 @@ class OrderlyService:
         if self._closing or process_queue in self._turns:
             return
         settings = self._group.settings
-        machine = OrderlyTurn(
+        machine = (OrderlyTurn if self._group.tape is None else self._group.tape.orderly_turn)(
             process_queue,
             clustering=self._group.clustering,
             batch_size=self._batch_size,

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
@@ -19,10 +18,10 @@ from sprocketmq.client.concurrent_service import ConcurrentService
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.group import ConsumeService, Group
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
+from sprocketmq.client.listener_call import is_async_listener, one_at_a_time
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.orderly_service import OrderlyService
 from sprocketmq.client.push_settings import PushSettings
-from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from sprocketmq.client.running_consumer import RunningConsumer
 from sprocketmq.client.split_options import split_options
 from sprocketmq.client.stuck_listener import StuckListenerCallback
@@ -33,7 +32,7 @@ from sprocketmq.core.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire import bodies
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.message import MessageQueue
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -120,24 +119,7 @@ class AsyncPushConsumer:
 
     def on_message(self, listener: L) -> L:
         """Register a listener called with one MessageExt at a time: returning is success, raising is retry. ``async def`` works too."""
-
-        def settle(result: object) -> ConsumeConcurrentlyStatus:
-            return (
-                result if isinstance(result, ConsumeConcurrentlyStatus) else ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-            )
-
-        if inspect.iscoroutinefunction(listener):
-
-            async def consume_async(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
-                return settle(await listener(messages[0]))
-
-            self._set_listener(consume_async, orderly=False, batch_size=1)
-        else:
-
-            def consume(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
-                return settle(listener(messages[0]))
-
-            self._set_listener(consume, orderly=False, batch_size=1)
+        self._set_listener(one_at_a_time(listener), orderly=False, batch_size=1)
         return listener
 
     @overload
@@ -207,8 +189,7 @@ class AsyncPushConsumer:
         return decorate
 
     def _set_listener(self, listener: Callable[..., Any], *, orderly: bool, batch_size: int | None) -> None:
-        if not callable(listener):
-            raise ConfigurationError(f"the listener is {listener!r}, a function is allowed")
+        is_async_listener(listener)  # refuses what is no function, and generators
         if self._running is not None:
             raise ConfigurationError("the consumer is running, register the listener before start()")
         if batch_size is not None:

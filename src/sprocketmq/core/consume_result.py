@@ -8,14 +8,17 @@
 Laws
     1. Every message of the batch is in exactly one of the parts, in order.
     2. ack_index counts only with CONSUME_SUCCESS; -1 means that none succeeded; above the last index means all.
-    3. Anything that is not CONSUME_SUCCESS is a failure: unclear must mean "again", not "done".
+    3. Anything that is not CONSUME_SUCCESS is a failure: unclear must mean "again", not "done". So is a CONSUME_SUCCESS whose
+       ack_index is no number; a delay level that is none leaves the level to the broker.
+    4. Whatever a listener leaves in its context, what is read from it afterwards is a number: nothing it does can stop the settling.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any, Final
 
-__all__ = ["ALL_ACKED", "ConsumeConcurrentlyStatus", "acked_count", "read_status"]
+__all__ = ["ALL_ACKED", "ConsumeConcurrentlyStatus", "acked_count", "is_number", "read_answer", "read_status"]
 
 ALL_ACKED = 0x7FFFFFFF
 """Default of ``context.ack_index`` (Java: Integer.MAX_VALUE)."""
@@ -36,6 +39,40 @@ def read_status(returned: object) -> tuple[ConsumeConcurrentlyStatus, bool]:
     if isinstance(returned, ConsumeConcurrentlyStatus):
         return returned, True
     return ConsumeConcurrentlyStatus.RECONSUME_LATER, returned is None
+
+
+def read_answer(returned: object, context: Any) -> tuple[ConsumeConcurrentlyStatus, str | None]:
+    """The status of a listener call, and what was wrong with its answer as the rest of a sentence ("returned 3, ... is allowed").
+
+    Args:
+        returned: what the listener returned.
+        context: a ConsumeConcurrentlyContext as the listener left it; nonsense in it is replaced (law 4).
+    """
+    if returned is _SUCCESS and context.ack_index is ALL_ACKED:
+        return _SUCCESS, None
+    status, complaint = read_status(returned)[0], None
+    if not isinstance(returned, ConsumeConcurrentlyStatus):
+        complaint = f"returned {returned!r}, ConsumeConcurrentlyStatus.CONSUME_SUCCESS or RECONSUME_LATER is allowed"
+    level, ack_index = context.delay_level_when_next_consume, context.ack_index
+    if not is_number(level):
+        complaint = (
+            f"set context.delay_level_when_next_consume to {level!r}, 0 (the broker chooses), 1 to 18 (that level) or -1 (dead-letter "
+            "topic) is allowed"
+        )
+        context.delay_level_when_next_consume = 0
+    if not is_number(ack_index):
+        complaint = f"set context.ack_index to {ack_index!r}, the index of the last message that is done is allowed"
+        context.ack_index = ALL_ACKED
+        status = ConsumeConcurrentlyStatus.RECONSUME_LATER
+    return status, complaint
+
+
+def is_number(value: object) -> bool:
+    """An int that was meant as a number."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_SUCCESS: Final = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
 
 def acked_count(status: ConsumeConcurrentlyStatus, ack_index: int, batch_size: int) -> int:

@@ -29,7 +29,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
+from sprocketmq.core.consume_result import is_number
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.wire.message import MessageExt
 
@@ -50,6 +52,7 @@ __all__ = [
     "Suspended",
     "TurnEnded",
     "TurnOver",
+    "read_orderly_answer",
     "read_orderly_status",
 ]
 
@@ -76,6 +79,23 @@ def read_orderly_status(returned: object) -> tuple[ConsumeOrderlyStatus, bool]:
     if isinstance(returned, ConsumeOrderlyStatus):
         return returned, True
     return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT, returned is None
+
+
+def read_orderly_answer(returned: object, context: Any) -> tuple[ConsumeOrderlyStatus, str | None]:
+    """The status of a listener call, and what was wrong with its answer as the rest of a sentence.
+
+    Args:
+        returned: what the listener returned.
+        context: a ConsumeOrderlyContext as the listener left it; a pause that is no number is replaced by the consumer's setting.
+    """
+    status, complaint = read_orderly_status(returned)[0], None
+    if status is not returned:
+        complaint = f"returned {returned!r}, a ConsumeOrderlyStatus is allowed"
+    pause_ms = context.suspend_current_queue_time_ms
+    if pause_ms != -1 and not is_number(pause_ms):
+        complaint = f"set context.suspend_current_queue_time_ms to {pause_ms!r}, whole milliseconds or -1 are allowed"
+        context.suspend_current_queue_time_ms = -1
+    return status, complaint
 
 
 # --- effects -------------------------------------------------------------------------------------------------------------------------
@@ -199,6 +219,7 @@ class OrderlyTurn:
         *,
         auto_commit: bool = True,
         suspend_ms: int = -1,
+        dead_letter: bool = False,
     ) -> list[OrderlyEffect]:
         """The listener's answer. Without Suspended or DeadLetterNeeded among the effects the turn goes on with ``next``.
 
@@ -223,7 +244,6 @@ class OrderlyTurn:
         queue = self.process_queue
         effects = self._committed(queue.done(sent)) if sent else []
         for message in failed:
-        dead_letter: bool = False,
             message.reconsume_times += 1
         queue.put_back(failed)
         if failed or self._rest_waits:

@@ -7,7 +7,8 @@
     life:  ACTIVE --drop--> DROPPED      (for good: a queue that comes back gets a new object)
 
 Laws
-    1. cached = pending + in flight, disjoint; ``count`` and ``size_bytes`` are those of cached.
+    1. cached = pending + in flight, disjoint; ``count`` and ``size_bytes`` are those of cached, as they came: a listener may put another
+       body into its message, and flow control must not drift by it.
     2. The commit offset is the lowest cached queue offset, or the highest seen + 1 when nothing is cached. It never goes back
        (except when an offset below all others is put, which only a broker with a rewound queue can cause).
     3. An offset is cached at most once: a second copy of the same offset is ignored while the first is here.
@@ -74,7 +75,7 @@ class ProcessQueue:
         self.broker_backlog = 0
         self.size_bytes = 0
         self.max_offset_seen = -1
-        self._cached: dict[int, MessageExt] = {}
+        self._cached: dict[int, int] = {}  # -> size of the body when it came
         self._in_flight: dict[int, MessageExt] = {}
         self._pending: deque[MessageExt] = deque()
         self._offsets: deque[int] = deque()  # every cached offset in order, plus gone ones not yet cleaned off
@@ -94,13 +95,13 @@ class ProcessQueue:
                 continue
             else:
                 late.append(message)
-                cached[offset] = message
-                size += len(message.body)
+                cached[offset] = length = len(message.body)
+                size += length
                 continue
-            cached[offset] = message
+            cached[offset] = length = len(message.body)
+            size += length
             offsets.append(offset)
             pending.append(message)
-            size += len(message.body)
         self.max_offset_seen = highest
         self.size_bytes += size
         if late:
@@ -142,8 +143,7 @@ class ProcessQueue:
             if in_flight.pop(offset, None) is None:
                 continue
             known = True
-            del cached[offset]
-            size += len(message.body)
+            size += cached.pop(offset)
         self.size_bytes -= size
         if not known or self.dropped:
             return None
@@ -253,7 +253,7 @@ class ProcessQueue:
         assert pending == sorted(set(pending)), "pending is not in order"
         assert not set(pending) & self._in_flight.keys(), "pending and in flight overlap"
         assert set(pending) | self._in_flight.keys() == self._cached.keys(), "cached is not pending plus in flight"
-        assert self.size_bytes == sum(len(message.body) for message in self._cached.values()), "size is off"
+        assert self.size_bytes == sum(self._cached.values()), "size is off"
         assert self.min_offset == min(self._cached, default=None), "min_offset is off"
         assert self.max_offset == max(self._cached, default=None), "max_offset is off"
         assert all(offset <= self.max_offset_seen for offset in self._cached), "an offset above the highest seen"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from sprocketmq.core.orderly_turn import (
     Suspended,
     TurnEnded,
     TurnOver,
+    read_orderly_answer,
     read_orderly_status,
 )
 from sprocketmq.core.process_queue import ProcessQueue
@@ -163,6 +167,28 @@ def test_a_dropped_queue_ends_the_turn_and_commits_nothing() -> None:
 )
 def test_only_a_status_moves_the_queue(returned: object, expected: tuple[ConsumeOrderlyStatus, bool]) -> None:
     assert read_orderly_status(returned) == expected
+
+
+@pytest.mark.parametrize(
+    ("returned", "pause", "status", "complaint"),
+    [
+        (SUCCESS, -1, SUCCESS, None),
+        (SUSPEND, 500, SUSPEND, None),
+        (None, -1, SUSPEND, "returned None"),
+        (1, -1, SUSPEND, "returned 1"),
+        (SUSPEND, "1s", SUSPEND, "set context.suspend_current_queue_time_ms to '1s'"),
+        (SUSPEND, None, SUSPEND, "set context.suspend_current_queue_time_ms to None"),
+        (SUSPEND, 0.5, SUSPEND, "set context.suspend_current_queue_time_ms to 0.5"),
+    ],
+)
+def test_a_pause_that_is_no_number_is_replaced_and_told(
+    returned: object, pause: Any, status: ConsumeOrderlyStatus, complaint: str | None
+) -> None:
+    context = SimpleNamespace(suspend_current_queue_time_ms=pause)
+    got, said = read_orderly_answer(returned, context)
+    assert got is status
+    assert said is None if complaint is None else said is not None and complaint in said
+    assert isinstance(context.suspend_current_queue_time_ms, int)
 
 
 @given(

@@ -1,0 +1,271 @@
+"""Listeners that answer nonsense, raise what nobody catches, touch what is not theirs, hang or leak: it costs their messages a retry."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from recorder import Recorder, send_all
+
+import sprocketmq as rmq
+from sprocketmq.testing import EmbeddedRocketMQ
+
+Consumers = Callable[..., rmq.PushConsumer]
+SUCCESS = rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+Concurrent = rmq.ConsumeConcurrentlyContext
+Orderly = rmq.ConsumeOrderlyContext
+
+
+def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
+    consumer.persist_offsets()
+    return sum(rocketmq.consumer_offset(consumer.group, "flights").values())
+
+
+def _returns(value: Any) -> Callable[[Any], Any]:
+    return lambda context: value
+
+
+def _sets(name: str, value: Any, then: Any = SUCCESS) -> Callable[[Any], Any]:
+    def answer(context: Any) -> Any:
+        setattr(context, name, value)
+        return then
+
+    return answer
+
+
+def _raises(error: BaseException) -> Callable[[Any], Any]:
+    def answer(context: Any) -> Any:
+        raise error
+
+    return answer
+
+
+NONSENSE = {
+    "a number": (_returns(0), "returned 0"),
+    "a text": (_returns("CONSUME_SUCCESS"), "returned 'CONSUME_SUCCESS'"),
+    "nothing": (_returns(None), "returned None"),
+    "the orderly status": (_returns(rmq.ConsumeOrderlyStatus.SUCCESS), "returned <ConsumeOrderlyStatus.SUCCESS"),
+    "a generator": (lambda context: (n for n in range(3)), "returned <generator"),
+    "an ack_index of text": (_sets("ack_index", "1"), "set context.ack_index to '1'"),
+    "an ack_index of None": (_sets("ack_index", None), "set context.ack_index to None"),
+    "a delay level of text": (_sets("delay_level_when_next_consume", "3", None), "delay_level_when_next_consume to '3'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_a_nonsense_answer_means_again_and_is_said_once(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    caplog: pytest.LogCaptureFixture,
+    what: str,
+) -> None:
+    answer, sentence = NONSENSE[what]
+    rocketmq.create_topic("flights", queues=1)
+    seen: list[tuple[str, int]] = []
+
+    def listen(messages: list[rmq.MessageExt], context: Concurrent) -> Any:
+        seen.extend((message.body.decode(), message.reconsume_times) for message in messages)
+        return SUCCESS if messages[0].reconsume_times else answer(context)
+
+    send_all(producer, ["0", "1", "2"])
+    consumer = consumers(listen, kind="concurrent", batch_size=2)
+    rocketmq.advance_until(lambda: len(seen) == 6)
+    assert sorted(seen) == [(body, times) for body in "012" for times in (0, 1)]
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 3)
+    said = [record.getMessage() for record in caplog.records if "is said once" in record.getMessage()]
+    assert len(said) == 1
+    assert sentence in said[0]
+    assert "is allowed, so those not acknowledged are retried" in said[0]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("how", ["thread", "task"])
+def test_whatever_a_listener_raises_costs_its_message_a_retry_and_nothing_else(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, how: str, error: BaseException
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+
+    def handle(message: rmq.MessageExt) -> None:
+        recorder(message)
+        if message.body == b"1" and message.reconsume_times == 0:
+            raise error
+
+    async def handle_async(message: rmq.MessageExt) -> None:
+        handle(message)
+
+    consumer = consumers(handle if how == "thread" else handle_async, consume_thread_count=2)
+    send_all(producer, ["0", "1", "2", "3"])
+    rocketmq.advance_until(lambda: len(recorder) == 5)
+    assert [message.reconsume_times for message in recorder.messages if message.body == b"1"] == [0, 1]
+    send_all(producer, ["4"])
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 5)
+
+
+@pytest.mark.parametrize("value", ["1s", None, 10.5], ids=str)
+def test_an_orderly_pause_that_is_no_number_is_the_consumers_own(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, value: Any
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen: list[tuple[str, int]] = []
+
+    def listen(messages: list[rmq.MessageExt], context: Orderly) -> Any:
+        seen.append((messages[0].body.decode(), messages[0].reconsume_times))
+        context.suspend_current_queue_time_ms = value
+        done = messages[0].reconsume_times or messages[0].body != b"0"
+        return rmq.ConsumeOrderlyStatus.SUCCESS if done else rmq.ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+    send_all(producer, ["0", "1"])
+    consumer = consumers(listen, kind="orderly")
+    rocketmq.advance_until(lambda: len(seen) == 3)
+    assert seen == [("0", 0), ("0", 1), ("1", 0)]
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+
+
+def test_a_hook_that_exits_does_not_take_the_message_with_it(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    class Exiting:
+        def before_consume(self, consumption: object) -> None:
+            raise SystemExit("before")
+
+        def after_consume(self, consumption: object) -> None:
+            raise KeyboardInterrupt
+
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+    consumer = consumers(recorder, start=False)
+    consumer.add_hook(Exiting())
+    consumer.start()
+    send_all(producer, ["0", "1"])
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+    assert recorder.bodies == ["0", "1"]
+
+
+class _AsyncObject:
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    async def __call__(self, message: rmq.MessageExt) -> None:
+        await asyncio.sleep(0)
+        self.recorder(message)
+
+
+async def _consume_async(recorder: Recorder, message: rmq.MessageExt) -> None:
+    await asyncio.sleep(0)
+    recorder(message)
+
+
+@pytest.mark.parametrize(
+    "form", ["an object with an async call", "a partial of an async function", "a lambda around one"]
+)
+def test_an_async_listener_in_any_form_runs_before_its_message_counts_as_done(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder(lambda message: 1 / message.reconsume_times)
+    listener = {
+        "an object with an async call": _AsyncObject(recorder),
+        "a partial of an async function": functools.partial(_consume_async, recorder),
+        "a lambda around one": lambda message: _consume_async(recorder, message),
+    }[form]
+    consumer = consumers(listener)
+    send_all(producer, ["0"])
+    rocketmq.advance_until(lambda: len(recorder) == 2)
+    assert recorder.times == [0, 1]
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 1)
+
+
+def test_a_generator_or_no_function_at_all_is_refused_as_a_listener(rocketmq: EmbeddedRocketMQ) -> None:
+    consumer = rocketmq.push_consumer("delays")
+
+    def handle(message: rmq.MessageExt) -> Iterator[None]:
+        yield
+
+    async def handle_async(message: rmq.MessageExt) -> Any:
+        yield
+
+    for register in (consumer.on_message, consumer.concurrent_listener, consumer.orderly_listener):
+        for listener in (handle, handle_async):
+            with pytest.raises(rmq.ConfigurationError, match="contains yield"):
+                register(listener)
+    with pytest.raises(rmq.ConfigurationError, match="the listener is 5, a function is allowed"):
+        consumer.on_message(5)  # type: ignore[type-var]
+
+
+def test_a_listener_that_takes_its_batch_apart_changes_nothing_of_ours(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen: list[str] = []
+
+    def listen(messages: Any, context: Concurrent) -> Any:
+        for message in messages:
+            seen.append(bytes(message.body).decode())
+            message.body = b"much longer than what came" * 100
+            message.topic = "elsewhere"
+        context.message_queue = None  # type: ignore[assignment]
+        messages.clear()  # a tuple has none: a failure as any other
+        return SUCCESS
+
+    send_all(producer, ["0", "1", "2"])
+    consumer = consumers(listen, kind="concurrent", batch_size=3, max_reconsume_times=0)
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 3)
+    assert seen == ["0", "1", "2"]
+    (process_queue,) = (queue for at, queue in consumer.process_queues.items() if at.topic == "flights")
+    assert (process_queue.count, process_queue.size_bytes) == (0, 0)
+
+
+def test_listeners_that_hang_hold_their_own_workers_only(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    release = threading.Event()
+    recorder = Recorder(lambda message: release.wait(20) and None if message.body in (b"1", b"2") else None)
+    consumer = consumers(recorder, consume_thread_count=3, await_termination_ms=20_000)
+    send_all(producer, [str(n) for n in range(200)])
+    rocketmq.wait_until(lambda: len(recorder) == 200)
+    assert _committed(rocketmq, consumer) == 1  # progress waits for the first that hangs
+    release.set()
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 200)
+
+
+def test_a_listener_that_leaves_tasks_behind_still_shuts_down(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    left: list[asyncio.Task[Any]] = []
+
+    async def handle(message: rmq.MessageExt) -> None:
+        left.append(asyncio.ensure_future(asyncio.sleep(3600)))
+
+    consumer = consumers(handle)
+    send_all(producer, [str(n) for n in range(20)])
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 20)
+    consumer.shutdown()
+    assert len(left) == 20
+    assert not any(task.done() for task in left)  # they are the user's: nobody here cancels them
+    left[0].get_loop().call_soon_threadsafe(lambda: [task.cancel() for task in left])
+    rocketmq.wait_until(lambda: all(task.done() for task in left))
+
+
+def test_a_listener_that_raises_is_named_in_the_log(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder(lambda message: _raises(SystemExit(3))(None) if not message.reconsume_times else None)
+    consumers(recorder)
+    with caplog.at_level(logging.WARNING):
+        send_all(producer, ["0"])
+        rocketmq.advance_until(lambda: len(recorder) == 2)
+    assert "the listener raised SystemExit: 3; of 1 message(s) from flights/broker-a/0" in caplog.text
