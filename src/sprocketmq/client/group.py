@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sprocketmq.client.hooks import ConsumeMessageContext as Consumption
 from sprocketmq.client.hooks import Hooks
@@ -16,6 +16,9 @@ from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.statistics import ConsumerStatistics
 from sprocketmq.net.clock import Clock
 from sprocketmq.wire.message import MessageExt
+
+if TYPE_CHECKING:
+    from sprocketmq.core.decision_tape import Tape
 
 __all__ = ["ConsumeService", "Consumption", "Group"]
 
@@ -34,6 +37,7 @@ class Group:
     lock_queue: Callable[[ProcessQueue], Awaitable[bool]]
     settled: Callable[[ProcessQueue], None]
     hooks: Hooks = field(default_factory=Hooks)
+    tape: Tape | None = None  # where decisions are recorded (record=): makes the machines, which then tell what they do
     stuck_callbacks: list[StuckListenerCallback] = field(default_factory=list)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,6 +65,9 @@ class PushSettings:
         await_termination_ms: how long shutdown waits for running listeners.
         pull_time_delay_when_exception_ms: pause after a failed pull.
         post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat.
+        record: a file to which every decision of this consumer is written, for ``sprocketmq replay``; its predecessor moves to ``FILE.1``.
+            Ids, keys, tags, sizes and places of messages are in it, bodies are not.
+        record_max_bytes: how much of it is kept, 64 KiB or more; the oldest is dropped.
         local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``.
 
     Raises:
@@ -95,6 +99,8 @@ class PushSettings:
     pull_time_delay_when_exception_ms: int = 1000
     post_subscription_when_pull: bool = False
     local_offset_store_dir: str | None = None
+    record: str | os.PathLike[str] | None = None
+    record_max_bytes: int = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
         check_group(self.group, "the consumer group")
@@ -116,6 +122,8 @@ class PushSettings:
             )
         if self.consume_timestamp is not None:
             consume_timestamp_ms(self.consume_timestamp)
+        if self.record is not None and not isinstance(self.record, str | os.PathLike):
+            raise ConfigurationError(f"record is {self.record!r}, the path of a file is allowed")
         for name, low, high in _RANGES:
             check_range(name, getattr(self, name), low, high)
         for name, high in (("pull_threshold_for_topic", 6_553_500), ("pull_threshold_size_for_topic", 102_400)):
@@ -159,6 +167,7 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("suspend_current_queue_time_ms", 10, 30_000),
     ("await_termination_ms", 0, _MAX_INT),
     ("pull_time_delay_when_exception_ms", 0, _MAX_INT),
+    ("record_max_bytes", 64 * 1024, 1 << 40),
 )
 
 

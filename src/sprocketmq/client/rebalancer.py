@@ -71,7 +71,7 @@ class Rebalancer:
         self._warned: set[str] = set()
         self._strategy_fails: set[str] = set()  # topics
         self._refusals: set[str] = set()  # topics
-        self.table = RebalanceTable()
+        self.table = RebalanceTable() if group.tape is None else group.tape.rebalance_table()
         # Queues assigned by hand (pull consumer): no allocation then, other members do not matter.
         self.fixed: set[MessageQueue] | None = None
 

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.consumer_requests import ConsumerRequests
 from sprocketmq.client.group import ConsumeService, Group
@@ -35,6 +35,9 @@ from sprocketmq.core.subscription import TAG, parse_tag_expression
 from sprocketmq.wire import bodies
 from sprocketmq.wire.command import Command
 from sprocketmq.wire.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.client.recorder import Recorder
 
 __all__ = ["RunningConsumer"]
 
@@ -76,7 +79,13 @@ class RunningConsumer:
         self._loops: dict[ProcessQueue, PullLoop] = {}
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
-        self.instance = ClientInstance.acquire(self._options, self._options.client_id(keep_default_name=not clustering))
+        client_id = self._options.client_id(keep_default_name=not clustering)
+        self._recorder: Recorder | None = None
+        if settings.record is not None:
+            from sprocketmq.client.recorder import Recorder  # only who records pays for it
+
+            self._recorder = Recorder.of(settings, options.clock, client_id, orderly, subscriptions)
+        self.instance = ClientInstance.acquire(self._options, client_id)
         instance = self.instance
         store: OffsetStore = (
             RemoteOffsetStore(instance.api, instance.routes, self._settings.group)
@@ -100,6 +109,8 @@ class RunningConsumer:
             settled=self._settled,
             hooks=hooks if hooks is not None else Hooks(),
         )
+        if self._recorder is not None:
+            self._recorder.attach(self.group)
         self.service = make_service(self.group)
         timestamp = self._settings.consume_timestamp
         self.rebalancer = Rebalancer(
@@ -162,6 +173,8 @@ class RunningConsumer:
         if self._registered:
             await self.rebalancer.drop_all()
             await self.instance.remove_consumer(self.group.name)
+        if self._recorder is not None:
+            self._recorder.close()
         await self.instance.release()
 
     async def _check_expressions(self) -> None:
@@ -250,7 +263,7 @@ class RunningConsumer:
         if self.stopping:
             return
         settings = self._settings
-        cursor = PullCursor(
+        cursor = (PullCursor if self.group.tape is None else self.group.tape.pull_cursor)(
             process_queue,
             offset,
             orderly=self.service.orderly and settings.clustering,

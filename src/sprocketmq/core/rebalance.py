@@ -24,7 +24,7 @@ Laws
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -120,10 +120,16 @@ class RebalanceTable:
 
     Args:
         max_idle_ms: a queue that was not pulled for longer is dropped and added anew.
+        new_process_queue: makes the process queue of a queue, at a time; another one where decisions are recorded.
     """
 
-    def __init__(self, max_idle_ms: int = PULL_MAX_IDLE_MS) -> None:
+    def __init__(
+        self,
+        max_idle_ms: int = PULL_MAX_IDLE_MS,
+        new_process_queue: Callable[[MessageQueue, int], ProcessQueue] = ProcessQueue,
+    ) -> None:
         self.max_idle_ms = max_idle_ms
+        self.new_process_queue = new_process_queue
         self._entries: dict[MessageQueue, _Entry] = {}
         self._wanted: dict[str, set[MessageQueue]] = {}
 
@@ -231,7 +237,7 @@ class RebalanceTable:
         return self._entries[queue].life is QueueLife.DROPPING
 
     def _add(self, queue: MessageQueue, now_ms: int) -> Add:
-        self._entries[queue] = _Entry(ProcessQueue(queue, now_ms))
+        self._entries[queue] = _Entry(self.new_process_queue(queue, now_ms))
         return Add(queue)
 
     def _drop(self, queue: MessageQueue, reason: DropReason) -> Drop:

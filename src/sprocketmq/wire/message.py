@@ -129,6 +129,7 @@ class MessageExt(Message):
     __slots__ = (
         "_born_host",
         "_raw_properties",
+        "_record_number",
         "_store_host",
         "born_timestamp_ms",
         "broker_name",
@@ -164,6 +165,8 @@ class MessageExt(Message):
     reconsume_times: int
     prepared_transaction_offset: int
     store_size_bytes: int
+    # Its number in a decision record (core.decision_record); unset where nothing is recorded.
+    _record_number: tuple[int, int, int]
 
     @property
     def properties(self) -> dict[str, str]:
