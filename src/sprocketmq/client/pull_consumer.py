@@ -4,29 +4,32 @@
                                    \\                                           /
                                     `--> pull loops --> process queues --> poll() hands out, commit() records
 
-It is a push consumer whose listener is the caller: same rebalance, pull loops, flow control and offset store. Progress is the offset after
-the messages that ``poll`` handed out before the present call: with auto commit, a message counts as done when the next ``poll`` is made.
+It is a push consumer whose listener is the caller: same rebalance, pull loops, flow control and offset store; what was handed out and what
+of it is done is core.polled_queues. With auto commit, what a poll handed out is done when the next poll is made: a crash, an exception that
+leaves the ``with`` block, or a queue that moves to another member in between repeats those messages and loses none.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import concurrent.futures
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sprocketmq.client.face import BlockingFace
-from sprocketmq.client.group import Group
+from sprocketmq.client.name_servers import parse_addresses
 from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.push_settings import PushSettings
+from sprocketmq.client.poll_service import MessageQueueListener, PollService, TopicQueuesListener, call_listener
+from sprocketmq.client.pull_settings import PullSettings
 from sprocketmq.client.running_consumer import RunningConsumer
 from sprocketmq.client.split_options import split_options
 from sprocketmq.client.validators import check_range, check_topic
-from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.subscription import FilterExpression, build_subscription
-from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.errors import ClosedError, ConfigurationError, NetworkError, TopicNotExist
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire import bodies
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
 if TYPE_CHECKING:
@@ -34,75 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncPullConsumer", "PullConsumer"]
 
-
-class _PollService:
-    """The consume service of a pull consumer: messages wait in their process queues until somebody polls."""
-
-    orderly = False
-
-    def __init__(self, group: Group) -> None:
-        self._group = group
-        self._ready: dict[ProcessQueue, None] = {}  # in order of arrival: no queue starves
-        self._handed_out: dict[ProcessQueue, list[MessageExt]] = {}
-        self._arrived = asyncio.Event()
-
-    def start(self) -> None:
-        """Nothing to start."""
-
-    def resize(self, workers: int) -> None:
-        """There are no workers."""
-
-    def submit(self, process_queue: ProcessQueue) -> None:
-        self._ready[process_queue] = None
-        self._arrived.set()
-
-    async def close(self, timeout_ms: float) -> bool:
-        self._ready.clear()
-        self._arrived.set()
-        return True
-
-    async def consume_directly(self, messages: object) -> Any:
-        raise ConfigurationError("a pull consumer has no listener to consume a message with")
-
-    async def poll(self, count: int, timeout_ms: float) -> list[MessageExt]:
-        messages = self._take(count)
-        if messages or timeout_ms <= 0:
-            return messages
-        end_s = asyncio.get_running_loop().time() + timeout_ms / 1000
-        while not messages:
-            left_s = end_s - asyncio.get_running_loop().time()
-            self._arrived.clear()
-            try:
-                await asyncio.wait_for(self._arrived.wait(), max(left_s, 0))
-            except asyncio.TimeoutError:
-                return []
-            messages = self._take(count)
-            if not messages and not self._ready and left_s <= 0:
-                return []
-        return messages
-
-    def _take(self, count: int) -> list[MessageExt]:
-        messages: list[MessageExt] = []
-        now_ms = self._group.clock.now_ms()
-        for process_queue in list(self._ready):
-            taken = process_queue.take(count - len(messages), now_ms)
-            if taken:
-                self._handed_out.setdefault(process_queue, []).extend(taken)
-                messages += taken
-            if process_queue.dropped or not process_queue.pending_count:
-                del self._ready[process_queue]
-            if len(messages) >= count:
-                break
-        return messages
-
-    def settle(self) -> None:
-        """Everything handed out so far is done: progress moves behind it."""
-        handed_out, self._handed_out = self._handed_out, {}
-        for process_queue, messages in handed_out.items():
-            offset = process_queue.done(messages)
-            if offset is not None and process_queue.queue is not None:
-                self._group.offset_store.progress.update(process_queue.queue, offset)
-                self._group.settled(process_queue)
+Expression = FilterExpression | str | None
+T = TypeVar("T")
+_FIRST_METADATA_CHECK_MS: Final = 10_000
+_MAX_OFFSET: Final = 1 << 62
 
 
 class AsyncPullConsumer:
@@ -116,48 +54,85 @@ class AsyncPullConsumer:
 
     Args:
         group: the consumer group.
-        auto_commit: a message counts as consumed when the next ``poll`` is made; False leaves it to ``commit``.
-        options: those of ``ClientOptions`` and ``PushSettings`` (``consume_from_where``, ``pull_batch_size``, thresholds, ...).
+        auto_commit: what a poll handed out counts as consumed when the next ``poll`` is made; False leaves it to ``commit``.
+        options: those of ``ClientOptions`` and ``PullSettings`` (``consume_from_where``, ``pull_batch_size``, thresholds, ...).
     """
 
     def __init__(self, group: str, *, auto_commit: bool = True, **options: Any) -> None:
-        self._options, settings = split_options(options, ClientOptions, PushSettings, "a pull consumer")
-        self._settings = PushSettings(group=group, **settings)
+        self._options, settings = split_options(options, ClientOptions, PullSettings, "a pull consumer")
+        self._settings = PullSettings(group=group, auto_commit=auto_commit, **settings)
         self._auto_commit = auto_commit
         self._subscriptions: dict[str, bodies.SubscriptionData] = {}
         self._assigned: set[MessageQueue] | None = None
+        self._listeners: dict[str, MessageQueueListener] = {}
+        self._topic_listeners: dict[str, TopicQueuesListener] = {}
+        self._topic_queues: dict[str, list[MessageQueue]] = {}
+        self._topic_watch: asyncio.Task[None] | None = None
         self._running: RunningConsumer | None = None
+        self._next_write_ms = 0
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
 
     @property
     def group(self) -> str:
         return self._settings.group
 
+    @property
+    def is_running(self) -> bool:
+        """Between ``start`` and ``shutdown``."""
+        return self._running is not None
+
+    @property
+    def auto_commit(self) -> bool:
+        """May be changed while running; what was handed out before is committed by the next ``poll`` or ``commit``."""
+        return self._auto_commit
+
+    @auto_commit.setter
+    def auto_commit(self, value: bool) -> None:
+        self._auto_commit = bool(value)
+
     async def start(self) -> None:
         """Join the client instance. Harmless when started already."""
-        if self._running is None:
-            running = RunningConsumer(
-                self._options,
-                self._settings,
-                self._subscriptions,
-                _PollService,
-                consume_type=bodies.ConsumeType.CONSUME_ACTIVELY,
-                with_retry_topic=False,
-            )
-            running.rebalancer.fixed = self._assigned
-            try:
-                await running.start()
-            except BaseException:
-                await running.stop()
-                raise
-            self._running = running
+        if self._running is not None:
+            return
+        settings = self._settings
+        running = RunningConsumer(
+            self._options,
+            settings.of_the_engine(),
+            self._subscriptions,
+            lambda group: PollService(group, self._listeners, self._known_queues),
+            consume_type=bodies.ConsumeType.CONSUME_ACTIVELY,
+            with_retry_topic=False,
+            suspend_ms=settings.broker_suspend_max_time_ms,
+            pull_timeout_ms=settings.consumer_timeout_when_suspend_ms,
+        )
+        service = self._service(running)
+        service.queues.max_waiting = settings.pull_threshold_for_all
+        running.watcher = service
+        running.rebalancer.fixed = self._assigned
+        self._running = running
+        try:
+            await running.start()
+        except BaseException:
+            self._running = None
+            await running.stop()
+            raise
+        self._watch_topics()
 
     async def shutdown(self) -> None:
         """Commit what was handed out (with ``auto_commit``), persist progress, leave. Harmless twice."""
+        await self._leave(commit=self._auto_commit)
+
+    async def _leave(self, *, commit: bool) -> None:
         running, self._running = self._running, None
-        if running is not None:
-            if self._auto_commit:
-                self._service(running).settle()
-            await running.stop()
+        if running is None:
+            return
+        if self._topic_watch is not None:
+            self._topic_watch.cancel()
+            self._topic_watch = None
+        if commit:
+            self._service(running).commit()
+        await running.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -166,26 +141,73 @@ class AsyncPullConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.shutdown()
+        # An exception that leaves the block came while the last poll's messages were worked on: they come again.
+        await self._leave(commit=self._auto_commit and error is None)
 
-    async def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
-        """Share the queues of ``topic`` with the other members of the group."""
+    def update_name_server_address(self, namesrv_addr: str) -> None:
+        """Ask these name servers from now on, ``host:9876`` separated by ``;``. All clients of this instance do."""
+        self._started().instance.name_servers.replace(parse_addresses(namesrv_addr))
+
+    # -- what is read ----------------------------------------------------------------------------------------------------------
+
+    async def subscribe(
+        self, topic: str, expression: Expression = "*", *, on_queues_changed: MessageQueueListener | None = None
+    ) -> None:
+        """Share the queues of ``topic`` with the other members of the group.
+
+        Args:
+            topic: its name; one that does not exist yet is waited for.
+            expression: tags as ``"a || b"``, or ``sql92("...")``.
+            on_queues_changed: called with (topic, all its queues, ours) after each rebalance that changed either; a plain
+                function runs in a thread. ``poll`` hands out a new queue only after it returned, so it may ``seek``.
+
+        Raises:
+            ConfigurationError: queues were assigned, or the expression cannot be read.
+        """
         if self._assigned is not None:
             raise ConfigurationError("queues were assigned by hand, a consumer either subscribes or is assigned")
         check_topic(topic)
         self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
+        if on_queues_changed is not None:
+            self._listeners[topic] = on_queues_changed
+        else:
+            self._listeners.pop(topic, None)
         await self._changed()
 
-    async def assign(self, queues: Iterable[MessageQueue], expression: FilterExpression | str | None = "*") -> None:
-        """Read exactly these queues, whatever the group does."""
+    async def unsubscribe(self, topic: str) -> None:
+        """Leave the queues of ``topic`` to others; their progress is persisted. Harmless when not subscribed."""
+        self._subscriptions.pop(topic, None)
+        self._listeners.pop(topic, None)
+        if self._assigned is not None:
+            self._assigned = {queue for queue in self._assigned if queue.topic != topic}
+        await self._changed()
+
+    async def assign(
+        self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*"
+    ) -> None:
+        """Read exactly these queues, whatever the group does; a second call replaces the first.
+
+        Args:
+            queues: one at least.
+            expression: for all of them, or by topic.
+
+        Raises:
+            ConfigurationError: topics were subscribed, no queue is given, or the expression cannot be read.
+        """
         if self._subscriptions and self._assigned is None:
             raise ConfigurationError("topics were subscribed, a consumer either subscribes or is assigned")
-        self._assigned = set(queues)
-        now_ms = self._options.clock.now_ms()
+        assigned = set(queues)
+        if not assigned:
+            raise ConfigurationError(
+                "no queue is given to assign, one at least is needed; unsubscribe gives up a topic"
+            )
+        now_ms, subscriptions = self._options.clock.now_ms(), {}
+        for topic in sorted({queue.topic for queue in assigned}):
+            wanted = expression.get(topic, "*") if isinstance(expression, Mapping) else expression
+            subscriptions[topic] = build_subscription(check_topic(topic), wanted, now_ms)
+        self._assigned = assigned
         self._subscriptions.clear()
-        self._subscriptions.update(
-            {queue.topic: build_subscription(queue.topic, expression, now_ms) for queue in self._assigned}
-        )
+        self._subscriptions.update(subscriptions)
         await self._changed()
 
     async def _changed(self) -> None:
@@ -197,71 +219,285 @@ class AsyncPullConsumer:
             await running.instance.heartbeat()
             await running.rebalance()
 
-    async def poll(self, max_messages: int = 32, *, timeout_ms: float = 5_000) -> list[MessageExt]:
-        """The next messages, oldest first per queue; waits up to ``timeout_ms`` for the first, returns [] when none came."""
+    @property
+    def assigned_queues(self) -> list[MessageQueue]:
+        """The queues read now, sorted (Java: assignment)."""
+        return sorted(self._running.rebalancer.owned()) if self._running is not None else []
+
+    async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
+        """All readable queues of ``topic``, sorted, whoever reads them. Raises TopicNotExist."""
+        running = self._started()
+        await running.instance.routes.refresh(check_topic(topic))
+        queues = self._known_queues(topic)
+        if not queues:
+            raise TopicNotExist(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic {topic!r} has no readable queue; check the spelling or create the topic first",
+                running.instance.name_servers.chosen,
+            )
+        return queues
+
+    async def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
+        """Call ``listener(topic, all its queues)`` when a topic gets or loses queues; plain functions run in a thread.
+
+        The queues are looked up each ``topic_metadata_check_interval_ms``; those there now are no news. For consumers that ``assign``.
+        """
+        self._topic_listeners[check_topic(topic)] = listener
+        self._topic_queues.pop(topic, None)
+        if self._running is not None:
+            self._topic_queues[topic] = await self._look_up(self._running, topic)
+            self._watch_topics()
+
+    def _watch_topics(self) -> None:
+        if self._topic_listeners and self._topic_watch is None and self._running is not None:
+            self._topic_watch = self._running.instance.spawn(self._watch(self._running))
+
+    async def _watch(self, running: RunningConsumer) -> None:
+        for topic in self._topic_listeners:
+            if topic not in self._topic_queues:
+                self._topic_queues[topic] = await self._look_up(running, topic)
+        delay_ms = _FIRST_METADATA_CHECK_MS
+        while True:
+            await running.group.clock.sleep(min(delay_ms, self._settings.topic_metadata_check_interval_ms))
+            delay_ms = self._settings.topic_metadata_check_interval_ms
+            for topic, listener in list(self._topic_listeners.items()):
+                queues = await self._look_up(running, topic)
+                if queues != self._topic_queues.get(topic):
+                    self._topic_queues[topic] = queues
+                    await call_listener(listener, topic, list(queues))
+
+    async def _look_up(self, running: RunningConsumer, topic: str) -> list[MessageQueue]:
+        await running.instance.routes.refresh_all([topic])
+        return self._known_queues(topic)
+
+    def _known_queues(self, topic: str) -> list[MessageQueue]:
+        return sorted(self._started().instance.routes.table.subscribe_queues(topic))
+
+    # -- messages --------------------------------------------------------------------------------------------------------------
+
+    async def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
+        """The next messages, oldest first per queue; waits for the first until ``timeout_ms``, returns [] when none came.
+
+        With ``auto_commit``, messages of earlier polls count as consumed from now on.
+
+        Args:
+            max_messages: at most so many, over all queues.
+            timeout_ms: default ``poll_timeout_ms``; 0 takes what is there.
+        """
         running = self._started()
         check_range("max_messages", max_messages, 1, 1 << 20)
+        if timeout_ms is None:
+            timeout_ms = self._settings.poll_timeout_ms
+        elif not timeout_ms >= 0:
+            raise ConfigurationError(f"timeout_ms is {timeout_ms!r}, 0 or more is allowed")
         service = self._service(running)
         if self._auto_commit:
-            service.settle()
-        return await service.poll(max_messages, timeout_ms)
+            service.commit()
+            self._write_if_due(running)
+        messages = await service.poll(max_messages, timeout_ms)
+        if service.has_room_again():
+            running.wake()
+        return messages
 
-    async def commit(self) -> None:
-        """Everything handed out is done; written to the offset store before this returns."""
+    def _write_if_due(self, running: RunningConsumer) -> None:
+        """Progress is written each ``persist_consumer_offset_interval_ms`` anyway."""
+        interval_ms = self._settings.auto_commit_interval_ms
+        if interval_ms < self._options.persist_consumer_offset_interval_ms:
+            now_ms = running.group.clock.now_ms()
+            if now_ms >= self._next_write_ms:
+                self._next_write_ms = now_ms + interval_ms
+                running.instance.spawn(running.persist_offsets())
+
+    def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
+        """Fetch nothing more of ``queues`` (default: of all) until ``resume``; what was fetched before is still handed out."""
         running = self._started()
-        self._service(running).settle()
-        for queue in running.rebalancer.owned():
-            await running.group.offset_store.persist(queue)
+        if queues is None:
+            running.paused = True
+        else:
+            self._service(running).paused_queues.update(self._ours(running, queues))
 
-    async def committed(self, queue: MessageQueue) -> int | None:
-        """The stored progress, None when there is none."""
-        offset = await self._started().group.offset_store.read(queue)
-        return offset if offset >= 0 else None
-
-    async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at ``offset`` in a queue that this consumer reads now; what was fetched and not polled is forgotten."""
+    def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
+        """End ``pause`` of ``queues``; without an argument of everything."""
         running = self._started()
-        check_range("offset", offset, 0, 1 << 62)
-        if queue not in running.rebalancer.owned():
-            raise ConfigurationError(f"{queue} is not read by this consumer, it reads {running.rebalancer.owned()}")
-        await running.rebalancer.drop_at(queue, offset)
-        await running.rebalance()
-
-    async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message that is still there."""
-        instance = self._started().instance
-        address = instance.routes.broker_address(queue.broker_name)
-        await self.seek(queue, await instance.api.min_offset(address, queue) if address else 0)
-
-    async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on with the next message that arrives."""
-        instance = self._started().instance
-        address = instance.routes.broker_address(queue.broker_name)
-        await self.seek(queue, await instance.api.max_offset(address, queue) if address else 0)
-
-    def pause(self) -> None:
-        """Fetch nothing more until ``resume``."""
-        self._started().paused = True
-
-    def resume(self) -> None:
-        """End ``pause``."""
-        running = self._started()
-        running.paused = False
+        if queues is None:
+            running.paused = False
+            self._service(running).paused_queues.clear()
+        else:
+            self._service(running).paused_queues.difference_update(queues)
         running.wake()
 
     @property
-    def assigned_queues(self) -> list[MessageQueue]:
-        """The queues read now, sorted."""
-        return sorted(self._running.rebalancer.owned()) if self._running is not None else []
+    def paused_queues(self) -> list[MessageQueue]:
+        """The queues that are paused now, sorted. A queue that moved away and came back is not."""
+        running = self._started()
+        paused = self._service(running).paused_queues
+        return sorted(queue for queue in running.rebalancer.owned() if running.paused or queue in paused)
+
+    # -- places ----------------------------------------------------------------------------------------------------------------
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at ``offset`` in a queue that this consumer reads now; what was fetched and not polled is forgotten.
+
+        Progress follows with the next commit, also back.
+
+        Raises:
+            ConfigurationError: the queue is not read by this consumer, or the offset is not between its oldest message and its end.
+        """
+        running = self._started()
+        check_range("offset", offset, 0, _MAX_OFFSET)
+        self._ours(running, [queue])
+        low, high = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
+        if not low <= offset <= high:
+            raise ConfigurationError(f"offset {offset} of {queue} is not there, {low} to {high} is allowed")
+        self._seek(running, queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message that is still there. As ``seek``."""
+        running = self._started()
+        self._ours(running, [queue])
+        self._seek(running, queue, await self.min_offset(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on with the next message that arrives. As ``seek``."""
+        running = self._started()
+        self._ours(running, [queue])
+        self._seek(running, queue, await self.max_offset(queue))
+
+    def _seek(self, running: RunningConsumer, queue: MessageQueue, offset: int) -> None:
+        if not running.rebalancer.seek(queue, offset):
+            raise ConfigurationError(f"{queue} moved to another member meanwhile, it cannot be sought here")
+        self._service(running).queues.sought(queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message stored at or after ``timestamp_ms``; one behind the last message when there is none."""
+        check_range("timestamp_ms", timestamp_ms, 0, _MAX_OFFSET)
+        running = self._started()
+        return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The oldest message that is still there."""
+        running = self._started()
+        return await running.instance.api.min_offset(await self._address(running, queue), queue)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """One behind the newest message."""
+        running = self._started()
+        return await running.instance.api.max_offset(await self._address(running, queue), queue)
+
+    async def _address(self, running: RunningConsumer, queue: MessageQueue) -> str:
+        routes = running.instance.routes
+        if routes.broker_address(queue.broker_name) is None:
+            await routes.refresh(queue.topic)
+        address = routes.broker_address(queue.broker_name)
+        if address is None:
+            raise NetworkError(f"no route names the master of broker {queue.broker_name!r}; is it running?")
+        return address
 
     @property
     def positions(self) -> Mapping[MessageQueue, int]:
-        """Progress in memory per queue: the next offset that counts as not consumed."""
-        return self._started().group.offset_store.progress.snapshot()
+        """Of each queue read now, the offset behind what ``poll`` handed out."""
+        return self._service(self._started()).queues.positions()
+
+    # -- progress --------------------------------------------------------------------------------------------------------------
+
+    async def commit(
+        self,
+        offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None,
+        *,
+        persist: bool = True,
+    ) -> dict[MessageQueue, int]:
+        """Everything handed out is done; the brokers have it when this returns.
+
+        Args:
+            offsets: by queue, the offset to go on at (one behind the last done); or queues, of which everything handed out is done;
+                default all queues.
+            persist: False leaves the writing to the periodic one.
+
+        Returns:
+            What was committed. A queue that this consumer does not read any more is left out: its new owner keeps progress now.
+
+        Raises:
+            ConfigurationError: an offset is no whole number, or below 0.
+            RemoteError, NetworkError, RequestTimeout: a broker did not take it; call again, or leave it to the periodic writing.
+        """
+        running = self._started()
+        service = self._service(running)
+        wanted = self._to_commit(service, offsets)
+        done = service.commit(wanted)
+        if persist:
+            progress = running.group.offset_store.progress
+            named = service.queues.positions() if offsets is None else done
+            await self._persist(running, {queue: progress.read(queue) for queue in named if progress.read(queue) >= 0})
+        return done
+
+    def commit_async(
+        self,
+        offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None,
+        *,
+        persist: bool = True,
+    ) -> asyncio.Future[dict[MessageQueue, int]]:
+        """Like ``commit``, without waiting: the future has what was committed or the exception."""
+        return asyncio.ensure_future(self.commit(offsets, persist=persist))
 
     @staticmethod
-    def _service(running: RunningConsumer) -> _PollService:
-        assert isinstance(running.service, _PollService)
+    def _to_commit(
+        service: PollService, offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None
+    ) -> Mapping[MessageQueue, int] | None:
+        if offsets is None:
+            return None
+        if isinstance(offsets, Mapping):
+            return {
+                queue: check_range(f"offset of {queue}", offset, 0, _MAX_OFFSET) for queue, offset in offsets.items()
+            }
+        positions = service.queues.positions()
+        return {queue: positions[queue] for queue in offsets if queue in positions}
+
+    async def _persist(self, running: RunningConsumer, offsets: Mapping[MessageQueue, int]) -> None:
+        """Written and acknowledged; the periodic writing does not wait for the brokers."""
+        queues = self._service(running).queues
+        changed = {queue: offset for queue, offset in offsets.items() if not queues.is_persisted(queue, offset)}
+
+        async def write(queue: MessageQueue, offset: int) -> None:
+            if running.group.clustering:
+                address = await self._address(running, queue)
+                await running.instance.api.update_consumer_offset(address, self.group, queue, offset)
+            else:
+                await running.group.offset_store.persist(queue)
+            queues.persisted(queue, offset)
+
+        for failure in await asyncio.gather(*(write(*item) for item in changed.items()), return_exceptions=True):
+            if isinstance(failure, BaseException):
+                raise failure
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The group's progress in ``queue``: what this consumer committed last, else what is stored; None when there is none.
+
+        Raises:
+            RemoteError, NetworkError, RequestTimeout: the broker could not be asked.
+        """
+        running = self._started()
+        offset = running.group.offset_store.progress.read(queue)
+        if offset >= 0:
+            return offset
+        if running.group.clustering:
+            address = await self._address(running, queue)
+            return await running.instance.api.query_consumer_offset(address, self.group, queue)
+        offset = await running.group.offset_store.read(queue)
+        return offset if offset >= 0 else None
+
+    # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _ours(running: RunningConsumer, queues: Collection[MessageQueue]) -> Collection[MessageQueue]:
+        owned = running.rebalancer.owned()
+        for queue in queues:
+            if queue not in owned:
+                raise ConfigurationError(f"{queue} is not read by this consumer, it reads {sorted(owned)}")
+        return queues
+
+    @staticmethod
+    def _service(running: RunningConsumer) -> PollService:
+        assert isinstance(running.service, PollService)
         return running.service
 
     def _started(self) -> RunningConsumer:
@@ -291,9 +527,18 @@ class PullConsumer(BlockingFace):
         return self._async.group
 
     @property
-    def assigned_queues(self) -> list[MessageQueue]:
-        """The queues read now, sorted."""
-        return self._async.assigned_queues
+    def is_running(self) -> bool:
+        """Between ``start`` and ``shutdown``."""
+        return self._async.is_running
+
+    @property
+    def auto_commit(self) -> bool:
+        """As ``AsyncPullConsumer.auto_commit``."""
+        return self._async.auto_commit
+
+    @auto_commit.setter
+    def auto_commit(self, value: bool) -> None:
+        self._async.auto_commit = value
 
     def start(self) -> None:
         """Join the client instance. Harmless when started already."""
@@ -303,25 +548,58 @@ class PullConsumer(BlockingFace):
         """As ``AsyncPullConsumer.shutdown``."""
         self._run(self._async.shutdown())
 
-    def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
-        """As ``AsyncPullConsumer.subscribe``."""
-        self._run(self._async.subscribe(topic, expression))
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._async.__aexit__(kind, error, trace))
 
-    def assign(self, queues: Iterable[MessageQueue], expression: FilterExpression | str | None = "*") -> None:
+    def update_name_server_address(self, namesrv_addr: str) -> None:
+        """As ``AsyncPullConsumer.update_name_server_address``."""
+        self._async.update_name_server_address(namesrv_addr)
+
+    def subscribe(
+        self, topic: str, expression: Expression = "*", *, on_queues_changed: MessageQueueListener | None = None
+    ) -> None:
+        """As ``AsyncPullConsumer.subscribe``."""
+        self._run(self._async.subscribe(topic, expression, on_queues_changed=on_queues_changed))
+
+    def unsubscribe(self, topic: str) -> None:
+        """As ``AsyncPullConsumer.unsubscribe``."""
+        self._run(self._async.unsubscribe(topic))
+
+    def assign(self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*") -> None:
         """As ``AsyncPullConsumer.assign``."""
         self._run(self._async.assign(queues, expression))
 
-    def poll(self, max_messages: int = 32, *, timeout_ms: float = 5_000) -> list[MessageExt]:
+    @property
+    def assigned_queues(self) -> list[MessageQueue]:
+        """The queues read now, sorted (Java: assignment)."""
+        return self._now(lambda: self._async.assigned_queues)
+
+    def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
+        """As ``AsyncPullConsumer.fetch_message_queues``."""
+        return self._run(self._async.fetch_message_queues(topic))
+
+    def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
+        """As ``AsyncPullConsumer.register_topic_message_queue_change_listener``."""
+        self._run(self._async.register_topic_message_queue_change_listener(topic, listener))
+
+    def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
         """As ``AsyncPullConsumer.poll``."""
         return self._run(self._async.poll(max_messages, timeout_ms=timeout_ms))
 
-    def commit(self) -> None:
-        """As ``AsyncPullConsumer.commit``."""
-        self._run(self._async.commit())
+    def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
+        """As ``AsyncPullConsumer.pause``."""
+        self._now(lambda: self._async.pause(queues))
 
-    def committed(self, queue: MessageQueue) -> int | None:
-        """As ``AsyncPullConsumer.committed``."""
-        return self._run(self._async.committed(queue))
+    def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
+        """As ``AsyncPullConsumer.resume``."""
+        self._now(lambda: self._async.resume(queues))
+
+    @property
+    def paused_queues(self) -> list[MessageQueue]:
+        """As ``AsyncPullConsumer.paused_queues``."""
+        return self._now(lambda: self._async.paused_queues)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """As ``AsyncPullConsumer.seek``."""
@@ -335,10 +613,49 @@ class PullConsumer(BlockingFace):
         """As ``AsyncPullConsumer.seek_to_end``."""
         self._run(self._async.seek_to_end(queue))
 
-    def pause(self) -> None:
-        """Fetch nothing more until ``resume``."""
-        self._async.pause()
+    def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """As ``AsyncPullConsumer.offset_for_timestamp``."""
+        return self._run(self._async.offset_for_timestamp(queue, timestamp_ms))
 
-    def resume(self) -> None:
-        """End ``pause``."""
-        self._engine.call(self._async.resume)
+    def min_offset(self, queue: MessageQueue) -> int:
+        """As ``AsyncPullConsumer.min_offset``."""
+        return self._run(self._async.min_offset(queue))
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """As ``AsyncPullConsumer.max_offset``."""
+        return self._run(self._async.max_offset(queue))
+
+    @property
+    def positions(self) -> Mapping[MessageQueue, int]:
+        """As ``AsyncPullConsumer.positions``."""
+        return self._now(lambda: self._async.positions)
+
+    def commit(
+        self,
+        offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None,
+        *,
+        persist: bool = True,
+    ) -> dict[MessageQueue, int]:
+        """As ``AsyncPullConsumer.commit``."""
+        return self._run(self._async.commit(offsets, persist=persist))
+
+    def commit_async(
+        self,
+        offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None,
+        *,
+        persist: bool = True,
+    ) -> concurrent.futures.Future[dict[MessageQueue, int]]:
+        """Like ``commit``, without waiting: the future has what was committed or the exception."""
+        return self._engine.submit(self._async.commit(offsets, persist=persist))
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """As ``AsyncPullConsumer.committed``."""
+        return self._run(self._async.committed(queue))
+
+    def _now(self, look: Callable[[], T]) -> T:
+        """``look()`` on the engine, which alone may touch the consumer's state."""
+
+        async def run() -> T:
+            return look()
+
+        return self._run(run())

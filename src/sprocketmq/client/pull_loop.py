@@ -49,7 +49,9 @@ class PullOwner:
     """What a pull loop asks of its consumer.
 
     ``state`` the consumer's state now; ``subscription`` of a topic, None when it is not subscribed; ``read_offset`` the stored offset, or
-    a negative number; ``offset_illegal`` a queue must be dropped and go on at that offset; ``heartbeat`` tell the brokers who we are.
+    a negative number; ``offset_illegal`` a queue must be dropped and go on at that offset; ``heartbeat`` tell the brokers who we are;
+    ``correct_offset`` nothing is cached, progress may move there. ``suspend_ms``: how long a broker holds a pull that finds nothing,
+    ``timeout_ms``: how long the answer is waited for.
     """
 
     state: Callable[[MessageQueue], pull_cursor.PullDue]
@@ -57,6 +59,9 @@ class PullOwner:
     read_offset: Callable[[MessageQueue], Awaitable[int]]
     offset_illegal: Callable[[MessageQueue, int], None]
     heartbeat: Callable[[], None]
+    correct_offset: Callable[[ProcessQueue, int], object]
+    suspend_ms: int = pull_cursor.BROKER_SUSPEND_MS
+    timeout_ms: int = pull_cursor.PULL_TIMEOUT_MS
 
 
 def decode_pull(
@@ -162,7 +167,7 @@ class PullLoop:
             await self._wait(effect)
             return self._owner.state(self.queue)
         elif isinstance(effect, pull_cursor.CorrectOffset):
-            self._group.offset_store.progress.update(self.queue, effect.offset)
+            self._owner.correct_offset(self.process_queue, effect.offset)
         elif isinstance(effect, pull_cursor.ReadOffset):
             return pull_cursor.OffsetRead(await self._owner.read_offset(self.queue))
         elif isinstance(effect, pull_cursor.DropQueue):
@@ -238,10 +243,10 @@ class PullLoop:
             max_msg_nums=settings.pull_batch_size,
             sys_flag=pull_sys_flag(commit_offset=progress > 0 and not broker.is_slave, suspend=True, subscription=post),
             commit_offset=max(progress, 0),
-            suspend_timeout_millis=pull_cursor.BROKER_SUSPEND_MS,
+            suspend_timeout_millis=self._owner.suspend_ms,
             sub_version=subscription.sub_version,
             subscription=subscription.sub_string if post else None,
             expression_type=subscription.expression_type,
             bname=queue.broker_name,
         )
-        return await self._api.pull_message(broker.address, header, pull_cursor.PULL_TIMEOUT_MS)
+        return await self._api.pull_message(broker.address, header, self._owner.timeout_ms)

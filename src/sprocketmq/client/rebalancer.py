@@ -98,6 +98,23 @@ class Rebalancer:
                 self._group.offset_store.progress.update_and_freeze(queue, offset)
                 await self._run(effects)
 
+    def seek(self, queue: MessageQueue, offset: int) -> bool:
+        """Read one of our queues from ``offset`` on; progress stays as it is. False when it is not read now.
+
+        Without the gate: nothing here waits, and a queue that a round is about to take up or give up is not read now.
+        """
+        if self.table.get(queue) is None:
+            return False
+        self.table.drop(queue, DropReason.SEEK)
+        now_ms = self._group.clock.now_ms()
+        for effect in self.table.removed(queue, now_ms):
+            process_queue = self.table.added(effect.queue, now_ms)
+            assert process_queue is not None
+            self._process_queues[queue] = process_queue
+            self._start_loop(process_queue, offset)
+            return True
+        return False
+
     def owned(self) -> list[MessageQueue]:
         return list(self.table.active())
 

@@ -24,11 +24,12 @@ from sprocketmq.client.offset_store import LocalFileOffsetStore, OffsetStore, Re
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.pull_loop import PullLoop, PullOwner
 from sprocketmq.client.push_settings import PushSettings, consume_timestamp_ms
+from sprocketmq.client.queue_watcher import QueueWatcher
 from sprocketmq.client.rebalancer import Rebalancer
 from sprocketmq.client.send_back import SendBack
 from sprocketmq.core import flow_control, retry_schedule
 from sprocketmq.core.process_queue import ProcessQueue
-from sprocketmq.core.pull_cursor import PullCursor, PullDue
+from sprocketmq.core.pull_cursor import BROKER_SUSPEND_MS, PULL_TIMEOUT_MS, PullCursor, PullDue
 from sprocketmq.core.queue_lock import LOCK_RENEW_INTERVAL_MS
 from sprocketmq.core.statistics import ConsumerStatistics, Window
 from sprocketmq.core.subscription import TAG, parse_tag_expression
@@ -57,6 +58,9 @@ class RunningConsumer:
         consume_type: how the group is announced to the brokers.
         orderly: queues are locked.
         with_retry_topic: also consume the group's retry topic.
+        suspend_ms, pull_timeout_ms: how long a broker holds a pull that finds nothing, and how long we wait for it.
+
+    Attributes: ``watcher`` is told of queues and asked before pulls (pull consumers).
     """
 
     def __init__(
@@ -69,12 +73,15 @@ class RunningConsumer:
         consume_type: bodies.ConsumeType = bodies.ConsumeType.CONSUME_PASSIVELY,
         orderly: bool = False,
         with_retry_topic: bool = True,
+        suspend_ms: int = BROKER_SUSPEND_MS,
+        pull_timeout_ms: int = PULL_TIMEOUT_MS,
         hooks: Hooks | None = None,
     ) -> None:
         self._options, self._settings = options, settings
         self.subscriptions = subscriptions
         self._consume_type, self._with_retry_topic = consume_type, with_retry_topic
         self.paused = False
+        self.watcher: QueueWatcher | None = None
         self.stopping = False
         self._loops: dict[ProcessQueue, PullLoop] = {}
         clustering = self._settings.clustering
@@ -129,6 +136,9 @@ class RunningConsumer:
             read_offset=self._read_offset,
             offset_illegal=self._offset_illegal,
             heartbeat=lambda: self._spawn(instance.heartbeat()),
+            correct_offset=self._correct_offset,
+            suspend_ms=suspend_ms,
+            timeout_ms=pull_timeout_ms,
         )
         self.requests = ConsumerRequests(self)
         self.started_ms = instance.clock.now_ms()
@@ -230,7 +240,8 @@ class RunningConsumer:
             consume_type=self._consume_type.value,
             message_model=self._settings.message_model.value,
             consume_from_where=self._settings.consume_from_where.value,
-            subscription_data_set=list(self.subscriptions.values()),
+            # Queues assigned by hand: each pull carries its filter. Announced here it would become that of the whole group (Java: empty).
+            subscription_data_set=list(self.subscriptions.values()) if self.rebalancer.fixed is None else [],
         )
 
     async def rebalance(self) -> bool:
@@ -273,10 +284,15 @@ class RunningConsumer:
         )
         loop = PullLoop(self.group, cursor, self.instance.api, self.instance.routes, self.service, self._owner)
         self._loops[process_queue] = loop
+        if self.watcher is not None:
+            self.watcher.taken_up(process_queue, offset)
         loop.start(lambda: self._loops.pop(process_queue, None))
 
     def _pull_state(self, queue: MessageQueue) -> PullDue:
-        return PullDue(running=not self.stopping, paused=self.paused, subscribed=queue.topic in self.subscriptions)
+        subscribed, watcher = queue.topic in self.subscriptions, self.watcher
+        if watcher is None:
+            return PullDue(running=not self.stopping, paused=self.paused, subscribed=subscribed)
+        return PullDue(not self.stopping, self.paused or watcher.paused(queue), subscribed, watcher.full())
 
     def _subscription(self, topic: str) -> bodies.SubscriptionData | None:
         return self.subscriptions.get(topic)
@@ -290,6 +306,12 @@ class RunningConsumer:
                 if loop.queue == queue:
                     return stored if stored >= 0 else loop.cursor.next_offset
         return -1
+
+    def _correct_offset(self, process_queue: ProcessQueue, offset: int) -> None:
+        if self.watcher is not None:
+            self.watcher.skipped(process_queue, offset)
+        elif process_queue.queue is not None:
+            self.group.offset_store.progress.update(process_queue.queue, offset)
 
     def _offset_illegal(self, queue: MessageQueue, offset: int) -> None:
         async def drop_then_take_up_again() -> None:
@@ -308,6 +330,8 @@ class RunningConsumer:
 
     def _queues_changed(self, topic: str) -> None:
         self._share_limits()
+        if self.watcher is not None:
+            self.watcher.changed(topic)
         self._spawn(self.instance.heartbeat())
 
     def _share_limits(self) -> None:

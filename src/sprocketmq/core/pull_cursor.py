@@ -5,7 +5,8 @@
        |                                                                                     v
        `------------- the driver hands PullDue in again, at once or after delay_ms        the loop ends
 
-    checks, in this order: dropped -> (loop ends) | not running -> 1 s | paused -> 1 s | flow control -> 50 ms
+    checks, in this order: dropped -> (loop ends) | not running -> 1 s | paused -> 1 s | the consumer is full (lite pull) -> 1 s, or until
+                           it has room again | flow control -> 50 ms
                            | orderly: not locked -> 1 s; first time locked -> ReadOffset, then OffsetRead
                            | no subscription -> 1 s
 
@@ -96,6 +97,7 @@ class PullDue:
     running: bool = True
     paused: bool = False
     subscribed: bool = True
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,8 @@ class PullCursor:
             return [PullLater(self.exception_delay_ms, "the consumer is not running")]
         if event.paused:
             return [PullLater(PAUSED_DELAY_MS, "the consumer is paused")]
+        if event.full:
+            return [PullLater(PAUSED_DELAY_MS, "too much waits to be polled", FlowControlCause.COUNT)]
         if full := flow_control.check(queue, self.limits, orderly=self.orderly):
             return [PullLater(full.delay_ms, full.reason, full.cause)]
         if self.orderly:

@@ -59,6 +59,8 @@ class DropReason(Enum):
     UNSUBSCRIBED = "unsubscribed"
     OFFSET_ILLEGAL = "offset illegal"
     """The pull cursor asked for it; the corrected offset is frozen."""
+    SEEK = "seek"
+    """A pull consumer goes on elsewhere: progress stays as it is."""
     SHUTDOWN = "shutdown"
 
 

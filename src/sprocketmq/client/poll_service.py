@@ -1,0 +1,172 @@
+"""The consume service of a pull consumer: messages wait until somebody polls (policy in core.polled_queues).
+
+    rebalance, pull loops --taken_up, submit, skipped--> PolledQueues <--take, commit-- poll()
+                          `--changed--> the listener for this topic's share; new queues wait until it returned
+
+So a listener that seeks to an offset of its own, when it hears of a new queue, sees no message of that queue from before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from sprocketmq.client.group import Group
+from sprocketmq.core.polled_queues import PolledQueues
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.message import MessageExt, MessageQueue
+
+__all__ = ["MessageQueueListener", "PollService", "TopicQueuesListener", "call_listener"]
+
+log = logging.getLogger("sprocketmq.client")
+
+MessageQueueListener = Callable[[str, "list[MessageQueue]", "list[MessageQueue]"], "Awaitable[None] | None"]
+"""``(topic, all its queues, ours)``, plain or ``async def`` (Java: MessageQueueListener)."""
+TopicQueuesListener = Callable[[str, "list[MessageQueue]"], "Awaitable[None] | None"]
+"""``(topic, all its queues)``, plain or ``async def`` (Java: TopicMessageQueueChangeListener)."""
+
+
+async def call_listener(listener: Callable[..., Any], *args: object) -> None:
+    """Run it, an ``async def`` here and a plain function in a thread; what it raises is logged."""
+    try:
+        if inspect.iscoroutinefunction(listener):
+            await listener(*args)
+        else:
+            await asyncio.to_thread(listener, *args)
+    except Exception:
+        log.exception("a listener for queues of topic %s failed", args[0])
+
+
+class PollService:
+    """Implements group.ConsumeService and running_consumer.QueueWatcher. Belongs to its loop."""
+
+    orderly = False
+
+    def __init__(
+        self,
+        group: Group,
+        listeners: Mapping[str, MessageQueueListener],
+        queues_of: Callable[[str], list[MessageQueue]],
+    ) -> None:
+        self.queues = PolledQueues()
+        self.paused_queues: set[MessageQueue] = set()
+        self._group, self._listeners, self._queues_of = group, listeners, queues_of
+        self._arrived = asyncio.Event()
+        self._announced: dict[str, set[MessageQueue]] = {}
+        self._told: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
+        self._telling: dict[str, asyncio.Task[None]] = {}
+        self._waiting_for_room = False
+
+    # -- ConsumeService ----------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def resize(self, workers: int) -> None:
+        """There are no workers."""
+
+    def submit(self, process_queue: ProcessQueue) -> None:
+        if self.queues.arrived(process_queue):
+            self._arrived.set()
+
+    async def consume_directly(self, messages: object) -> Any:
+        raise ConfigurationError("a pull consumer has no listener to consume a message with")
+
+    async def close(self, timeout_ms: float) -> bool:
+        for task in self._telling.values():
+            task.cancel()
+        await asyncio.gather(*self._telling.values(), return_exceptions=True)
+        self._arrived.set()
+        return True
+
+    # -- QueueWatcher ------------------------------------------------------------------------------------------------------------
+
+    def taken_up(self, process_queue: ProcessQueue, offset: int) -> None:
+        queue = process_queue.queue
+        assert queue is not None
+        unannounced = queue.topic in self._listeners and queue not in self._announced.get(queue.topic, ())
+        self.queues.taken_up(process_queue, offset, withheld=unannounced)
+
+    def skipped(self, process_queue: ProcessQueue, offset: int) -> None:
+        if self.queues.skipped(process_queue, offset) and process_queue.queue is not None:
+            self._group.offset_store.progress.update(process_queue.queue, offset)
+
+    def paused(self, queue: MessageQueue) -> bool:
+        return queue in self.paused_queues
+
+    def full(self) -> bool:
+        if self.queues.is_full:
+            self._waiting_for_room = True
+        return self.queues.is_full
+
+    def changed(self, topic: str) -> None:
+        self.paused_queues.difference_update(self.queues.given_up())
+        if topic not in self._listeners:
+            return
+        self._announced.setdefault(topic, set()).intersection_update(self._ours(topic))
+        if topic not in self._telling:
+            task = self._telling[topic] = asyncio.ensure_future(self._tell(topic))
+            task.add_done_callback(lambda done: self._telling.pop(topic, None))
+
+    async def _tell(self, topic: str) -> None:
+        """Call the listener until it has heard of the queues as they are."""
+        while True:
+            everything, ours = self._queues_of(topic), self._ours(topic)
+            news = self._told.get(topic) != (everything, ours)
+            if news:
+                self._told[topic] = (everything, ours)
+                await call_listener(self._listeners[topic], topic, list(everything), list(ours))
+            self._announced[topic] = set(ours).intersection(self._ours(topic))
+            self.queues.release(self._announced[topic])
+            self._arrived.set()
+            if not news:
+                return
+
+    def _ours(self, topic: str) -> list[MessageQueue]:
+        return sorted(queue for queue in self.queues.positions() if queue.topic == topic)
+
+    # -- polling -----------------------------------------------------------------------------------------------------------------
+
+    async def poll(self, max_messages: int, timeout_ms: float) -> list[MessageExt]:
+        messages = self._take(max_messages)
+        if messages or timeout_ms <= 0:
+            return messages
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + timeout_ms / 1000
+        while not messages:
+            self._arrived.clear()
+            try:
+                await asyncio.wait_for(self._arrived.wait(), max(end_s - loop.time(), 0))
+            except asyncio.TimeoutError:
+                return []
+            messages = self._take(max_messages)
+        return messages
+
+    def _take(self, max_messages: int) -> list[MessageExt]:
+        messages: list[MessageExt] = []
+        for process_queue, part in self.queues.take(max_messages, self._group.clock.now_ms()):
+            messages += part
+            self._group.settled(process_queue)
+        return messages
+
+    def has_room_again(self) -> bool:
+        """Whether pull loops wait only because too much waited, and now it does not."""
+        if self._waiting_for_room and not self.queues.is_full:
+            self._waiting_for_room = False
+            return True
+        return False
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> dict[MessageQueue, int]:
+        """Into the progress in memory: ``offsets``, or all positions that are not there yet. Returns those it holds now."""
+        progress, done = self._group.offset_store.progress, {}
+        for queue, offset in (self.queues.to_commit() if offsets is None else offsets).items():
+            if self.queues.position(queue) is None:
+                log.info("group %s: %s moved away, offset %d is not committed", self._group.name, queue, offset)
+            elif progress.update(queue, offset, increase_only=False):
+                self.queues.committed(queue, offset)
+                done[queue] = offset
+        return done
