@@ -14,6 +14,10 @@ from sprocketmq.version import __version__
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin as Admin
     from sprocketmq.client.admin import AsyncAdmin as AsyncAdmin
+    from sprocketmq.client.dead_letters import AsyncDeadLetters as AsyncDeadLetters
+    from sprocketmq.client.dead_letters import DeadLetterMessage as DeadLetterMessage
+    from sprocketmq.client.dead_letters import DeadLetters as DeadLetters
+    from sprocketmq.client.dead_letters import ReplayReport as ReplayReport
     from sprocketmq.client.listener_signals import DeadLetter as DeadLetter
     from sprocketmq.client.listener_signals import RetryLater as RetryLater
     from sprocketmq.client.producer import AsyncProducer as AsyncProducer
@@ -59,6 +63,7 @@ _WHERE = {
     "client.producer": ("AsyncProducer", "Producer"),
     "client.pull_consumer": ("AsyncPullConsumer", "PullConsumer"),
     "client.push_consumer": ("AsyncPushConsumer", "PushConsumer"),
+    "client.dead_letters": ("AsyncDeadLetters", "DeadLetterMessage", "DeadLetters", "ReplayReport"),
     "client.queue_reader": ("QueueReader",),
     "client.results": ("ConsumeConcurrentlyContext", "ConsumeOrderlyContext", "SendResult", "SendStatus"),
     "client.stuck_listener": ("StuckListener",),

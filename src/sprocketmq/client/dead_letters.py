@@ -1,0 +1,498 @@
+"""The dead letters of a group: read, looked at, replayed to the topic they came from: AsyncDeadLetters, and DeadLetters, its blocking face.
+
+Java's client has none of this; mqadmin and the dashboard look a single letter up. A dead letter is an ordinary message of the topic
+``%DLQ%group``, one queue per broker, that nobody subscribes by itself:
+
+    %DLQ%group  --read: plain pulls, nothing committed-->  DeadLetterMessage  --replay_copy-->  RETRY_TOPIC, as it was first sent
+
+Laws
+    1. Reading changes nothing: no progress is written, no member is announced, a letter stays until the broker's retention takes it.
+    2. A read ends where the topic ended when it began: letters that arrive meanwhile (a replay may make some) are left for the next one.
+    3. A replayed message has the body, tags, keys, properties, flag and message id of the first one; what retry, delay, timer, transaction
+       and broker wrote into it is gone, and its count of tries begins anew.
+    4. ``replay_all`` stops at the first letter that could not be sent and says where to go on; no letter is left out unsaid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.face import BlockingFace
+from sprocketmq.client.name_servers import NameServers, parse_addresses
+from sprocketmq.client.namespace import unwrap, wrap
+from sprocketmq.client.options import ClientOptions
+from sprocketmq.client.producer import AsyncProducer
+from sprocketmq.client.results import PullResult, PullStatus, SendResult
+from sprocketmq.client.routes import Routes
+from sprocketmq.client.split_options import split_options
+from sprocketmq.client.validators import check_group, check_topic
+from sprocketmq.core.retry_schedule import dlq_topic
+from sprocketmq.errors import ConfigurationError, NetworkError, RocketMQError
+from sprocketmq.net.engine import Engine
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import headers, sys_flag
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.record import decode_records
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["AsyncDeadLetters", "DeadLetterMessage", "DeadLetters", "ReplayReport", "replay_copy"]
+
+log = logging.getLogger("sprocketmq.client")
+
+_READABLE: Final = 4
+_AT_ONCE: Final = 32
+_SYS_FLAG: Final = sys_flag.pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
+_REPLAY_GROUP: Final = "sprocketmq-dead-letters"
+# Law 3: everything that was not there when the message was first sent.
+_NOT_REPLAYED: Final = frozenset(
+    {
+        *(props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES),
+        *(props.DLQ_ORIGIN_TOPIC, props.DLQ_ORIGIN_MESSAGE_ID, props.WAIT, props.DELAY, props.REAL_TOPIC, props.REAL_QID),
+        *(props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS, props.TIMER_OUT_MS, props.TIMER_ENQUEUE_MS),
+        *(props.TIMER_DEQUEUE_MS, props.TIMER_ROLL_TIMES, props.TIMER_DEL_UNIQKEY, props.TIMER_DELAY_LEVEL),
+        *(props.TRAN_MSG, props.PGROUP, props.TRANSACTION_ID, props.TRANSACTION_CHECK_TIMES, props.TRAN_PREPARED_QUEUE_OFFSET),
+        *(props.CHECK_IMMUNITY_TIME_IN_SECONDS, props.MIN_OFFSET, props.MAX_OFFSET, props.CONSUME_START_TIME),
+        *(props.POP_CK, props.POP_CK_OFFSET, props.FIRST_POP_TIME, props.INNER_NUM, props.INNER_BASE, props.CRC32),
+        *(props.INNER_MULTI_DISPATCH, props.INNER_MULTI_QUEUE_OFFSET, props.BORN_HOST, props.BORN_TIMESTAMP),
+        *(props.CLUSTER, props.MSG_REGION, props.TRACE_ON, props.DUP_INFO, props.FORWARD_QUEUE_ID, props.REDIRECT),
+        *(props.TRANSIENT_TOPIC_SYS_FLAG, props.TRANSIENT_GROUP_SYS_FLAG),
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterMessage:
+    """One dead letter.
+
+    Attributes:
+        message: as it is stored: its topic is ``%DLQ%group``, its body, tags, keys and properties those of the message that failed.
+        namespace: of the client that read it, if it has one.
+    """
+
+    message: MessageExt
+    namespace: str | None = None
+
+    @property
+    def message_id(self) -> str:
+        """The id its first sender gave it."""
+        return self.message.message_id
+
+    @property
+    def origin_topic(self) -> str | None:
+        """The topic it was first sent to; None when nothing in it says so (then ``replay`` needs ``topic=``)."""
+        properties = self.message.properties
+        stored = properties.get(props.RETRY_TOPIC) or properties.get(props.DLQ_ORIGIN_TOPIC)
+        return None if stored is None else unwrap(self.namespace, stored)
+
+    @property
+    def origin_offset_message_id(self) -> str | None:
+        """``offset_message_id`` of the copy that was first stored, for ``Admin.view_message`` as long as the broker keeps it."""
+        properties = self.message.properties
+        return properties.get(props.ORIGIN_MESSAGE_ID) or properties.get(props.DLQ_ORIGIN_MESSAGE_ID)
+
+    @property
+    def dead_since_ms(self) -> int:
+        """When it became a dead letter, in milliseconds since 1970."""
+        return self.message.store_timestamp_ms
+
+    @property
+    def deliveries(self) -> int:
+        """How often listeners had it."""
+        return self.message.reconsume_times
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """What ``replay_all`` did.
+
+    Attributes:
+        replayed: the acknowledgements, in order.
+        error: why it stopped; None when it came to the end.
+        failed: the letter that could not be sent.
+        next_offsets: where to go on, per queue: pass it as ``start_offsets`` to continue, or later to replay only what came after.
+    """
+
+    replayed: list[SendResult] = field(default_factory=list)
+    error: RocketMQError | None = None
+    failed: DeadLetterMessage | None = None
+    next_offsets: dict[MessageQueue, int] = field(default_factory=dict)
+
+
+def replay_copy(letter: MessageExt, topic: str) -> Message:
+    """The message to send to ``topic`` so that a listener gets what was first sent (law 3)."""
+    copy = Message(topic, letter.body, flag=letter.flag)
+    copy.properties.update(
+        {name: value for name, value in letter.properties.items() if name not in _NOT_REPLAYED and value}
+    )
+    return copy
+
+
+class AsyncDeadLetters:
+    """The dead letters of one group, from a running event loop. Connections open as they are needed; close with ``shutdown`` or
+    ``async with``.
+
+    ::
+
+        async with AsyncDeadLetters("delays", namesrv_addr="127.0.0.1:9876") as letters:
+            async for letter in letters.read(topic="flights"):
+                print(letter.message_id, letter.message.keys, letter.message.body)
+            report = await letters.replay_all(topic="flights")
+
+    Args:
+        group: whose dead letters.
+        options: those of ``ClientOptions`` (``namesrv_addr``, ``access_key``, ...).
+
+    Raises:
+        ConfigurationError: an option or the group's name is wrong.
+    """
+
+    def __init__(self, group: str, **options: Any) -> None:
+        self._group = check_group(group, "the consumer group")
+        self._given = dict(options)
+        self._options, _ = split_options(options, ClientOptions, None, "a reader of dead letters")
+        self._pool: ConnectionPool | None = None
+        self._api: RemotingApi | None = None
+        self._routes: Routes | None = None
+        self._producer: AsyncProducer | None = None
+
+    @property
+    def topic(self) -> str:
+        """``%DLQ%group``; any consumer may subscribe to it, too."""
+        return dlq_topic(self._group)
+
+    @property
+    def _stored_topic(self) -> str:
+        return wrap(self._options.namespace, self.topic)
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Nothing is opened before the first request; here so that ``async with`` reads like the other clients."""
+
+    async def shutdown(self) -> None:
+        """Close all connections; a later request opens new ones."""
+        pool, routes, producer = self._pool, self._routes, self._producer
+        self._pool = self._api = self._routes = self._producer = None
+        if producer is not None:
+            await producer.shutdown()
+        if routes is not None:
+            await routes.aclose()
+        if pool is not None:
+            await pool.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------
+
+    async def count(self) -> int:
+        """How many dead letters the brokers hold. Raises as ``read``."""
+        ends = await self._ends()
+        return sum(end - begin for begin, end in ends.values())
+
+    async def read(
+        self,
+        *,
+        topic: str | None = None,
+        key: str | None = None,
+        tags: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        start_offsets: Mapping[MessageQueue, int] | None = None,
+    ) -> AsyncGenerator[DeadLetterMessage, None]:
+        """The dead letters that are there now, oldest first (broker by broker); the conditions narrow it down, all must hold.
+
+        Args:
+            topic: first sent to this topic.
+            key: with this among its keys.
+            tags: with exactly these tags.
+            since_ms, until_ms: dead since this time, until that time (not included), in milliseconds since 1970.
+            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues begin at their oldest letter.
+
+        Raises:
+            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
+            NetworkError, RequestTimeout, RemoteError: the cluster cannot be asked.
+        """
+        walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
+        async with contextlib.aclosing(walk):
+            async for letter, _ in walk:
+                if letter is not None:
+                    yield letter
+
+    async def get(self, message_id: str) -> DeadLetterMessage:
+        """The letter with this ``message_id`` (or ``offset_message_id`` of the letter or of the first copy); the newest of several.
+
+        Raises:
+            ConfigurationError: there is none.
+        """
+        found: DeadLetterMessage | None = None
+        async for letter in self.read():
+            ids = (letter.message_id, letter.message.offset_message_id, letter.origin_offset_message_id)
+            if message_id in ids:
+                found = letter
+        if found is None:
+            raise ConfigurationError(
+                f"group {self._group!r} has no dead letter with the id {message_id!r}; it may be older than the broker keeps messages"
+            )
+        return found
+
+    async def _walk(
+        self,
+        topic: str | None,
+        key: str | None,
+        tags: str | None,
+        since_ms: int | None,
+        until_ms: int | None,
+        start_offsets: Mapping[MessageQueue, int] | None,
+    ) -> AsyncGenerator[tuple[DeadLetterMessage | None, tuple[MessageQueue, int]], None]:
+        """Each letter that fits (None for the end of a queue), and the offset behind it."""
+        for queue, (begin, end) in (await self._ends()).items():
+            at = max(begin, (start_offsets or {}).get(queue, begin))
+            if since_ms is not None:
+                at = max(at, await self._api_.search_offset(self._address(queue), queue, since_ms))
+            while at < end:
+                result = await self._pull(queue, at)
+                for message in decode_records(result.body, broker_name=queue.broker_name):
+                    if not at <= message.queue_offset < end:
+                        continue
+                    letter = DeadLetterMessage(message, self._options.namespace)
+                    if _fits(letter, topic, key, tags, since_ms, until_ms):
+                        yield letter, (queue, message.queue_offset + 1)
+                if result.status is not PullStatus.FOUND and result.next_begin_offset <= at:
+                    break  # nothing more, whatever the end said: retention was faster
+                at = max(result.next_begin_offset, at + 1)
+            yield None, (queue, min(at, end))
+
+    async def _ends(self) -> dict[MessageQueue, tuple[int, int]]:
+        """Oldest and end offset of each queue, as of now (law 2)."""
+        api = self._api_
+        route = await api.route(self._stored_topic)
+        if route is None:
+            return {}
+        if route.queue_datas and not any(data.perm & _READABLE for data in route.queue_datas):
+            raise ConfigurationError(
+                f"topic {self.topic!r} is not readable, as brokers before 4.7 made it; set its permission to 6, as with "
+                f"mqadmin updateTopicPerm -t {self.topic} -p 6"
+            )
+        assert self._routes is not None
+        self._routes.table.update(self._stored_topic, route)
+        ends = {}
+        for queue in self._routes.table.subscribe_queues(self._stored_topic):
+            address = self._address(queue)
+            ends[queue] = (await api.min_offset(address, queue), await api.max_offset(address, queue))
+        return ends
+
+    async def _pull(self, queue: MessageQueue, at: int) -> PullResult:
+        header = headers.PullMessageRequestHeader(
+            consumer_group=wrap(self._options.namespace, self._group),
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=at,
+            max_msg_nums=_AT_ONCE,
+            sys_flag=_SYS_FLAG,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=0,
+            subscription="*",
+            expression_type="TAG",
+        )
+        return await self._api_.pull_message(self._address(queue), header, self._options.mq_client_api_timeout_ms)
+
+    @property
+    def _api_(self) -> RemotingApi:
+        if self._api is None:
+            self._pool = ConnectionPool(ssl_context=self._options.ssl_context, credentials=self._options.credentials)
+            servers = NameServers(self._pool, parse_addresses(self._options.addresses))
+            self._api = RemotingApi(self._pool, servers, self._options.mq_client_api_timeout_ms)
+            self._routes = Routes(self._api)
+        return self._api
+
+    def _address(self, queue: MessageQueue) -> str:
+        assert self._routes is not None
+        address = self._routes.broker_address(queue.broker_name, only_this=False)
+        if address is None:
+            raise NetworkError(f"broker {queue.broker_name!r} has no address at the name server", queue.broker_name)
+        return address
+
+    # -- replaying -------------------------------------------------------------------------------------------------------------
+
+    async def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
+        """Send one letter again, to the topic it came from; the letter itself stays.
+
+        Every group that subscribes to that topic gets it, with the message id it had and no failed tries.
+
+        Args:
+            topic: send it there instead.
+
+        Raises:
+            ConfigurationError: nothing in the letter says where it came from, and no ``topic`` is given.
+            RemoteError, NetworkError, RequestTimeout: it could not be sent (after a timeout it may have been).
+        """
+        target = topic or letter.origin_topic
+        if target is None:
+            raise ConfigurationError(
+                f"dead letter {letter.message_id} does not say which topic it came from; pass topic= to replay it"
+            )
+        copy = replay_copy(letter.message, check_topic(target))
+        if self._producer is None:
+            producer = AsyncProducer(_REPLAY_GROUP, **self._given)
+            await producer.start()
+            self._producer = producer
+        # A message that was sent by a sharding key goes to the queue of that key again.
+        return await self._producer.send(copy, sharding_key=copy.properties.get(props.SHARDING_KEY))
+
+    async def replay_all(
+        self,
+        *,
+        to_topic: str | None = None,
+        topic: str | None = None,
+        key: str | None = None,
+        tags: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        start_offsets: Mapping[MessageQueue, int] | None = None,
+    ) -> ReplayReport:
+        """Replay every letter that ``read`` gives for these conditions, one after the other, up to the first that fails.
+
+        Args:
+            to_topic: send them there instead of where each came from.
+            topic, key, tags, since_ms, until_ms, start_offsets: as for ``read``.
+
+        Returns:
+            What was done, and in ``error`` why it stopped early; RocketMQError is only raised where reading fails.
+        """
+        report = ReplayReport()
+        walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
+        async with contextlib.aclosing(walk):
+            async for letter, (queue, behind) in walk:
+                if letter is not None:
+                    try:
+                        report.replayed.append(await self.replay(letter, topic=to_topic))
+                    except RocketMQError as error:
+                        report.error, report.failed = error, letter
+                        report.next_offsets[queue] = letter.message.queue_offset
+                        log.warning("dead letter %s was not replayed: %s", letter.message_id, error)
+                        break
+                report.next_offsets[queue] = behind
+        return report
+
+
+def _fits(
+    letter: DeadLetterMessage,
+    topic: str | None,
+    key: str | None,
+    tags: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+) -> bool:
+    message = letter.message
+    return (
+        (topic is None or letter.origin_topic == topic)
+        and (key is None or key in message.keys)
+        and (tags is None or message.tags == tags)
+        and (since_ms is None or message.store_timestamp_ms >= since_ms)
+        and (until_ms is None or message.store_timestamp_ms < until_ms)
+    )
+
+
+class DeadLetters(BlockingFace):
+    """AsyncDeadLetters for callers without an event loop.
+
+    ::
+
+        with DeadLetters("delays", namesrv_addr="127.0.0.1:9876") as letters:
+            for letter in letters.read(topic="flights"):
+                print(letter.message_id, letter.message.keys, letter.message.body)
+            report = letters.replay_all(topic="flights")
+            print(len(report.replayed), report.error)
+    """
+
+    def __init__(self, group: str, *, engine: Engine | None = None, **options: Any) -> None:
+        self._async = AsyncDeadLetters(group, **options)
+        super().__init__(engine)
+
+    @property
+    def topic(self) -> str:
+        """``%DLQ%group``; any consumer may subscribe to it, too."""
+        return self._async.topic
+
+    def start(self) -> None:
+        """Nothing is opened before the first request."""
+
+    def shutdown(self) -> None:
+        """Close all connections; a later request opens new ones."""
+        self._run(self._async.shutdown())
+
+    def count(self) -> int:
+        """As ``AsyncDeadLetters.count``."""
+        return self._run(self._async.count())
+
+    def read(
+        self,
+        *,
+        topic: str | None = None,
+        key: str | None = None,
+        tags: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        start_offsets: Mapping[MessageQueue, int] | None = None,
+    ) -> Iterator[DeadLetterMessage]:
+        """As ``AsyncDeadLetters.read``."""
+        letters = self._async.read(
+            topic=topic, key=key, tags=tags, since_ms=since_ms, until_ms=until_ms, start_offsets=start_offsets
+        )
+
+        async def following() -> DeadLetterMessage | None:
+            return await anext(letters, None)
+
+        try:
+            while (letter := self._run(following())) is not None:
+                yield letter
+        finally:
+            self._run(letters.aclose())
+
+    def get(self, message_id: str) -> DeadLetterMessage:
+        """As ``AsyncDeadLetters.get``."""
+        return self._run(self._async.get(message_id))
+
+    def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
+        """As ``AsyncDeadLetters.replay``."""
+        return self._run(self._async.replay(letter, topic=topic))
+
+    def replay_all(
+        self,
+        *,
+        to_topic: str | None = None,
+        topic: str | None = None,
+        key: str | None = None,
+        tags: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        start_offsets: Mapping[MessageQueue, int] | None = None,
+    ) -> ReplayReport:
+        """As ``AsyncDeadLetters.replay_all``."""
+        return self._run(
+            self._async.replay_all(
+                to_topic=to_topic,
+                topic=topic,
+                key=key,
+                tags=tags,
+                since_ms=since_ms,
+                until_ms=until_ms,
+                start_offsets=start_offsets,
+            )
+        )
