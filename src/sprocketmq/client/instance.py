@@ -3,12 +3,20 @@
 One per (client id, name servers, event loop, credentials): connections, routes, heartbeat and the periodic work; the first user starts it,
 the last one closes it.
 
+    each 2 min  the list of name servers read anew, if it is not fixed   (first after 10 s)
     each 30 s   routes of all topics in use                     (first after 10 ms)
     each 30 s   connections of offline brokers closed, heartbeat to every broker    (first after 1 s, and whenever a member changes)
     each 5 s    progress of all consumers persisted             (first after 10 s)
+    each 1 min  listener pools grown or shrunk by what waits for them
     each 20 s   rebalance of all consumers; at once when the broker says that the group changed, again after 1 s while not balanced
 
-Periodic work runs on ``clock``; network timeouts run on the loop's own time. Nothing periodic ends because one round failed.
+Periodic work runs on ``clock``; network timeouts run on the loop's own time.
+
+Laws
+    1. One client id on one loop has one instance, started once; the last user closes it, and it is not started again.
+    2. Nothing periodic ends because one round failed, and no consumer's failure or slowness keeps another's work from being done.
+    3. After ``release`` by the last user no task of the instance runs and no connection is open.
+    4. After a fork the child's part of it is dead: connections are the parent's, and who asks for them is told so (``net.pool``).
 """
 
 from __future__ import annotations
@@ -19,7 +27,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar, Final, Protocol
 
 from sprocketmq.client.api import RemotingApi
-from sprocketmq.client.name_servers import NameServers, parse_addresses
+from sprocketmq.client.name_servers import FIRST_REREAD_MS, REREAD_INTERVAL_MS, NameServers, parse_addresses
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.routes import Routes
 from sprocketmq.client.send_settings import SendSettings
@@ -44,6 +52,7 @@ _INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 _FIRST_ROUTES_MS: Final = 10
 _FIRST_HEARTBEAT_MS: Final = 1_000
 _FIRST_PERSIST_MS: Final = 10_000
+_POOLS_MS: Final = 60_000
 
 
 class ConsumerMember(Protocol):
@@ -67,6 +76,10 @@ class ConsumerMember(Protocol):
 
     async def persist_offsets(self) -> None: ...
 
+    def adjust_pool(self) -> None:
+        """More workers when much waits at the brokers, fewer when little does."""
+        ...
+
     async def serve(self, command: Command) -> Command:
         """Answer a request that a broker sent on behalf of an admin tool."""
         ...
@@ -88,7 +101,9 @@ class ClientInstance:
             credentials=options.credentials,
             namespace=options.namespace_v2,
         )
-        self.name_servers = NameServers(self.pool, parse_addresses(options.addresses))
+        self.name_servers = NameServers(
+            self.pool, parse_addresses(options.addresses), from_environment=options.from_environment
+        )
         self.api = RemotingApi(self.pool, self.name_servers, options.mq_client_api_timeout_ms)
         self.routes = Routes(self.api)
         self.keys = UniqueKeys(options.client_ip or local_ip())
@@ -138,6 +153,9 @@ class ClientInstance:
         self._every("routes", _FIRST_ROUTES_MS, options.poll_name_server_interval_ms, self._refresh_routes)
         self._every("heartbeat", _FIRST_HEARTBEAT_MS, options.heartbeat_broker_interval_ms, self._clean_and_heartbeat)
         self._every("offsets", _FIRST_PERSIST_MS, options.persist_consumer_offset_interval_ms, self._persist_offsets)
+        self._every("pools", _POOLS_MS, _POOLS_MS, self._adjust_pools)
+        if not self.name_servers.is_fixed:
+            self._every("name server list", FIRST_REREAD_MS, REREAD_INTERVAL_MS, self.name_servers.reread)
         self.spawn(self._rebalance_service())
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -210,8 +228,12 @@ class ClientInstance:
         self._consumers[consumer.group_name] = consumer
 
     async def remove_consumer(self, group: str) -> None:
-        if self._consumers.pop(group, None) is not None:
+        if self.forget_consumer(group):
             await self._unregister(None, group)
+
+    def forget_consumer(self, group: str) -> bool:
+        """No heartbeat names it any more; False when none did."""
+        return self._consumers.pop(group, None) is not None
 
     @property
     def topics(self) -> set[str]:
@@ -240,8 +262,26 @@ class ClientInstance:
         await self.routes.refresh_all(self.topics)
 
     async def _persist_offsets(self) -> None:
-        for consumer in list(self._consumers.values()):
-            await consumer.persist_offsets()
+        await self._of_each_consumer("offsets", lambda consumer: consumer.persist_offsets())
+
+    async def _adjust_pools(self) -> None:
+        async def adjust(consumer: ConsumerMember) -> None:
+            consumer.adjust_pool()
+
+        await self._of_each_consumer("pools", adjust)
+
+    async def _of_each_consumer(self, what: str, work: Callable[[ConsumerMember], Awaitable[None]]) -> None:
+        """All at once, and each on its own account (law 2)."""
+
+        async def one(consumer: ConsumerMember) -> None:
+            try:
+                await work(consumer)
+            except RocketMQError as error:
+                log.warning("group %s: the periodic %s failed: %s", consumer.group_name, what, error)
+            except Exception:
+                log.exception("group %s: the periodic %s failed", consumer.group_name, what)
+
+        await asyncio.gather(*map(one, list(self._consumers.values())))
 
     async def _clean_and_heartbeat(self) -> None:
         brokers = {address for _, _, address in self._broker_addresses()}
@@ -299,9 +339,7 @@ class ClientInstance:
             finally:
                 timer.cancel()
             self._rebalance_wanted.clear()
-            balanced = True
-            for consumer in list(self._consumers.values()):
-                balanced = await self._rebalance(consumer) and balanced
+            balanced = all(await asyncio.gather(*map(self._rebalance, list(self._consumers.values()))))
             wait_ms = REBALANCE_INTERVAL_MS if balanced else REBALANCE_MIN_INTERVAL_MS
 
     async def _rebalance(self, consumer: ConsumerMember) -> bool:

@@ -7,7 +7,7 @@ import os
 import ssl
 import time
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from sprocketmq.client.name_servers import resolve_namesrv_addr
 from sprocketmq.client.namespace import check_namespace, namespace_of_endpoint
@@ -31,7 +31,9 @@ class ClientOptions:
     """What all clients have in common.
 
     Args:
-        namesrv_addr: ``host:9876``, several separated by ``;``; default the environment variable NAMESRV_ADDR.
+        namesrv_addr: ``host:9876``, several separated by ``;``; or the URL of a page that holds such a list, as in
+            ``http://host:8080/rocketmq/nsaddr``; default the environment variable NAMESRV_ADDR. A page, and the variable, are read again
+            each 2 minutes.
         instance_name: clients of one instance name in one process and loop share connections, heartbeat and client id. "DEFAULT" makes
             a fresh name for each (``pid#nanoseconds``).
         client_ip: first part of the client id; default this machine's outward address.
@@ -73,7 +75,11 @@ class ClientOptions:
     ssl_context: ssl.SSLContext | None = None
     clock: Clock = SYSTEM_CLOCK
 
+    from_environment: ClassVar[bool] = False
+    """Not an option: whether the name servers came from NAMESRV_ADDR, which is looked at again each 2 minutes."""
+
     def __post_init__(self) -> None:
+        object.__setattr__(self, "from_environment", self.namesrv_addr is None)
         object.__setattr__(self, "namesrv_addr", resolve_namesrv_addr(self.namesrv_addr))
         for name, value in (
             ("instance_name", self.instance_name),

@@ -325,7 +325,7 @@ class AsyncPushConsumer:
 
     async def set_consume_thread_count(self, count: int) -> None:
         """Change how many listener calls run at once."""
-        self._started().service.resize(check_range("consume_thread_count", count, 1, 1000))
+        self._started().resize(check_range("consume_thread_count", count, 1, 1000))
 
     async def rebalance_now(self) -> None:
         """One rebalance round now (Java: rebalanceImmediately)."""

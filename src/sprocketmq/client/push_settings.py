@@ -53,6 +53,9 @@ class PushSettings:
             ``consumer_deploy_in(client_id)``, each the name of a room.
         client_rebalance: False lets a 5.x broker share out the queues (QUERY_ASSIGNMENT), where it can; not for orderly consumption.
         consume_thread_count: how many listener calls run at once (threads, or tasks for ``async def`` listeners), 1 to 1000.
+        consume_thread_max: while ``adjust_thread_pool_nums_threshold`` messages or more wait at the brokers, one more call a minute may run
+            at once up to this number, and one less when few wait; default ``consume_thread_count``, which never changes by itself.
+        adjust_thread_pool_nums_threshold: see there.
         consume_message_batch_max_size: messages per listener call, 1 to 1024 (``batch_size=`` of the listener wins).
         pull_batch_size: messages asked for in one pull, 1 to 1024; the broker gives at most 32 by default.
         pull_interval_ms: pause between pulls that found something.
@@ -84,6 +87,8 @@ class PushSettings:
     machine_room_resolver: MachineRoomResolver | None = None
     client_rebalance: bool = True
     consume_thread_count: int = 20
+    consume_thread_max: int | None = None
+    adjust_thread_pool_nums_threshold: int = 100_000
     consume_message_batch_max_size: int = 1
     pull_batch_size: int = 32
     pull_interval_ms: int = 0
@@ -124,6 +129,8 @@ class PushSettings:
             consume_timestamp_ms(self.consume_timestamp)
         if self.record is not None and not isinstance(self.record, str | os.PathLike):
             raise ConfigurationError(f"record is {self.record!r}, the path of a file is allowed")
+        if self.consume_thread_max is not None:
+            check_range("consume_thread_max", self.consume_thread_max, self.consume_thread_count, 1000)
         for name, low, high in _RANGES:
             check_range(name, getattr(self, name), low, high)
         for name, high in (("pull_threshold_for_topic", 6_553_500), ("pull_threshold_size_for_topic", 102_400)):
@@ -156,6 +163,7 @@ class PushSettings:
 
 _RANGES: tuple[tuple[str, int, int], ...] = (
     ("consume_thread_count", 1, 1000),
+    ("adjust_thread_pool_nums_threshold", 1, _MAX_INT),
     ("consume_message_batch_max_size", 1, 1024),
     ("pull_batch_size", 1, 1024),
     ("pull_interval_ms", 0, 65_535),

@@ -46,6 +46,7 @@ log = logging.getLogger("sprocketmq.client")
 statistics_log = logging.getLogger("sprocketmq.client.statistics")
 
 _FIRST_RENEWAL_MS: Final = 1_000
+_LEAVE_TIMEOUT_S: Final = 10.0
 _MINUTE_MS: Final = 60_000
 _LOGGED: Final = ((Window.MINUTE, _MINUTE_MS), (Window.HOUR, 60 * _MINUTE_MS), (Window.DAY, 24 * 60 * _MINUTE_MS))
 
@@ -145,6 +146,7 @@ class RunningConsumer:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._registered = False
         self._service_started = False
+        self._workers = self._least_workers = settings.consume_thread_count
 
     # -- life (S2) -------------------------------------------------------------------------------------------------------------
 
@@ -181,11 +183,24 @@ class RunningConsumer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._registered:
-            await self.rebalancer.drop_all()
-            await self.instance.remove_consumer(self.group.name)
+            try:
+                # Each request has its own limit; brokers that are frozen must not add them up without end.
+                await asyncio.wait_for(self._leave(), _LEAVE_TIMEOUT_S)
+            except asyncio.TimeoutError:
+                log.warning(
+                    "group %s: the brokers did not answer within %g s that we leave; they notice by themselves",
+                    self.group.name,
+                    _LEAVE_TIMEOUT_S,
+                )
+            finally:
+                self.instance.forget_consumer(self.group.name)
         if self._recorder is not None:
             self._recorder.close()
         await self.instance.release()
+
+    async def _leave(self) -> None:
+        await self.rebalancer.drop_all()
+        await self.instance.remove_consumer(self.group.name)
 
     async def _check_expressions(self) -> None:
         for topic, subscription in list(self.subscriptions.items()):
@@ -265,6 +280,25 @@ class RunningConsumer:
             self.instance.rebalance_soon()
 
         self._spawn(tell())
+
+    def resize(self, workers: int) -> None:
+        """How many listener calls may run at once; ``adjust_pool`` goes on from there."""
+        self._workers = self._least_workers = workers
+        self.service.resize(workers)
+
+    def adjust_pool(self) -> None:
+        settings = self._settings
+        if settings.consume_thread_max is None:
+            return
+        waiting = sum(process_queue.broker_backlog for process_queue in self._loops)
+        threshold, before = settings.adjust_thread_pool_nums_threshold, self._workers
+        if waiting >= threshold:
+            self._workers = min(self._workers + 1, max(settings.consume_thread_max, self._least_workers))
+        elif waiting < threshold * 0.8:  # Java's margin (DefaultMQPushConsumerImpl.adjustThreadPool)
+            self._workers = max(self._workers - 1, self._least_workers)
+        if self._workers != before:
+            log.info("group %s: %d messages wait, %d listener calls at once", self.group.name, waiting, self._workers)
+            self.service.resize(self._workers)
 
     def wake(self) -> None:
         for loop in self._loops.values():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 
+import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
@@ -121,3 +123,123 @@ def test_consuming_directly_has_no_effect_on_progress_retries_or_numbers(
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
     assert rocketmq.consumer_offset("delays", "flights") == {0: 1}
     assert statistics.status("flights", rocketmq.clock.now_ms()).consume_failed_msgs == 0
+
+
+def test_one_consumers_failure_keeps_no_other_from_its_periodic_work(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    sick = consumers(Recorder(), group="sick", instance_name="shared")
+    recorder = Recorder()
+    consumers(recorder, group="well", instance_name="shared")
+    running = sick._async._running
+    assert running is not None
+    calls: list[str] = []
+
+    async def fail() -> None:
+        calls.append("persist")
+        raise ValueError("no")
+
+    running.persist_offsets = fail  # type: ignore[method-assign]
+    send_all(producer, ["x"])
+    rocketmq.wait_until(lambda: len(recorder) == 1)
+    rocketmq.advance_until(lambda: rocketmq.consumer_offset("well", "flights") == {0: 1}, limit_ms=30_000)
+    rocketmq.advance_until(lambda: len(calls) >= 3, limit_ms=60_000)  # and it goes on being asked
+    assert any("group sick: the periodic offsets failed" in record.getMessage() for record in caplog.records)
+
+
+def test_a_rebalance_that_hangs_holds_up_no_other_group(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    sick = consumers(Recorder(), group="sick", instance_name="shared")
+    well = consumers(Recorder(), group="well", instance_name="shared")
+    hangs, release = threading.Event(), threading.Event()
+    running = sick._async._running
+    assert running is not None
+
+    async def hang() -> bool:
+        hangs.set()
+        while not release.is_set():
+            await asyncio.sleep(0.001)
+        return True
+
+    running.rebalance = hang  # type: ignore[method-assign]
+    try:
+        with rocketmq.admin() as admin:
+            admin.create_topic("flights", queues=3)
+        rocketmq.advance_until(
+            lambda: hangs.is_set() and len([q for q in well.assigned_queues if q.topic == "flights"]) == 3
+        )
+    finally:
+        release.set()
+
+
+def test_brokers_that_do_not_answer_hold_up_a_shutdown_for_a_limited_time_and_no_heartbeat_names_who_left(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+    consumer = consumers(recorder, instance_name="shared", mq_client_api_timeout_ms=60_000)
+    other = consumers(Recorder(), group="other", instance_name="shared")
+    send_all(producer, ["x"])
+    rocketmq.wait_until(lambda: len(recorder) == 1)
+    monkeypatch.setattr("sprocketmq.client.running_consumer._LEAVE_TIMEOUT_S", 0.05)
+    silent = rocketmq.faults.drop((RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.UNREGISTER_CLIENT), times=None)
+    consumer.shutdown()
+    assert silent.hits
+    silent.remove()
+    heartbeats = _count_heartbeats(rocketmq)
+    rocketmq.advance_until(lambda: heartbeats, limit_ms=60_000)
+    groups = {
+        group.group_name for beat in heartbeats for group in bodies.HeartbeatData.decode(beat.body).consumer_data_set
+    }
+    assert groups == {"other"}
+    assert other.assigned_queues
+
+
+def test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_afterwards(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, [str(number) for number in range(12)])
+    release = threading.Event()
+    recorder = Recorder(lambda message: release.wait(20))
+    consumer = consumers(
+        recorder,
+        consume_thread_count=1,
+        consume_thread_max=3,
+        adjust_thread_pool_nums_threshold=5,
+        pull_threshold_for_queue=1,
+        pull_batch_size=1,
+    )
+    rocketmq.wait_until(lambda: len(recorder) == 1)
+    running = consumer._async._running
+    assert running is not None
+    seen: list[int] = []
+    service_resize = running.service.resize
+
+    def resize(workers: int) -> None:
+        seen.append(workers)
+        service_resize(workers)
+
+    running.service.resize = resize  # type: ignore[method-assign]
+    rocketmq.advance_until(lambda: seen == [2, 3], step_ms=10_000)
+    release.set()
+    rocketmq.advance_until(lambda: seen == [2, 3, 2, 1], step_ms=10_000)
+    assert len(recorder) == 12
+
+
+def test_name_servers_that_moved_are_found_through_the_environment(
+    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")  # nobody listens there
+    with rmq.Producer("ops", clock=rocketmq.clock, send_msg_timeout_ms=200) as producer:
+        with pytest.raises(rmq.NetworkError):
+            producer.send(rmq.Message("flights", b"x"))
+        monkeypatch.setenv("NAMESRV_ADDR", rocketmq.namesrv_addr)
+        instance = producer._async._instance
+        assert instance is not None
+        rocketmq.advance_until(
+            lambda: instance.name_servers.addresses == [rocketmq.namesrv_addr], step_ms=10_000, limit_ms=130_000
+        )
+        assert producer.send(rmq.Message("flights", b"x")).status is rmq.SendStatus.SEND_OK

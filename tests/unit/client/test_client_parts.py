@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.name_servers import NameServers
+from sprocketmq.client.name_servers import NameServers, is_address_server, parse_addresses
 from sprocketmq.client.offset_store import LocalFileOffsetStore
+from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.pull_loop import decode_pull
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.send_back import retry_copy
@@ -147,3 +150,115 @@ def test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried() -> None:
     with pytest.raises(ConnectFailed):
         asyncio.run(servers.invoke(command, 100))
     assert sorted(pool.asked) == ["a:1", "b:2", "c:3"]
+
+
+class _Page:
+    """An HTTP server with one page."""
+
+    def __init__(self) -> None:
+        page = self
+        self.status, self.text, self.asked = 200, "", []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                page.asked.append(self.path)
+                self.send_response(page.status)
+                self.end_headers()
+                self.wfile.write(page.text.encode())
+
+            def log_message(self, *said: object) -> None:
+                """Nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/rocketmq/nsaddr?unit=7"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+
+    def __enter__(self) -> _Page:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def test_a_url_with_a_path_is_an_address_server_and_one_without_is_an_endpoint() -> None:
+    assert is_address_server("http://config:8080/rocketmq/nsaddr")
+    assert is_address_server("https://config/nsaddr-unit?nofix=1")
+    for endpoint in ("http://endpoint:8080", "http://endpoint:8080/", "a:1;b:2", "http://a:1;http://b:2/"):
+        assert not is_address_server(endpoint)
+    assert parse_addresses(" http://config:8080/rocketmq/nsaddr") == ["http://config:8080/rocketmq/nsaddr"]
+    assert parse_addresses("http://endpoint:8080/") == ["endpoint:8080"]
+
+
+def test_an_address_server_is_asked_before_the_first_request_and_again_for_a_new_list() -> None:
+    async def run(page: _Page) -> None:
+        pool = _Pool(set())
+        servers = NameServers(pool, parse_addresses(page.url))  # type: ignore[arg-type]
+        command = request(RequestCode.GET_BROKER_CLUSTER_INFO)
+        assert not servers.is_fixed
+        with pytest.raises(rmq.NetworkError, match="address server.*gave no list"):
+            await servers.invoke(command, 100)
+        page.text = "a:1;b:2\r\nnever mind the rest\n"
+        await asyncio.gather(*(servers.invoke(command, 100) for _ in range(5)))
+        assert len(page.asked) == 2, "five that wait for the list ask once"
+        assert page.asked[0] == "/rocketmq/nsaddr?unit=7"
+        first = servers.chosen
+        page.text = f"c:3;{first}"
+        await servers.reread()
+        assert sorted(servers.addresses) == sorted(["c:3", first])
+        assert servers.chosen == first, "who is still in the list stays chosen"
+        for status, text in ((500, "d:4"), (200, ""), (200, "no port"), (200, page.url)):
+            page.status, page.text = status, text
+            await servers.reread()
+            assert sorted(servers.addresses) == sorted(["c:3", first]), "what cannot be read changes nothing"
+        page.status, page.text = 200, "d:4"
+        await servers.reread()
+        assert servers.chosen == "d:4"
+
+    with _Page() as page:
+        asyncio.run(run(page))
+
+
+def test_the_environment_is_read_again_when_the_list_came_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "a:1")
+    options = ClientOptions()
+    given = ClientOptions(namesrv_addr="a:1")
+    assert (options.from_environment, given.from_environment) == (True, False)
+    servers = NameServers(_Pool(set()), ["a:1"], from_environment=True)  # type: ignore[arg-type]
+    fixed = NameServers(_Pool(set()), ["a:1"])  # type: ignore[arg-type]
+    assert (servers.is_fixed, fixed.is_fixed) == (False, True)
+    for text, expected in (("nonsense", ["a:1"]), ("b:2;c:3", ["b:2", "c:3"]), ("", ["b:2", "c:3"])):
+        monkeypatch.setenv("NAMESRV_ADDR", text)
+        asyncio.run(servers.reread())
+        asyncio.run(fixed.reread())
+        assert servers.addresses == expected
+        assert servers.chosen in expected
+    assert fixed.addresses == ["a:1"]
+
+
+def test_requests_that_fail_together_move_to_the_next_name_server_not_past_it() -> None:
+    pool = _Pool({"a:1"})
+    servers = NameServers(pool, ["a:1", "b:2", "c:3"])  # type: ignore[arg-type]
+    servers._chosen = 0
+    waiting = asyncio.Event
+
+    async def run() -> None:
+        gate = waiting()
+        invoke = pool.invoke
+
+        async def late(address: str, command: Command, timeout_ms: int) -> Command:
+            await gate.wait()
+            return await invoke(address, command, timeout_ms)
+
+        pool.invoke = late  # type: ignore[method-assign]
+        asked = [
+            asyncio.ensure_future(servers.invoke(request(RequestCode.GET_BROKER_CLUSTER_INFO), 100)) for _ in range(2)
+        ]
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(*asked)
+
+    asyncio.run(run())
+    assert servers.chosen == "b:2"
