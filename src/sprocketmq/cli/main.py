@@ -1,4 +1,4 @@
-"""The command line: ``sprocketmq serve | namesrv | broker | demo | topics | lag | store check | store inspect | version``.
+"""The command line: ``sprocketmq serve | namesrv | broker | demo | topics | lag | dead-letters | store check | store inspect | version``.
 
 Each command imports what it needs when it runs, so that ``serve`` listens in a fraction of a second and ``lag`` loads no broker. A user's
 mistake ends with one sentence on stderr and exit code 2, Ctrl-C with 130; any traceback is a bug.
@@ -204,6 +204,112 @@ def handover(broker: str, timeout: float, access_key: str | None, secret_key: st
     from sprocketmq.cli.handover import hand_over
 
     sys.exit(hand_over(broker, timeout, access_key, secret_key))
+
+
+_letter_conditions = _options(
+    click.option("--topic", help="First sent to this topic."),
+    click.option("--key", help="With this among its keys."),
+    click.option("--tags", help="With exactly these tags."),
+    click.option("--since", metavar="TIME", help="Dead since then: 2026-11-22T08:30:00, or milliseconds since 1970."),
+    click.option("--until", metavar="TIME", help="Dead before then."),
+)
+_access_options = _options(
+    click.option("--access-key", metavar="KEY", envvar="ROCKETMQ_ACCESS_KEY", help="Under access control."),
+    click.option("--secret-key", metavar="KEY", envvar="ROCKETMQ_SECRET_KEY", help="Its secret."),
+)
+
+
+def _conditions(topic: str | None, key: str | None, tags: str | None, since: str | None, until: str | None) -> Any:
+    from sprocketmq.cli.dead_letters import time_ms
+
+    return {"topic": topic, "key": key, "tags": tags, "since_ms": time_ms(since), "until_ms": time_ms(until)}
+
+
+@app.group("dead-letters")
+def dead_letters() -> None:
+    """What a consumer group gave up: look at it, send it again."""
+
+
+@dead_letters.command("list")
+@click.argument("group")
+@_letter_conditions
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to show.")
+@_question_options
+@_access_options
+def dead_letters_list(
+    group: str,
+    namesrv_addr: str,
+    as_json: bool,
+    limit: int,
+    access_key: str | None,
+    secret_key: str | None,
+    **conditions: Any,
+) -> None:
+    """The dead letters of GROUP, oldest first; with --json one object a line."""
+    from sprocketmq.cli.dead_letters import list_letters
+
+    where = _conditions(**conditions)
+    list_letters(
+        group, namesrv_addr, limit=limit, as_json=as_json, where=where, access_key=access_key, secret_key=secret_key
+    )
+
+
+@dead_letters.command("show")
+@click.argument("group")
+@click.argument("message_id")
+@click.option("--body", is_flag=True, help="Only the body, byte for byte.")
+@_question_options
+@_access_options
+def dead_letters_show(group: str, message_id: str, namesrv_addr: str, as_json: bool, body: bool, **access: Any) -> None:
+    """All of one dead letter."""
+    from sprocketmq.cli.dead_letters import show_letter
+
+    show_letter(group, message_id, namesrv_addr, as_json=as_json, body=body, **access)
+
+
+@dead_letters.command("replay")
+@click.argument("group")
+@click.argument("message_ids", nargs=-1, metavar="[MESSAGE_ID]...")
+@click.option("--all", "everything", is_flag=True, help="All dead letters that are there now.")
+@_letter_conditions
+@click.option("--to-topic", metavar="TOPIC", help="Send them there instead of where each came from.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
+@_question_options
+@_access_options
+def dead_letters_replay(
+    group: str,
+    message_ids: tuple[str, ...],
+    everything: bool,
+    to_topic: str | None,
+    dry_run: bool,
+    namesrv_addr: str,
+    as_json: bool,
+    access_key: str | None,
+    secret_key: str | None,
+    **conditions: Any,
+) -> None:
+    """Send dead letters of GROUP again, to the topic they came from, as they were first sent.
+
+    Those named by MESSAGE_ID, or all that fit the conditions. Every group of that topic gets them. The letters themselves stay until the
+    broker's retention takes them. Exit code 1 if one could not be sent; those behind it are not tried then.
+    """
+    from sprocketmq.cli.dead_letters import replay_letters
+
+    where = _conditions(**conditions)
+    sys.exit(
+        replay_letters(
+            group,
+            message_ids,
+            namesrv_addr,
+            everything=everything,
+            to_topic=to_topic,
+            dry_run=dry_run,
+            as_json=as_json,
+            where=where,
+            access_key=access_key,
+            secret_key=secret_key,
+        )
+    )
 
 
 @app.group()
