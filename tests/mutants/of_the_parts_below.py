@@ -36,6 +36,14 @@ LOWER_MUTANTS = [
     ),
     Mutant(
         "wire",
+        "the enums of a heartbeat count in our order, not in Java's",
+        f"{WIRE}/bodies/heartbeat.py",
+        '"consumeFromWhere": [',
+        '"consumeFromWhere": [where.value for where in ConsumeFromWhere] or [',
+        f"{UNIT}/test_bodies.py::test_a_heartbeat_may_hold_numbers_for_enums_as_the_cpp_client_writes_them",
+    ),
+    Mutant(
+        "wire",
         "the beginning of the next frame is thrown away",
         f"{WIRE}/frame.py",
         "            self._rest = bytearray(memoryview(whole)[at:])",

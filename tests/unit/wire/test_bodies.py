@@ -109,6 +109,33 @@ def test_a_heartbeat_of_a_client_in_another_language_may_hold_nulls() -> None:
     assert heartbeat == HeartbeatData("c", [], [ConsumerData("g")])
 
 
+def test_a_heartbeat_may_hold_numbers_for_enums_as_the_cpp_client_writes_them() -> None:
+    text = (
+        b'{"clientID":"1-127.0.0.1@DEFAULT","consumerDataSet":[{"consumeFromWhere":4,"consumeType":0,"groupName":"g","messageModel":0,'
+        b'"subscriptionDataSet":[{"subString":"*","subVersion":"1795306691845","topic":"t"}]}]}'
+    )
+    (consumer,) = HeartbeatData.decode(text).consumer_data_set
+    assert consumer.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
+    assert (consumer.consume_type, consumer.message_model) == ("CONSUME_ACTIVELY", "BROADCASTING")
+    assert consumer.subscription_data_set == [SubscriptionData("t", "*", sub_version=1795306691845)]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b'{"clientID":"c","consumerDataSet":[{"groupName":"g","messageModel":2}]}',
+        b'{"clientID":"c","consumerDataSet":[{"groupName":"g","messageModel":-1}]}',
+        b'{"clientID":"c","consumerDataSet":[{"groupName":"g","messageModel":true}]}',
+        b'{"clientID":"c","consumerDataSet":[{"groupName":7,"messageModel":1,"x":{{"a":1}:2}}]}',
+        b'{"clientID":"c","consumerDataSet":[{"groupName":"g","messageModel":1},7]}',
+        b'{"consumerDataSet":[{"groupName":"g","messageModel":1,"b":{"$ref":"$"}}]}',
+    ],
+)
+def test_a_heartbeat_with_a_number_that_names_nothing_is_refused(broken: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        HeartbeatData.decode(broken)
+
+
 def test_enums_are_their_names() -> None:
     assert MessageModel.CLUSTERING == "CLUSTERING" == str(MessageModel.CLUSTERING) == f"{MessageModel.CLUSTERING}"
     assert b'"consumeType":"CONSUME_POP"' in ConsumerData("g", consume_type=ConsumeType.CONSUME_POP).encode()

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final
+
 import msgspec
 
+from sprocketmq.errors import ProtocolError
+from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body, NamedEnum
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "CheckClientConfigRequestBody",
@@ -90,6 +97,19 @@ class HeartbeatData(Body):
     heartbeat_fingerprint: int = 0
     without_sub: bool = False
 
+    @classmethod
+    def decode(cls, data: bytes | bytearray | memoryview) -> Self:
+        """As any body; enums may also be the numbers that Apache's C++ client writes (Java: the enum's ordinal, which fastjson takes)."""
+        try:
+            return super().decode(data)
+        except ProtocolError:
+            if b'"$ref"' in bytes(data):  # that client writes none, and they can describe a circle
+                raise
+            plain = fastjson.loads(data)
+            if not _numbers_named(plain):
+                raise
+            return fastjson.decode(fastjson.dumps(plain), cls)
+
 
 class CheckClientConfigRequestBody(Body):
     """Code 46: may this client subscribe so? Asked for expressions other than tags."""
@@ -98,3 +118,31 @@ class CheckClientConfigRequestBody(Body):
     group: str | None = None
     subscription_data: SubscriptionData | None = None
     namespace: str | None = None
+
+
+# In the order of Java's enums; that of ConsumeFromWhere is not the order above.
+_ORDINALS: Final = {
+    "consumeType": [kind.value for kind in ConsumeType],
+    "messageModel": [model.value for model in MessageModel],
+    "consumeFromWhere": [
+        ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET.value,
+        ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST.value,
+        ConsumeFromWhere.CONSUME_FROM_MIN_OFFSET.value,
+        ConsumeFromWhere.CONSUME_FROM_MAX_OFFSET.value,
+        ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET.value,
+        ConsumeFromWhere.CONSUME_FROM_TIMESTAMP.value,
+    ],
+}
+
+
+def _numbers_named(heartbeat: Any) -> bool:
+    """Put names where a heartbeat's consumers have numbers; whether there were any."""
+    consumers = heartbeat.get("consumerDataSet") if isinstance(heartbeat, dict) else None
+    found = False
+    for consumer in consumers if isinstance(consumers, list) else ():
+        for field, names in _ORDINALS.items():
+            number = consumer.get(field) if isinstance(consumer, dict) else None
+            if type(number) is int and 0 <= number < len(names):
+                consumer[field] = names[number]
+                found = True
+    return found
