@@ -12,6 +12,9 @@ Laws
 1. Every submitted item is run at most once; after ``close`` began no item starts.
 2. ``on_done`` is called on the loop, once per item that ran, in order of completion.
 3. A stuck listener holds its own worker only: within a tick (5 ms) its chunk-mates are offered to other workers and finished ones reported.
+4. ``resize`` holds at once: what waits gets the new workers, and a worker that is too many leaves after the item in its hand; what it
+   leaves behind is offered to the others first.
+5. An item whose ``run`` raises is done, too: nothing that ran goes unreported.
 """
 
 from __future__ import annotations
@@ -84,6 +87,8 @@ class ThreadListenerPool(Generic[T]):
         self._offers: queue.SimpleQueue[_Chunk[T] | None] = queue.SimpleQueue()
         self._done: deque[T] = deque()
         self._threads: dict[int, threading.Thread] = {}
+        self._to_leave: deque[None] = deque()  # one mark per worker that is too many; who takes it leaves
+        self._left: set[int] = set()  # took a mark; ``_gone`` has not been told yet
         self._current: dict[int, T] = {}
         self._serial = 0
         self._outstanding = 0
@@ -110,10 +115,13 @@ class ThreadListenerPool(Generic[T]):
         return "", ""
 
     def resize(self, workers: int) -> None:
-        """More workers appear as they are needed; superfluous ones leave when they are idle."""
-        for _ in range(len(self._threads) - workers):
-            self._offers.put(None)
         self._workers = workers
+        self._to_leave.clear()
+        for _ in range(len(self._threads) - len(self._left) - workers):
+            self._to_leave.append(None)
+            self._offers.put(_Chunk())  # wakes one that is idle; the others look after each item
+        if self._open_chunks and not self._closing:
+            self._on_tick()
 
     def submit(self, items: Sequence[T]) -> None:
         if self._closing or not items:
@@ -123,8 +131,11 @@ class ThreadListenerPool(Generic[T]):
         self._open_chunks.append(chunk)
         self._invite(chunk, 1 if self._mean_s < _FAST_S else len(chunk))
         self._tick_s = _TICK_S
+        self._start_tick()
+
+    def _start_tick(self) -> None:
         if self._tick is None:
-            self._tick = self._loop.call_later(_TICK_S, self._on_tick)
+            self._tick = self._loop.call_later(self._tick_s, self._on_tick)
 
     async def close(self, timeout_ms: float) -> bool:
         self._closing = True
@@ -145,8 +156,9 @@ class ThreadListenerPool(Generic[T]):
         for _ in range(count):
             chunk.invited += 1
             self._offers.put(chunk)
-        if len(self._threads) < self._workers and (not self._threads or not self._offers.empty()):
-            for _ in range(min(self._workers - len(self._threads), max(1, self._offers.qsize()))):
+        working = len(self._threads) - len(self._left)
+        if working < self._workers and (not working or not self._offers.empty()):
+            for _ in range(min(self._workers - working, max(1, self._offers.qsize()))):
                 self._serial += 1
                 thread = threading.Thread(
                     target=self._work, args=(self._serial,), name=f"{self._name}-{self._serial}", daemon=True
@@ -156,31 +168,48 @@ class ThreadListenerPool(Generic[T]):
 
     def _work(self, me: int) -> None:
         try:
-            while (chunk := self._offers.get()) is not None:
-                self._work_chunk(me, chunk)
+            while (chunk := self._offers.get()) is not None and not self._work_chunk(me, chunk):
+                pass
         finally:
             try:
                 self._loop.call_soon_threadsafe(self._gone, me)
             except RuntimeError:  # the loop is closed already: nobody is left to be told
                 log.debug("worker %d ended after its loop", me)
 
-    def _work_chunk(self, me: int, chunk: _Chunk[T]) -> None:
+    def _work_chunk(self, me: int, chunk: _Chunk[T]) -> bool:
+        """Run items of a chunk until it is empty, or (True) until this worker is one too many."""
         reported_s = time.perf_counter()
         while True:
+            if self._to_leave and self._leaves(me):
+                if chunk:
+                    self._offers.put(chunk)  # law 4
+                return True
             try:
                 item = chunk.popleft()
             except IndexError:
-                return
+                return False
             self._current[me] = item
             started_s = time.perf_counter()
-            self._run(item)
+            try:
+                self._run(item)
+            except BaseException:  # law 5
+                log.exception("a listener's worker failed")
             now_s = time.perf_counter()
             del self._current[me]
-            self._mean_s += 0.1 * (now_s - started_s - self._mean_s)
             self._done.append(item)
+            self._mean_s += 0.1 * (now_s - started_s - self._mean_s)
             if not chunk or now_s - reported_s > _REPORT_S:
                 reported_s = now_s
                 self._wake()
+
+    def _leaves(self, me: int) -> bool:
+        try:
+            self._to_leave.pop()
+        except IndexError:  # another took the last mark
+            return False
+        self._left.add(me)
+        self._wake()
+        return True
 
     def _wake(self) -> None:
         if not self._woken:
@@ -200,7 +229,9 @@ class ThreadListenerPool(Generic[T]):
             self._on_done(items)
 
     def _on_tick(self) -> None:
-        self._tick = None
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
         self._open_chunks = [chunk for chunk in self._open_chunks if chunk]
         for chunk in self._open_chunks:
             self._invite(chunk, chunk.invited + max(1, chunk.invited))
@@ -211,6 +242,7 @@ class ThreadListenerPool(Generic[T]):
 
     def _gone(self, me: int) -> None:
         thread = self._threads.pop(me)
+        self._left.discard(me)
         thread.join(1)
         if not self._threads and self._all_gone is not None and not self._all_gone.done():
             self._all_gone.set_result(None)
@@ -227,6 +259,9 @@ class AsyncListenerPool(Generic[T]):
         self._pending: deque[T] = deque()
         self._done: list[T] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._working = (
+            0  # tasks that take items; one that decided to end counts no more, although it is in _tasks a moment longer
+        )
         self._current: dict[asyncio.Task[None] | None, T] = {}
         self._closing = False
 
@@ -241,14 +276,18 @@ class AsyncListenerPool(Generic[T]):
         return "", ""
 
     def resize(self, workers: int) -> None:
-        """Takes effect as tasks start."""
         self._workers = workers
+        self._start_tasks()
 
     def submit(self, items: Sequence[T]) -> None:
         if self._closing:
             return
         self._pending.extend(items)
-        for _ in range(min(len(self._pending), self._workers - len(self._tasks))):
+        self._start_tasks()
+
+    def _start_tasks(self) -> None:
+        for _ in range(min(len(self._pending), self._workers - self._working)):
+            self._working += 1
             task = asyncio.ensure_future(self._work())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -276,10 +315,15 @@ class AsyncListenerPool(Generic[T]):
         me = asyncio.current_task()
         taken = 0
         try:
-            while self._pending and len(self._tasks) <= self._workers:
+            while self._pending and self._working <= self._workers:
                 item = self._pending.popleft()
                 self._current[me] = item
-                await self._run(item)
+                try:
+                    await self._run(item)
+                except asyncio.CancelledError:
+                    raise  # by close: it did not end
+                except BaseException:  # law 5
+                    log.exception("a listener's worker failed")
                 self._current.pop(me, None)
                 if not self._done:  # the first of a burst; the others of this round of the loop join it
                     asyncio.get_running_loop().call_soon(self._drain)
@@ -288,4 +332,5 @@ class AsyncListenerPool(Generic[T]):
                 if taken % 32 == 0:
                     await asyncio.sleep(0)  # a listener that never waits must not keep the loop from its sockets
         finally:
+            self._working -= 1
             self._current.pop(me, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -180,6 +181,122 @@ def test_resize_takes_idle_workers_away_and_allows_new_ones() -> None:
         await _until(lambda: len(done) == 6)
         pool.resize(1)
         await _until(lambda: len(pool._threads) == 1)
+        assert await pool.close(1000)
+
+    asyncio.run(main())
+
+
+class _Gates:
+    """Items that run until they are let go, in threads or as tasks; how many run is known on the loop."""
+
+    def __init__(self, kind: str) -> None:
+        self.is_async = kind == "tasks"
+        self.running: set[int] = set()
+        self._tasks: dict[int, asyncio.Event] = {}
+        self._threads: dict[int, threading.Event] = {}
+
+    def make(self, on_done: Callable[[list[int]], None], workers: int) -> Any:
+        if self.is_async:
+            return AsyncListenerPool(self._run_async, on_done, workers, "test")
+        return ThreadListenerPool(self._run, on_done, workers, "test")
+
+    def _run(self, item: int) -> None:
+        gate = self._threads.setdefault(item, threading.Event())
+        self.running.add(item)
+        gate.wait(20)
+        self.running.discard(item)
+
+    async def _run_async(self, item: int) -> None:
+        gate = self._tasks.setdefault(item, asyncio.Event())
+        self.running.add(item)
+        await gate.wait()
+        self.running.discard(item)
+
+    def let_go(self, items: set[int]) -> None:
+        for item in items:
+            (self._tasks[item] if self.is_async else self._threads[item]).set()
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks"])
+def test_new_workers_take_what_waits_already(kind: str) -> None:
+    async def main() -> None:
+        gates, done = _Gates(kind), []
+        pool = gates.make(done.extend, 2)
+        pool.submit(list(range(20)))
+        await _until(lambda: len(gates.running) == 2)
+        pool.resize(9)
+        await _until(lambda: len(gates.running) == 9)
+        while len(done) < 20:
+            gates.let_go(set(gates.running))
+            await asyncio.sleep(0.001)
+        assert sorted(done) == list(range(20))
+        assert await pool.close(1000)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_that_are_too_many_leave_after_the_item_in_hand_and_forget_nothing(kind: str, workers: int) -> None:
+    async def main() -> None:
+        gates, done = _Gates(kind), []
+        pool = gates.make(done.extend, 8)
+        pool.submit(list(range(30)))
+        await _until(lambda: len(gates.running) == 8)
+        pool.resize(workers)
+        pool.resize(workers)  # asked twice, so many leave once
+        gates.let_go(set(gates.running))
+        await _until(lambda: len(done) == 8 and len(gates.running) == workers)
+        while len(done) < 30:
+            assert len(gates.running) <= workers
+            gates.let_go(set(gates.running))
+            await asyncio.sleep(0.001)
+        assert sorted(done) == list(range(30))
+        pool.resize(8)
+        pool.submit(list(range(30, 40)))
+        await _until(lambda: len(gates.running) == 8)
+        gates.let_go(set(gates.running))
+        await _until(lambda: len(done) == 38 and len(gates.running) == 2)
+        gates.let_go(set(gates.running))
+        await _until(lambda: len(done) == 40)
+        assert await pool.close(1000)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks"])
+@pytest.mark.parametrize("error", [ValueError("a bug"), SystemExit(1)], ids=["a bug", "an exit"])
+def test_an_item_whose_run_raises_is_reported_and_the_next_ones_run(kind: str, error: BaseException) -> None:
+    async def main() -> None:
+        done: list[int] = []
+
+        def run(item: int) -> None:
+            if item % 3 == 0:
+                raise error
+
+        pool = _make(kind, run, done.extend, 2)
+        pool.submit(list(range(12)))
+        await _until(lambda: len(done) == 12)
+        assert sorted(done) == list(range(12))
+        assert await pool.close(1000)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks"])
+def test_resized_at_random_it_still_runs_everything_once(kind: str) -> None:
+    async def main() -> None:
+        ran: list[int] = []
+        done: list[int] = []
+        dice = random.Random(7)
+        pool = _make(kind, ran.append, done.extend, 4)
+        for start in range(0, 600, 20):
+            pool.submit(list(range(start, start + 20)))
+            pool.resize(dice.randint(1, 12))
+            if dice.random() < 0.5:
+                await asyncio.sleep(0)
+        await _until(lambda: len(done) == 600)
+        assert sorted(ran) == sorted(done) == list(range(600))
         assert await pool.close(1000)
 
     asyncio.run(main())
