@@ -78,6 +78,16 @@ class RemotingApi:
         answer = await self._ask(address, RequestCode.RECALL_MESSAGE, header, timeout_ms=timeout_ms)
         return answer.header(headers.RecallMessageResponseHeader).msg_id
 
+    async def send_message_with_marks(
+        self, address: str, command: Command, timeout_ms: int
+    ) -> tuple[SendStatus, headers.SendMessageResponseHeader, dict[str, str]]:
+        """As ``send_message``, and all fields of the answer: MSG_REGION and TRACE_ON are no part of its header."""
+        answer = await self.invoke(address, command, timeout_ms)
+        status = SEND_STATUS_BY_CODE.get(answer.code)
+        if status is None:
+            raise remote_error(answer.code, answer.remark, address)
+        return status, answer.header(headers.SendMessageResponseHeader), answer.ext_fields
+
     async def consumer_send_message_back(
         self, address: str, header: headers.ConsumerSendMsgBackRequestHeader, timeout_ms: int = 5_000
     ) -> None:

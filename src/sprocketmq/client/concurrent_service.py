@@ -52,7 +52,7 @@ class Batch:
     """One listener call."""
 
     __slots__ = (
-        "context", "failure", "messages", "process_queue", "spent_s", "started_ms", "status", "told", "tracked"
+        "context", "failure", "messages", "process_queue", "returned_none", "spent_s", "started_ms", "status", "told", "tracked"
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +63,7 @@ class Batch:
         self.context = context
         self.started_ms = 0  # 0: the listener was not called (the queue was dropped before)
         self.spent_s = 0.0
+        self.returned_none = False
         self.status: ConsumeConcurrentlyStatus | None = None
         self.failure: BaseException | None = None
         self.tracked = False  # its messages are known to the consume timeout

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sprocketmq.client.hooks import ConsumeMessageContext as Consumption
 from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.offset_store import OffsetStore
 from sprocketmq.client.push_settings import PushSettings
@@ -20,7 +19,7 @@ from sprocketmq.wire.message import MessageExt
 if TYPE_CHECKING:
     from sprocketmq.core.decision_tape import Tape
 
-__all__ = ["ConsumeService", "Consumption", "Group"]
+__all__ = ["ConsumeService", "Group"]
 
 
 @dataclass

@@ -275,12 +275,6 @@ class Hooks:
         for hook in self.end_transaction:
             _guarded(hook.end_transaction, context)
 
-    def __iter__(self) -> Iterator[ConsumeMessageHook]:
-        return iter(self.consume)
-
-    def __reversed__(self) -> Iterator[ConsumeMessageHook]:
-        return reversed(self.consume)
-
     def __bool__(self) -> bool:
         return bool(self.send or self.check_forbidden or self.consume or self.filter or self.end_transaction)
 
@@ -300,5 +294,5 @@ _TIMERS: Final = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_MS, props.TIMER_DELA
 def _guarded(call: Callable[[Any], None], context: object) -> None:
     try:
         call(context)
-    except Exception:
+    except BaseException:  # law 1: a hook that exits must not take a worker's messages with it
         log.exception("a hook failed: %s", getattr(call, "__qualname__", call))

@@ -21,11 +21,13 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from sprocketmq.client.group import Consumption, Group
+from sprocketmq.client.group import Group
+from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.trace import ConsumeReturnType
 
 __all__ = ["ListenerCall", "is_async_listener", "one_at_a_time"]
 
@@ -37,13 +39,14 @@ _MOST_COMPLAINTS: Final = 8
 
 
 class _Batch(Protocol[S]):
-    """What a call works on; ``status``, ``failure`` and ``spent_s`` are its outcome."""
+    """What a call works on; ``status``, ``failure``, ``spent_s`` and ``returned_none`` are its outcome."""
 
     messages: list[MessageExt]
     context: Any
     status: S | None
     failure: BaseException | None
     spent_s: float
+    returned_none: bool
 
 
 class ListenerCall(Generic[S]):
@@ -74,7 +77,7 @@ class ListenerCall(Generic[S]):
 
     def run(self, batch: _Batch[S]) -> None:
         """Call a plain listener."""
-        consumption = self._begin(batch)
+        seen = self._begin(batch)
         started_s = time.perf_counter()
         try:
             answer = self._listener(tuple(batch.messages), batch.context)
@@ -83,20 +86,22 @@ class ListenerCall(Generic[S]):
                 if inspect.isawaitable(answer):
                     answer = asyncio.run_coroutine_threadsafe(_awaited(answer), self._loop).result()
                     status, complaint = self._read(answer, batch.context)
+                batch.returned_none = answer is None
                 self._complain(complaint)
             batch.status = status
         except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the batch
             batch.failure = error
-        self._end(batch, consumption, started_s)
+        self._end(batch, seen, started_s)
 
     async def run_async(self, batch: _Batch[S]) -> None:
         """Call an ``async def`` listener. Only the consumer's own end cancels it for good; any other cancellation is a failure."""
-        consumption = self._begin(batch)
+        seen = self._begin(batch)
         started_s = time.perf_counter()
         try:
             answer = await self._listener(tuple(batch.messages), batch.context)
             status, complaint = self._read(answer, batch.context)
             if complaint is not None:
+                batch.returned_none = answer is None
                 self._complain(complaint)
             batch.status = status
         except asyncio.CancelledError as error:
@@ -105,17 +110,18 @@ class ListenerCall(Generic[S]):
             batch.failure = error
         except BaseException as error:  # noqa: BLE001 - as above
             batch.failure = error
-        self._end(batch, consumption, started_s)
+        self._end(batch, seen, started_s)
 
-    def _begin(self, batch: _Batch[S]) -> Consumption | None:
-        if not self._group.hooks:
+    def _begin(self, batch: _Batch[S]) -> ConsumeMessageContext | None:
+        group = self._group
+        if not group.hooks.consume:
             return None
         context: ConsumeConcurrentlyContext | ConsumeOrderlyContext = batch.context
-        started_ms = self._group.clock.now_ms()
-        consumption = Consumption(self._group.name, context.message_queue, batch.messages, started_ms)
-        for hook in self._group.hooks:
-            _guarded(hook.before_consume, consumption)
-        return consumption
+        seen = ConsumeMessageContext(
+            group.name, context.message_queue, batch.messages, group.clock.now_ms(), group.client_id
+        )
+        group.hooks.before_consume(seen)
+        return seen
 
     def _complain(self, complaint: str | None) -> None:
         """Law 4."""
@@ -126,7 +132,7 @@ class ListenerCall(Generic[S]):
             "group %s: the listener %s, so %s (this is said once)", self._group.name, complaint, self._consequence
         )
 
-    def _end(self, batch: _Batch[S], consumption: Consumption | None, started_s: float) -> None:
+    def _end(self, batch: _Batch[S], seen: ConsumeMessageContext | None, started_s: float) -> None:
         batch.spent_s = time.perf_counter() - started_s
         if isinstance(batch.failure, ListenerSignal):
             batch.status = self._failed
@@ -144,17 +150,21 @@ class ListenerCall(Generic[S]):
                 self._consequence,
                 exc_info=batch.failure if log.isEnabledFor(logging.DEBUG) else None,
             )
-        if consumption is not None:
-            consumption.status, consumption.failure = batch.status, batch.failure
-            for hook in reversed(self._group.hooks):
-                _guarded(hook.after_consume, consumption)
+        if seen is not None:
+            seen.status, seen.failure, seen.spent_ms = batch.status, batch.failure, batch.spent_s * 1000
+            seen.return_type = self._return_type(batch, seen)
+            self._group.hooks.after_consume(seen)
 
-
-def _guarded(hook: Callable[[Consumption], None], consumption: Consumption) -> None:
-    try:
-        hook(consumption)
-    except BaseException:  # law 1: a hook that exits must not take the batch with it
-        log.exception("a consume hook failed")
+    def _return_type(self, batch: _Batch[S], seen: ConsumeMessageContext) -> ConsumeReturnType:
+        """Java: ConsumeRequest.run, in its order."""
+        if batch.failure is not None:
+            return ConsumeReturnType.EXCEPTION
+        if batch.returned_none:
+            return ConsumeReturnType.RETURN_NULL
+        limit_ms = self._group.settings.consume_timeout_ms
+        if 0 < limit_ms <= seen.spent_ms:
+            return ConsumeReturnType.TIME_OUT
+        return ConsumeReturnType.SUCCESS if seen.success else ConsumeReturnType.FAILED
 
 
 async def _awaited(answer: Awaitable[Any]) -> Any:

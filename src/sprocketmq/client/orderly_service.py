@@ -47,13 +47,14 @@ _STRETCH_S: Final = 0.1
 class _Batch:
     """One listener call of a stretch; ``status`` None means it was not called."""
 
-    __slots__ = ("context", "failure", "messages", "spent_s", "status")
+    __slots__ = ("context", "failure", "messages", "returned_none", "spent_s", "status")
 
     def __init__(self, messages: list[MessageExt], context: ConsumeOrderlyContext) -> None:
         self.messages = messages
         self.context = context
         self.status: ConsumeOrderlyStatus | None = None
         self.failure: BaseException | None = None
+        self.returned_none = False
         self.spent_s = 0.0
 
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.face import BlockingFace
+from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
 from sprocketmq.client.instance import ClientInstance
 from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
@@ -17,7 +18,7 @@ from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.sender import QueueSelector, Sender
 from sprocketmq.client.split_options import split_options
 from sprocketmq.client.validators import check_group
-from sprocketmq.errors import ClosedError
+from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire.message import Message, MessageQueue
 
@@ -51,6 +52,7 @@ class AsyncProducer:
         self._group = group
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
+        self._hooks = Hooks()
 
     @property
     def group(self) -> str:
@@ -61,6 +63,20 @@ class AsyncProducer:
         """``ip@instanceName``; empty before start."""
         return self._instance.client_id if self._instance is not None else ""
 
+    def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
+        """Call ``hook`` around every try of a send, or when a transaction ends; before ``start``.
+
+        Args:
+            hook: has ``before_send`` and ``after_send``, ``check_forbidden``, ``end_transaction``, or several of them; see
+                ``sprocketmq.client.hooks``.
+
+        Raises:
+            ConfigurationError: it has none of them, or the producer is started.
+        """
+        if self._instance is not None:
+            raise ConfigurationError("the producer is started, add hooks before start()")
+        self._hooks.add(hook, ("send", "check_forbidden", "end_transaction"))
+
     async def start(self) -> None:
         """Join the client instance; connections open with the first send. Harmless when started already."""
         if self._instance is not None:
@@ -68,6 +84,8 @@ class AsyncProducer:
         instance = ClientInstance.acquire(self._options, self._options.client_id())
         try:
             self._sender = instance.sender(self._settings, self._options)
+            self._sender.client_id = instance.client_id
+            self._sender.hooks = self._hooks if self._hooks else None
         except BaseException:
             await instance.release()
             raise
@@ -217,6 +235,7 @@ class Producer(BlockingFace):
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Any) -> None:
         self._async = AsyncProducer(group, **options)
         super().__init__(engine)
+        self.add_hook = self._async.add_hook
 
     @property
     def group(self) -> str:

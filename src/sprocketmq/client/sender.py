@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.hooks import Hooks, SendMessageContext, message_type
 from sprocketmq.client.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.routes import Routes
@@ -115,6 +116,8 @@ class Sender:
         self._compression = CompressionType.of(settings.compress_type)
         self._turns: dict[str, QueueRoundRobin] = {}
         self._latency = LatencyFaultTable() if settings.send_latency_fault_enable else None
+        self.hooks: Hooks | None = None  # None when there are none
+        self.client_id = ""
         for topic in settings.topics:
             self._turn(wrap(namespace, topic))
 
@@ -182,8 +185,12 @@ class Sender:
         target = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
         if target is None:
             target = self._next_queue(outgoing.topic, await self._queues(outgoing.topic), None)
-        command = self._command(outgoing, target)
-        await self._api.pool.invoke_oneway(await self._address(target), command)
+        address = await self._address(target)
+        if self.hooks is None:
+            await self._api.pool.invoke_oneway(address, self._command(outgoing, target))
+            return
+        with self.hooks.around_send(self._context(outgoing, target, address, is_oneway=True)):
+            await self._api.pool.invoke_oneway(address, self._command(outgoing, target))
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """See ``AsyncProducer.recall``."""
@@ -250,8 +257,53 @@ class Sender:
         raise failure
 
     async def _try(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> SendResult:
+        if self.hooks is not None:
+            return await self._try_with_hooks(self.hooks, target, outgoing, timeout_ms)
         command = self._command(outgoing, target)
         status, header = await self._api.send_message(await self._address(target), command, timeout_ms)
+        return self._result(outgoing, target, status, header)
+
+    async def _try_with_hooks(
+        self, hooks: Hooks, target: MessageQueue, outgoing: Outgoing, timeout_ms: int
+    ) -> SendResult:
+        """As ``_try``. What a hook adds to the properties before is written after it."""
+        address = await self._address(target)
+        context = self._context(outgoing, target, address, is_oneway=False)
+        with hooks.around_send(context):
+            if outgoing.is_batch:
+                outgoing.body = encode_batch(outgoing.messages)
+            command = self._command(outgoing, target)
+            status, header, marks = await self._api.send_message_with_marks(address, command, timeout_ms)
+            context.region_id = marks.get(props.MSG_REGION) or context.region_id
+            context.trace_on = marks.get(props.TRACE_ON) != "false"
+            context.result = result = self._result(outgoing, target, status, header)
+        return result
+
+    def _context(
+        self, outgoing: Outgoing, target: MessageQueue, address: str, *, is_oneway: bool
+    ) -> SendMessageContext:
+        properties = (
+            [message.properties for message in outgoing.messages] if outgoing.is_batch else [outgoing.properties]
+        )
+        return SendMessageContext(
+            unwrap(self.namespace, self.settings.group),
+            self.client_id,
+            outgoing.messages,
+            properties,
+            unwrap_queue(self.namespace, target),
+            address,
+            message_type(properties[0]),
+            is_oneway,
+            self._clock.now_ms(),
+        )
+
+    def _result(
+        self,
+        outgoing: Outgoing,
+        target: MessageQueue,
+        status: SendStatus,
+        header: headers.SendMessageResponseHeader,
+    ) -> SendResult:
         return SendResult(
             status,
             header.batch_uniq_id or outgoing.message_id,
