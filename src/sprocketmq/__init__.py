@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from sprocketmq.client.results import SendResult as SendResult
     from sprocketmq.client.results import SendStatus as SendStatus
     from sprocketmq.client.stuck_listener import StuckListener as StuckListener
+    from sprocketmq.client.transaction_producer import AsyncTransactionProducer as AsyncTransactionProducer
+    from sprocketmq.client.transaction_producer import TransactionProducer as TransactionProducer
+    from sprocketmq.client.transaction_producer import TransactionSendResult as TransactionSendResult
     from sprocketmq.core.allocation import AllocateAveragely as AllocateAveragely
     from sprocketmq.core.allocation import AllocateAveragelyByCircle as AllocateAveragelyByCircle
     from sprocketmq.core.allocation import AllocateByConfig as AllocateByConfig
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from sprocketmq.core.allocation import AllocateMachineRoomNearby as AllocateMachineRoomNearby
     from sprocketmq.core.consume_progress import ConsumeFromWhere as ConsumeFromWhere
     from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
+    from sprocketmq.core.open_transactions import LocalTransactionState as LocalTransactionState
     from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus as ConsumeOrderlyStatus
     from sprocketmq.core.subscription import FilterExpression as FilterExpression
     from sprocketmq.core.subscription import sql92 as sql92
@@ -75,8 +79,10 @@ _WHERE = {
         "AllocateByMachineRoom",
         "AllocateMachineRoomNearby",
     ),
+    "client.transaction_producer": ("AsyncTransactionProducer", "TransactionProducer", "TransactionSendResult"),
     "core.consume_progress": ("ConsumeFromWhere",),
     "core.consume_result": ("ConsumeConcurrentlyStatus",),
+    "core.open_transactions": ("LocalTransactionState",),
     "core.orderly_turn": ("ConsumeOrderlyStatus",),
     "core.subscription": ("FilterExpression", "sql92"),
     "errors": (

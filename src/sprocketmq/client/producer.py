@@ -90,6 +90,9 @@ class AsyncProducer:
             await instance.release()
             raise
         self._instance = instance
+        if self._settings.topics:
+            await instance.routes.refresh_all(self._sender.topics)  # what fails is logged, and tried again each 30 s
+            await instance.heartbeat()
 
     async def shutdown(self) -> None:
         """Leave; sends that still run fail with ClosedError or ConnectionLost. Harmless when not started."""

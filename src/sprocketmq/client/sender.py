@@ -25,6 +25,7 @@ from sprocketmq.client.routes import Routes
 from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.unique_keys import UniqueKeys
 from sprocketmq.client.validators import check_batch, check_message, check_range, check_topic
+from sprocketmq.core.open_transactions import HalfPlace, LocalTransactionState
 from sprocketmq.core.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
 from sprocketmq.errors import (
     ConfigurationError,
@@ -212,6 +213,32 @@ class Sender:
         )
         return await self._api.recall_message(address, header, self.settings.send_msg_timeout_ms)
 
+    async def end_transaction(
+        self,
+        message: Message,
+        half: SendResult,
+        place: HalfPlace,
+        state: LocalTransactionState,
+        remark: str | None,
+    ) -> None:
+        """END_TRANSACTION, one-way as of every client: nobody says whether it arrived, but the broker asks when it did not."""
+        broker_name = half.message_queue.broker_name
+        topic = wrap(self.namespace, message.topic)
+        header = headers.EndTransactionRequestHeader(
+            producer_group=self.settings.group,
+            tran_state_table_offset=place.queue_offset,
+            commit_log_offset=place.commit_log_offset,
+            commit_or_rollback=state.sys_flag,
+            msg_id=half.message_id,
+            transaction_id=half.transaction_id,
+            topic=topic,
+            bname=broker_name,
+        )
+        command = request(RequestCode.END_TRANSACTION, header, oneway=True)
+        command.remark = remark
+        address = await self._address(MessageQueue(topic, broker_name, 0), vip=False)
+        await self._api.pool.invoke_oneway(address, command)
+
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
     async def deliver(self, outgoing: Outgoing, chosen: MessageQueue | None, timeout_ms: int | None) -> SendResult:
@@ -318,7 +345,7 @@ class Sender:
         limit_ms = self.settings.send_msg_max_timeout_per_request_ms
         return left_ms if limit_ms < 0 else min(left_ms, limit_ms)
 
-    async def _address(self, queue: MessageQueue) -> str:
+    async def _address(self, queue: MessageQueue, *, vip: bool = True) -> str:
         address = self._routes.broker_address(queue.broker_name)
         if address is None:
             await self._routes.refresh(queue.topic)
@@ -327,7 +354,7 @@ class Sender:
             raise ConnectFailed(
                 f"broker {queue.broker_name!r} of {queue} has no master at the moment; the name server names no address for it"
             )
-        return vip_address(address) if self._vip_channel else address
+        return vip_address(address) if vip and self._vip_channel else address
 
     def _note(self, queue: MessageQueue, started_s: float, error: Exception | None) -> None:
         if self._latency is not None:

@@ -1,0 +1,167 @@
+"""Transactions of one producer that are open now, and who may end them (Java: DefaultMQProducerImpl, which keeps nothing of the kind).
+
+                         begin                    finished: COMMIT, ROLLBACK, UNKNOWN
+    half stored ----------------> local transaction runs ----------------------------> END to the broker, naming the newest copy
+                                            |  (the broker asks, and makes a copy of the half)
+    half of a member that died --asked--> the check runs --checked: COMMIT, ROLLBACK, UNKNOWN--> END
+
+A broker that asks has put a copy of the half at the end of its queue, and knows the transaction by that copy from then on. An Apache broker
+takes an END that names an older one all the same, delivers the message, and asks for the copy later: the message is delivered twice.
+
+Laws
+1. An end (commit or rollback) is told at most once from ``begin`` or ``asked`` on, until nothing of the transaction is kept; UNKNOWN ends
+   nothing.
+2. What is told names the newest copy that the half's own broker has named.
+3. At most one check of a transaction runs at a time; one that comes meanwhile only names a newer copy.
+4. While the local transaction runs here a check may commit, but not roll back: that nothing is there yet says nothing.
+5. At most ``hold_max`` checks wait or run; the broker will ask again for what is dropped.
+6. Nothing is kept of a transaction that neither runs here nor is being checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sprocketmq.wire.sys_flag import (
+    TRANSACTION_COMMIT_TYPE,
+    TRANSACTION_NOT_TYPE,
+    TRANSACTION_ROLLBACK_TYPE,
+)
+
+__all__ = ["HalfPlace", "LocalTransactionState", "OpenTransactions", "local_transaction_state"]
+
+
+class LocalTransactionState(str, Enum):
+    """How the local part of a transaction stands.
+
+    COMMIT_MESSAGE: done; consumers get the message. ROLLBACK_MESSAGE: undone; nobody gets it. UNKNOWN: not decided, or nobody can say now;
+    the broker asks again (Java spells it UNKNOW).
+    """
+
+    COMMIT_MESSAGE = "COMMIT_MESSAGE"
+    ROLLBACK_MESSAGE = "ROLLBACK_MESSAGE"
+    UNKNOWN = "UNKNOWN"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def sys_flag(self) -> int:
+        """What END_TRANSACTION calls it."""
+        return _SYS_FLAGS[self]
+
+
+_SYS_FLAGS = {
+    LocalTransactionState.COMMIT_MESSAGE: TRANSACTION_COMMIT_TYPE,
+    LocalTransactionState.ROLLBACK_MESSAGE: TRANSACTION_ROLLBACK_TYPE,
+    LocalTransactionState.UNKNOWN: TRANSACTION_NOT_TYPE,
+}
+
+
+def local_transaction_state(answer: object) -> tuple[LocalTransactionState, bool]:
+    """What a callback's answer means, and whether such an answer is allowed. Whatever is none counts as UNKNOWN, as in Java."""
+    if isinstance(answer, LocalTransactionState):
+        return answer, True
+    return LocalTransactionState.UNKNOWN, False
+
+
+@dataclass(frozen=True, slots=True)
+class HalfPlace:
+    """Where a half message, or a copy of it, lies.
+
+    Args:
+        broker: which broker has it (the store host it writes into ids).
+        queue_offset: in the queue of half messages (tranStateTableOffset).
+        commit_log_offset: in the commit log.
+    """
+
+    broker: str
+    queue_offset: int
+    commit_log_offset: int
+
+
+@dataclass(slots=True)
+class _Open:
+    place: HalfPlace
+    runs_here: bool
+    is_checked: bool = False
+    has_ended: bool = False
+
+
+class OpenTransactions:
+    """Not thread-safe: belongs to the producer's loop."""
+
+    __slots__ = ("_checks", "_hold_max", "_open")
+
+    def __init__(self, hold_max: int) -> None:
+        self._hold_max = hold_max
+        self._open: dict[str, _Open] = {}
+        self._checks = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def checks(self) -> int:
+        """How many checks wait or run."""
+        return self._checks
+
+    def begin(self, transaction: str, place: HalfPlace) -> None:
+        """The half is stored, its local transaction starts here. ``transaction`` is the message's unique key."""
+        known = self._open.get(transaction)
+        if known is None:
+            self._open[transaction] = _Open(place, runs_here=True)
+        else:  # the same message was sent again while the broker asks about the first one
+            known.place, known.runs_here, known.has_ended = place, True, False
+
+    def finished(self, transaction: str, state: LocalTransactionState) -> HalfPlace | None:
+        """The local transaction ended here.
+
+        Returns:
+            The place that the end must name; None when a check has ended the transaction already.
+        """
+        known = self._open[transaction]
+        known.runs_here = False
+        return self._told(transaction, known, state)
+
+    def asked(self, transaction: str, place: HalfPlace) -> bool:
+        """A broker asks; True when the check is to be called now."""
+        known = self._open.get(transaction)
+        if known is not None and known.place.broker == place.broker:
+            known.place = place
+        if known is not None and known.is_checked:
+            return False
+        if self._checks >= self._hold_max:
+            return False
+        if known is None:
+            known = self._open[transaction] = _Open(place, runs_here=False)
+        known.is_checked = True
+        self._checks += 1
+        return True
+
+    def checked(self, transaction: str, state: LocalTransactionState) -> tuple[HalfPlace | None, LocalTransactionState]:
+        """A check answered.
+
+        Returns:
+            The place that the end must name, None when the local transaction has ended meanwhile; and what is to be told (law 4).
+        """
+        known = self._open[transaction]
+        known.is_checked = False
+        self._checks -= 1
+        if known.runs_here and state is LocalTransactionState.ROLLBACK_MESSAGE:
+            state = LocalTransactionState.UNKNOWN
+        return self._told(transaction, known, state), state
+
+    def _told(self, transaction: str, known: _Open, state: LocalTransactionState) -> HalfPlace | None:
+        if not known.runs_here and not known.is_checked:
+            del self._open[transaction]
+        if known.has_ended:
+            return None
+        known.has_ended = state is not LocalTransactionState.UNKNOWN
+        return known.place
+
+    def check_invariants(self) -> None:
+        """Laws 5 and 6, for tests."""
+        assert self._checks == sum(known.is_checked for known in self._open.values()) <= self._hold_max
+        assert all(known.runs_here or known.is_checked for known in self._open.values())
