@@ -282,7 +282,10 @@ class ConcurrentService:
             self._tracked.pop(message, None)
             self._done(process_queue, [message])  # broadcasting gives it up, as any that failed
             return
-        if await self._group.send_back(message, FIRST_RETRY_LEVEL):
+        sent = await self._group.send_back(message, FIRST_RETRY_LEVEL)
+        if message not in self._timeouts:
+            return  # meanwhile its queue was dropped, and its listener has ended
+        if sent:
             self._timeouts.sent_back(message)
             self._tracked.pop(message, None)
             self._done(process_queue, [message])

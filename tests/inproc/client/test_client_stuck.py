@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import random
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +16,7 @@ from recorder import send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 Consumers = Callable[..., rmq.PushConsumer]
 LIMIT_MS = 60_000
@@ -182,3 +186,80 @@ def test_broadcasting_gives_a_stuck_message_up_and_goes_on(
     listener.release.set()
     assert listener.ended.wait(20)
     assert _copies(rocketmq) == 0
+
+
+def test_a_queue_given_up_during_the_send_back_of_a_stuck_message_ends_quietly(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    slow = rocketmq.faults.delay(RequestCode.CONSUMER_SEND_MSG_BACK, 2_000)
+    listener = Stuck()
+    consumer = consumers(listener, consume_timeout_ms=LIMIT_MS)
+    send_all(producer, ["stuck"])
+    rocketmq.wait_until(lambda: len(listener.seen) == 1)
+    rocketmq.advance(LIMIT_MS)
+    rocketmq.wait_until(lambda: slow.hits == 1)
+    consumer.subscribe("weather")
+    consumer.unsubscribe("flights")
+    rocketmq.wait_until(lambda: "flights" not in {queue.topic for queue in consumer.process_queues})
+    with caplog.at_level(logging.ERROR, "sprocketmq.client"):
+        listener.release.set()
+        assert listener.ended.wait(20)
+        rocketmq.advance(2_000)
+        rocketmq.wait_until(lambda: _copies(rocketmq) == 1)
+        consumer.shutdown()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+STORMS = int(os.environ.get("SPROCKETMQ_STUCK_STORMS", "3"))
+
+
+@pytest.mark.parametrize("seed", range(STORMS))
+def test_in_a_storm_of_stuck_failing_and_refused_messages_each_gets_at_most_one_copy(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, seed: int
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    chance = random.Random(seed)
+    count = 40
+    release = [threading.Event() for _ in range(count)]
+    fate = [chance.choice(["ok", "fails", "stuck then ok", "stuck then fails"]) for _ in range(count)]
+    ended: list[str] = []
+
+    def listener(message: rmq.MessageExt) -> None:
+        number = int(message.body)
+        try:
+            if "RETRY_TOPIC" in message.properties or fate[number] == "ok":
+                return
+            if fate[number].startswith("stuck"):
+                release[number].wait(30)
+            if fate[number].endswith("fails"):
+                raise ValueError("no")
+        finally:
+            ended.append(message.message_id)
+
+    to_retry_topic = lambda command: command.ext_fields["b"].startswith("%RETRY%")  # noqa: E731
+    consumer = consumers(listener, consume_timeout_ms=30_000, consume_thread_count=count)
+    rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=chance.randint(1, 20))
+    rocketmq.faults.fail(
+        RequestCode.SEND_MESSAGE_V2, ResponseCode.MESSAGE_ILLEGAL, times=chance.randint(1, 15), when=to_retry_topic
+    )
+    send_all(producer, [str(number) for number in range(count)])
+    order = chance.sample(range(count), count)
+    for step in range(60):
+        rocketmq.advance(1_000)
+        for number in order[step * count // 60 : (step + 1) * count // 60]:
+            release[number].set()
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == count, limit_ms=120_000)
+    rocketmq.advance_until(lambda: _all_delivered(rocketmq, ended), limit_ms=120_000)
+    copies = Counter(message.message_id for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX"))
+    assert set(copies.values()) == {1}
+    stuck_or_failed = {
+        message.message_id for message in rocketmq.messages("flights") if fate[int(message.body)].endswith("fails")
+    }
+    assert stuck_or_failed - copies.keys() == set()  # what failed was not lost either
+
+
+def _all_delivered(rocketmq: EmbeddedRocketMQ, ended: list[str]) -> bool:
+    """Every copy that was made has been through a listener again."""
+    times = Counter(ended)
+    return all(times[message.message_id] >= 2 for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX"))
