@@ -35,7 +35,7 @@ class PullSettings:
         consume_max_span: offsets between the oldest and the newest waiting message of a queue.
         poll_timeout_ms: how long ``poll`` waits when it is not told.
         topic_metadata_check_interval_ms: how often a listener for a topic's queues has them looked up.
-        broker_suspend_max_time_ms: how long a broker holds a pull that finds nothing.
+        broker_suspend_max_time_ms: how long a broker holds a pull that finds nothing, 1000 at least.
         consumer_timeout_when_suspend_ms: how long the answer to a pull is waited for; not less than the former.
         pull_time_delay_when_exception_ms: pause after a failed pull.
         local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``.
@@ -100,6 +100,6 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("consume_max_span", 1, 65_535),
     ("poll_timeout_ms", 0, _MAX_INT),
     ("topic_metadata_check_interval_ms", 10, _DAY_MS),
-    ("broker_suspend_max_time_ms", 0, 300_000),
+    ("broker_suspend_max_time_ms", 1_000, 300_000),
     ("consumer_timeout_when_suspend_ms", 1, _MAX_INT),
 )

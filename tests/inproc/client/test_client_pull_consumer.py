@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from recorder import send_all
 
 import sprocketmq as rmq
+from sprocketmq import MessageQueue
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.testing.faults import PULLS
+from sprocketmq.wire.codes import RequestCode
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
@@ -82,3 +87,334 @@ def test_poll_filters_by_tag(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer)
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights", "UA || AA")
         assert _poll_all(consumer, 3) == ["UA", "AA", "UA"]
+
+
+def test_who_never_commits_is_not_stopped_by_flow_control(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, [str(n) for n in range(40)])
+    with rocketmq.pull_consumer(
+        "backfill", auto_commit=False, consume_from_where=FIRST, pull_threshold_for_queue=5, consume_max_span=5
+    ) as consumer:
+        consumer.subscribe("flights")
+        assert _poll_all(consumer, 40) == [str(n) for n in range(40)]
+        assert consumer.positions == {QUEUE: 40}
+    assert rocketmq.consumer_offset("backfill", "flights") == {}
+
+
+def test_messages_under_work_when_an_exception_leaves_the_block_come_again(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0", "1", "2"])
+    consumer = rocketmq.pull_consumer("backfill", consume_from_where=FIRST)
+    consumer.assign([QUEUE])
+
+    def work() -> None:
+        with consumer:
+            assert len(consumer.poll(1)) == 1
+            assert len(consumer.poll(1)) == 1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    assert rocketmq.consumer_offset("backfill", "flights") == {0: 1}
+    with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as again:
+        again.subscribe("flights")
+        assert _poll_all(again, 2) == ["1", "2"]
+
+
+def test_a_late_answer_from_before_a_rebalance_loses_and_repeats_nothing(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with rocketmq.pull_consumer("backfill", instance_name="2", consume_from_where=FIRST) as consumer:
+        late = rocketmq.faults.delay(PULLS, 5_000)
+        consumer.subscribe("flights")
+        rocketmq.wait_until(lambda: late.hits == 1)
+        send_all(producer, ["0", "1"])
+        with rocketmq.pull_consumer("backfill", instance_name="1", consume_from_where=FIRST) as other:
+            other.subscribe("flights")
+            rocketmq.wait_until(lambda: other.assigned_queues == [QUEUE] and consumer.assigned_queues == [])
+        rocketmq.wait_until(lambda: consumer.assigned_queues == [QUEUE])
+        assert _poll_all(consumer, 2) == ["0", "1"]
+        rocketmq.advance(5_000)
+        assert consumer.poll(timeout_ms=20) == []
+        send_all(producer, ["2"])
+        assert _poll_all(consumer, 1) == ["2"]
+    assert rocketmq.consumer_offset("backfill", "flights") == {0: 3}
+
+
+def test_a_queue_that_moves_takes_along_what_is_done_and_repeats_what_is_not(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0", "1", "2"])
+    with rocketmq.pull_consumer("backfill", instance_name="2", consume_from_where=FIRST) as consumer:
+        consumer.subscribe("flights")
+        assert [message.body for message in consumer.poll(1)] == [b"0"]
+        assert [message.body for message in consumer.poll(1)] == [b"1"]
+        with rocketmq.pull_consumer("backfill", instance_name="1", consume_from_where=FIRST) as other:
+            other.subscribe("flights")
+            assert _poll_all(other, 2) == ["1", "2"]
+            assert consumer.assigned_queues == []
+            assert consumer.commit({QUEUE: 0}) == {}, "progress is the new owner's now"
+            assert consumer.poll(timeout_ms=0) == []
+    assert rocketmq.consumer_offset("backfill", "flights") == {0: 3}
+
+
+def test_a_seek_is_no_commit_until_there_is_one(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0", "1", "2"])
+    with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
+        consumer.assign([QUEUE])
+        _poll_all(consumer, 3)
+        assert consumer.commit() == {QUEUE: 3}
+        consumer.seek(QUEUE, 1)
+        assert consumer.positions == {QUEUE: 1}
+        rocketmq.advance(20_000)
+        assert rocketmq.consumer_offset("backfill", "flights") == {0: 3}
+        assert consumer.commit() == {QUEUE: 1}
+        assert rocketmq.consumer_offset("backfill", "flights") == {0: 1}
+        with pytest.raises(rmq.ConfigurationError, match="offset 4 of .* is not there, 0 to 3 is allowed"):
+            consumer.seek(QUEUE, 4)
+
+
+def test_commit_by_queue_by_offset_later_and_without_waiting(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    second = rmq.MessageQueue("flights", "broker-a", 1)
+    for n in range(8):
+        producer.send(rmq.Message("flights", str(n).encode()), queue=(QUEUE, second)[n % 2])
+    with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
+        consumer.subscribe("flights")
+        _poll_all(consumer, 8)
+        assert consumer.commit([second]) == {second: 4}
+        assert rocketmq.consumer_offset("backfill", "flights") == {1: 4}
+        assert consumer.commit({QUEUE: 2}, persist=False) == {QUEUE: 2}
+        assert rocketmq.consumer_offset("backfill", "flights") == {1: 4}
+        assert consumer.committed(QUEUE) == 2
+        assert consumer.commit_async({second: 3}).result(10) == {second: 3}
+        assert rocketmq.consumer_offset("backfill", "flights") == {1: 3}
+        assert consumer.commit() == {QUEUE: 4, second: 4}
+        assert rocketmq.consumer_offset("backfill", "flights") == {0: 4, 1: 4}
+        with pytest.raises(rmq.ConfigurationError, match="offset of .* is -1"):
+            consumer.commit({QUEUE: -1})
+
+
+def test_a_commit_that_a_broker_refuses_says_so_and_can_be_made_again(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0"])
+    with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
+        consumer.assign([QUEUE])
+        _poll_all(consumer, 1)
+        rocketmq.faults.fail(RequestCode.UPDATE_CONSUMER_OFFSET, 1, "no room")
+        with pytest.raises(rmq.RemoteError, match="no room"):
+            consumer.commit()
+        assert rocketmq.consumer_offset("backfill", "flights") == {}
+        consumer.commit()
+        assert rocketmq.consumer_offset("backfill", "flights") == {0: 1}
+
+
+def test_progress_follows_a_filter_but_not_past_what_is_not_done(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
+        consumer.subscribe("flights", "UA")
+        for tag in ("DL", "DL"):
+            producer.send(rmq.Message("flights", b"x", tags=tag))
+        rocketmq.advance_until(lambda: rocketmq.consumer_offset("backfill", "flights") == {0: 2})
+        for tag in ("UA", "DL", "DL"):
+            producer.send(rmq.Message("flights", b"x", tags=tag))
+        _poll_all(consumer, 1)
+        rocketmq.advance_until(lambda: consumer.positions == {QUEUE: 5})
+        rocketmq.advance(20_000)
+        assert rocketmq.consumer_offset("backfill", "flights") == {0: 2}
+        consumer.commit()
+        assert rocketmq.consumer_offset("backfill", "flights") == {0: 5}
+
+
+def test_a_paused_queue_is_not_fetched_until_it_is_resumed(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    second = rmq.MessageQueue("flights", "broker-a", 1)
+    with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
+        consumer.subscribe("flights")
+        send_all(producer, ["before"], queue=QUEUE)
+        assert _poll_all(consumer, 1) == ["before"]
+        consumer.pause([QUEUE])
+        assert consumer.paused_queues == [QUEUE]
+        send_all(producer, ["by the pull under way"], queue=QUEUE)
+        assert _poll_all(consumer, 1) == ["by the pull under way"]
+        send_all(producer, ["later"], queue=QUEUE)
+        send_all(producer, ["other"], queue=second)
+        assert _poll_all(consumer, 1) == ["other"]
+        assert consumer.poll(timeout_ms=20) == []
+        consumer.resume([QUEUE])
+        assert _poll_all(consumer, 1) == ["later"]
+        assert consumer.paused_queues == []
+        with pytest.raises(rmq.ConfigurationError, match="is not read by this consumer"):
+            consumer.pause([rmq.MessageQueue("flights", "broker-a", 9)])
+
+
+def test_a_listener_for_queues_may_seek_before_anything_is_handed_out(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0", "1", "2"])
+    heard: list[tuple[str, list[rmq.MessageQueue], list[rmq.MessageQueue]]] = []
+    with rocketmq.pull_consumer("backfill", instance_name="2", consume_from_where=FIRST) as consumer:
+
+        def on_queues_changed(topic: str, queues: list[rmq.MessageQueue], ours: list[rmq.MessageQueue]) -> None:
+            heard.append((topic, queues, ours))
+            for queue in ours:
+                consumer.seek(queue, 2)
+
+        consumer.subscribe("flights", on_queues_changed=on_queues_changed)
+        assert _poll_all(consumer, 1) == ["2"]
+        assert heard == [("flights", [QUEUE], [QUEUE])]
+        with rocketmq.pull_consumer("backfill", instance_name="1", consume_from_where=FIRST) as other:
+            other.subscribe("flights")
+            rocketmq.wait_until(lambda: heard[1:] == [("flights", [QUEUE], [])])
+        rocketmq.wait_until(lambda: len(heard) == 3)
+        assert _poll_all(consumer, 1) == ["2"]
+
+
+def test_a_topic_that_grows_is_told_to_who_assigns(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    heard: list[tuple[str, int]] = []
+    with rocketmq.pull_consumer("backfill") as consumer:
+        consumer.assign([QUEUE])
+        consumer.register_topic_message_queue_change_listener(
+            "flights", lambda topic, queues: heard.append((topic, len(queues)))
+        )
+        rocketmq.advance(40_000)
+        rocketmq.create_topic("flights", queues=3)
+        rocketmq.advance_until(lambda: heard == [("flights", 3)])
+        assert len(consumer.fetch_message_queues("flights")) == 3
+        with pytest.raises(rmq.TopicNotExist):
+            consumer.fetch_message_queues("nothing")
+
+
+def test_offsets_are_found_by_time(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0"])
+    rocketmq.advance(1_000)
+    between_ms = rocketmq.clock.now_ms()
+    rocketmq.advance(1_000)
+    send_all(producer, ["1"])
+    with rocketmq.pull_consumer("backfill") as consumer:
+        consumer.assign([QUEUE])
+        assert consumer.offset_for_timestamp(QUEUE, between_ms) == 1
+        assert (consumer.min_offset(QUEUE), consumer.max_offset(QUEUE)) == (0, 2)
+
+
+def test_pulling_stops_while_too_much_waits_over_all_queues(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    send_all(producer, [str(n) for n in range(80)])
+    with rocketmq.pull_consumer(
+        "backfill", consume_from_where=FIRST, pull_batch_size=2, pull_threshold_for_all=8
+    ) as consumer:
+        consumer.subscribe("flights")
+        polled: list[str] = []
+        while len(polled) < 80:
+            messages = consumer.poll(3, timeout_ms=10_000)
+            assert messages
+            polled += [message.body.decode() for message in messages]
+            running = consumer._async._running
+            assert running is not None
+            waiting = sum(queue.pending_count for queue in running.rebalancer.table.active().values())
+            assert waiting <= 8 + 4 * 2, "one pull of each queue may be under way when it becomes full"
+        assert sorted(polled, key=int) == [str(n) for n in range(80)]
+
+
+def test_who_is_assigned_announces_no_filter_for_the_group(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    second = rmq.MessageQueue("flights", "broker-a", 1)
+    for tag in ("UA", "DL"):
+        for queue in (QUEUE, second):
+            producer.send(rmq.Message("flights", tag.encode(), tags=tag), queue=queue)
+    with (
+        rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as one,
+        rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as other,
+        rocketmq.admin() as admin,
+    ):
+        one.assign([QUEUE], "UA")
+        other.assign([second], {"flights": "DL"})
+        assert (_poll_all(one, 1), _poll_all(other, 1)) == (["UA"], ["DL"])
+        connection = admin.consumer_connection("backfill")
+        assert connection is not None
+        assert (len(connection.connection_set), connection.subscription_table) == (2, {})
+
+
+def test_a_topic_can_be_left(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    rocketmq.create_topic("trains", queues=1)
+    with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
+        consumer.subscribe("flights")
+        consumer.subscribe("trains")
+        consumer.unsubscribe("flights")
+        assert consumer.assigned_queues == [rmq.MessageQueue("trains", "broker-a", 0)]
+        send_all(producer, ["0"])
+        send_all(producer, ["1"], topic="trains")
+        assert _poll_all(consumer, 1) == ["1"]
+
+
+def test_progress_is_written_each_auto_commit_interval_while_polls_are_made(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0"])
+    with rocketmq.pull_consumer(
+        "backfill",
+        consume_from_where=FIRST,
+        auto_commit_interval_ms=1_000,
+        persist_consumer_offset_interval_ms=3_600_000,
+    ) as consumer:
+        consumer.assign([QUEUE])
+        _poll_all(consumer, 1)
+        rocketmq.advance(1_000)
+        consumer.poll(timeout_ms=0)
+        rocketmq.wait_until(lambda: rocketmq.consumer_offset("backfill", "flights") == {0: 1})
+
+
+def test_bad_options_of_a_pull_consumer_are_named() -> None:
+    for options, sentence in (
+        ({"auto_commit_interval_ms": 999}, "auto_commit_interval_ms is 999"),
+        ({"broker_suspend_max_time_ms": 31_000}, "consumer_timeout_when_suspend_ms is 30000"),
+        ({"pull_threshold_for_al": 1}, "did you mean 'pull_threshold_for_all'"),
+        ({"auto_commit": 1}, "auto_commit is 1, True or False"),
+        ({"pull_batch_size": 0}, "pull_batch_size is 0"),
+    ):
+        with pytest.raises(rmq.ConfigurationError, match=sentence):
+            rmq.PullConsumer("backfill", namesrv_addr="127.0.0.1:1", **options)  # type: ignore[arg-type]
+    consumer = rmq.PullConsumer("backfill", namesrv_addr="127.0.0.1:1")
+    with pytest.raises(rmq.ConfigurationError, match="no queue is given"):
+        consumer.assign([])
+    with pytest.raises(rmq.ClosedError, match="is not started"):
+        consumer.poll()
+
+
+def test_the_async_face_awaits_its_listener(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0", "1"])
+
+    async def consume() -> None:
+        async with rmq.AsyncPullConsumer(
+            "backfill", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, auto_commit=False
+        ) as consumer:
+
+            async def on_queues_changed(topic: str, queues: list[MessageQueue], ours: list[MessageQueue]) -> None:
+                for queue in ours:
+                    await consumer.seek_to_begin(queue)
+
+            await consumer.subscribe("flights", on_queues_changed=on_queues_changed)
+            got: list[bytes] = []
+            while len(got) < 2:
+                got += [message.body for message in await consumer.poll()]
+            assert got == [b"0", b"1"]
+            assert await consumer.commit_async() == {QUEUE: 2}
+
+    asyncio.run(consume())

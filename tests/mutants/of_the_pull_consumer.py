@@ -1,0 +1,70 @@
+"""Mutants of the pull consumer: what it has handed out, what of it is done, and where it goes on."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["PULL_CONSUMER_MUTANTS"]
+
+CORE, CLIENT = "src/sprocketmq/core", "src/sprocketmq/client"
+UNIT = "tests/unit/core/test_polled_queues.py"
+POLLING = "tests/inproc/client/test_client_pull_consumer.py"
+
+PULL_CONSUMER_MUTANTS = [
+    Mutant(
+        "S4",
+        "what a dropped reader still brings is handed out",
+        f"{CORE}/polled_queues.py",
+        "return reading if reading is not None and reading.process_queue is process_queue else None",
+        "return reading",
+        f"{UNIT}::test_a_late_answer_to_the_reader_before_moves_nothing",
+    ),
+    Mutant(
+        "S6",
+        "progress follows a filter past messages that are not done",
+        f"{CORE}/polled_queues.py",
+        "        return reading.committed\n",
+        "        return True\n",
+        f"{POLLING}::test_progress_follows_a_filter_but_not_past_what_is_not_done",
+    ),
+    Mutant(
+        "S4",
+        "a queue that is refilled all the time keeps the others waiting",
+        f"{CORE}/polled_queues.py",
+        "            del self._ready[queue]\n            if process_queue.pending_count:",
+        "            if not process_queue.pending_count:\n                del self._ready[queue]\n            if process_queue.pending_count:",
+        f"{UNIT}::test_queues_take_turns_although_one_is_refilled_all_the_time",
+    ),
+    Mutant(
+        "S6",
+        "messages under work when an exception leaves the block count as done",
+        f"{CLIENT}/pull_consumer.py",
+        "await self._leave(commit=self._auto_commit and error is None)",
+        "await self._leave(commit=self._auto_commit)",
+        f"{POLLING}::test_messages_under_work_when_an_exception_leaves_the_block_come_again",
+    ),
+    Mutant(
+        "S6",
+        "a seek is not followed by the next commit",
+        f"{CLIENT}/pull_consumer.py",
+        "        self._service(running).queues.sought(queue)\n",
+        "",
+        f"{POLLING}::test_a_seek_is_no_commit_until_there_is_one",
+    ),
+    Mutant(
+        "S3",
+        "a listener for queues hears too late to seek",
+        f"{CLIENT}/poll_service.py",
+        "offset, withheld=unannounced)",
+        "offset)",
+        f"{POLLING}::test_a_listener_for_queues_may_seek_before_anything_is_handed_out",
+    ),
+    Mutant(
+        "S4",
+        "a paused queue is fetched",
+        f"{CLIENT}/poll_service.py",
+        "return queue in self.paused_queues",
+        "return False",
+        f"{POLLING}::test_a_paused_queue_is_not_fetched_until_it_is_resumed",
+    ),
+]
