@@ -98,6 +98,11 @@ class ApacheCluster:
         assert self._broker is not None, "the cluster is not started"
         return self._broker.pid
 
+    @property
+    def namesrv_pid(self) -> int:
+        assert self._namesrv is not None, "the cluster has no name server of its own"
+        return self._namesrv.pid
+
     def start(self) -> ApacheCluster:
         """Start both; return when the name server answers the route of the topic that new topics inherit from.
 

@@ -1,0 +1,106 @@
+"""Our client while bad luck strikes an Apache cluster of either generation: nothing acknowledged is lost, no ordered queue is in two hands.
+
+Each test has live traffic (one producer, a concurrent group, an orderly group of two members), strikes, sees messages flow again, and
+checks everything.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import sprocketmq as rmq
+from interop.live_traffic import LiveTraffic, cut_connections, pause
+from interop.peers import VERSIONS, ApacheCluster, poll_until
+from interop.remoting import create_topic
+
+QUEUES = 4
+FROZEN_S = 4.0  # longer than a send waits (3 s), so that sends fail
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def cluster(request: pytest.FixtureRequest, java_peers: None) -> Iterator[ApacheCluster]:
+    """One of its own: it is killed."""
+    with ApacheCluster(request.param) as started:
+        yield started
+
+
+@pytest.fixture
+def traffic(cluster: ApacheCluster) -> Iterator[LiveTraffic]:
+    topic = f"luck-{time.time_ns()}"
+    cluster.create_topic(topic, QUEUES)
+    with LiveTraffic(cluster.namesrv_addr, topic) as running:
+        yield running
+
+
+def test_a_broker_that_freezes_and_thaws(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+    os.kill(cluster.broker_pid, signal.SIGSTOP)
+    try:
+        pause(FROZEN_S)
+    finally:
+        os.kill(cluster.broker_pid, signal.SIGCONT)
+    traffic.flows()
+    traffic.check()
+
+
+def test_a_broker_that_is_restarted(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+    cluster.stop_broker()
+    cluster.start_broker()
+    traffic.flows()
+    traffic.check()
+    assert traffic.refused, "nothing was refused while the broker was away: it was not away"
+
+
+def test_a_broker_that_is_killed(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+    cluster.kill()
+    cluster.start_broker()
+    traffic.flows()
+    traffic.check()
+    assert traffic.refused
+
+
+def test_a_name_server_that_freezes_stops_nobody(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+    os.kill(cluster.namesrv_pid, signal.SIGSTOP)
+    try:
+        traffic.flows(300)
+        pause(FROZEN_S)
+        traffic.flows()
+    finally:
+        os.kill(cluster.namesrv_pid, signal.SIGCONT)
+    traffic.check()
+
+
+def test_connections_that_are_cut_again_and_again(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+    dice = random.Random(5)
+    cut = 0
+    for _ in range(30):
+        pause(dice.uniform(0.0, 0.15))
+        cut += cut_connections(cluster.broker_addr)
+    assert cut > 30
+    traffic.flows()
+    traffic.check()
+
+
+def test_queues_that_come_and_go_under_load(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+    create_topic(cluster.broker_addr, traffic.topic, 2 * QUEUES, {})
+    poll_until(lambda: len(traffic.ordered.offsets) == 2 * QUEUES, "the new queues are consumed", 60)
+    traffic.flows()
+    # Fewer to write, all to read: what lies in the others is still consumed.
+    create_topic(cluster.broker_addr, traffic.topic, 2 * QUEUES, {"writeQueueNums": str(QUEUES)})
+    with rmq.Producer("luck", namesrv_addr=cluster.namesrv_addr, poll_name_server_interval_ms=500) as producer:
+        poll_until(lambda: len(producer.publish_queues(traffic.topic)) == QUEUES, "the route says so", 60)
+    traffic.flows()
+    traffic.check()
+
+
+def test_a_topic_that_refuses_writes_for_a_while(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+    create_topic(cluster.broker_addr, traffic.topic, QUEUES, {"perm": "4"})
+    poll_until(lambda: traffic.refused, "sends are refused", 60)
+    create_topic(cluster.broker_addr, traffic.topic, QUEUES, {"perm": "6"})
+    traffic.flows()
+    traffic.check()
