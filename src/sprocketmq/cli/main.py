@@ -1,4 +1,5 @@
-"""The command line: ``sprocketmq serve | namesrv | broker | demo | topics | lag | dead-letters | store check | store inspect | version``.
+"""The command line: ``sprocketmq serve | namesrv | broker | demo | topics | lag | dead-letters | replay |
+store check | store inspect | version``.
 
 Each command imports what it needs when it runs, so that ``serve`` listens in a fraction of a second and ``lag`` loads no broker. A user's
 mistake ends with one sentence on stderr and exit code 2, Ctrl-C with 130; any traceback is a bug.
@@ -310,6 +311,24 @@ def dead_letters_replay(
             secret_key=secret_key,
         )
     )
+
+
+@app.command()
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--message", metavar="ID|KEY", help="The story of a message, by its id or one of its keys.")
+@click.option("--queue", metavar="TOPIC@BROKER:ID", help="The story of a queue.")
+@click.option("--from", "begin", metavar="TIME", help="HH:MM:SS, YYYY-MM-DDTHH:MM:SS, or milliseconds since 1970.")
+@click.option("--to", "end", metavar="TIME", help="Likewise.")
+@click.option("--why", is_flag=True, help="Also say why.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+def replay(file: Path, **question: Any) -> None:
+    """Run a consumer's record (record=FILE) again, and show what it decided and why.
+
+    Without options: a summary. Exit code 1 if this version decides otherwise than the record, or nothing is found.
+    """
+    from sprocketmq.cli.replay import replay_record
+
+    sys.exit(replay_record(file, **question))
 
 
 @app.group()

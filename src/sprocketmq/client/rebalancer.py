@@ -186,6 +186,8 @@ class Rebalancer:
                 )
             return None
         self._strategy_fails.discard(topic)
+        if self._group.tape is not None:
+            self._group.tape.ask("allocate", (strategy, self._group.name, self._group.client_id, queues, client_ids), mine)
         # A fixed list may name queues of several topics; each topic's round takes up its own.
         return [queue for queue in mine if queue.topic == topic]
 
@@ -295,6 +297,9 @@ class Rebalancer:
         if timestamp_ms is None:
             timestamp_ms = self._group.clock.now_ms() - _HALF_AN_HOUR_MS
         decision = decide_start(settings.consume_from_where, queue.topic, stored, timestamp_ms)
+        if self._group.tape is not None:
+            asked = (settings.consume_from_where, queue.topic, stored, timestamp_ms)
+            self._group.tape.ask("decide_start", asked, decision)
         if isinstance(decision, StartAt):
             return decision.offset
         address = self._routes.broker_address(queue.broker_name)

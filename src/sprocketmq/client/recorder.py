@@ -19,7 +19,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -30,14 +30,14 @@ from sprocketmq.client.group import Group
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.push_settings import PushSettings
 from sprocketmq.client.send_back import SendBack
-from sprocketmq.core.decision_record import FORMAT, Line
+from sprocketmq.core.decision_record import FORMAT, Line, read_lines
 from sprocketmq.core.decision_tape import Tape
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.clock import Clock
 from sprocketmq.version import __version__
 from sprocketmq.wire.message import MessageExt
 
-__all__ = ["RecordedSendBack", "Recorder"]
+__all__ = ["RecordedSendBack", "Recorder", "record_lines"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -205,6 +205,35 @@ class RecordedSendBack(SendBack):
         stored = await super().dead_letter_orderly(message)
         self._tape.note("dead_lettered", message=message, tries=message.reconsume_times, stored=stored)
         return stored
+
+
+def record_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
+    """All lines of a record, FILE.1 first if it is the part before FILE, a torn last line left out.
+
+    Raises:
+        ConfigurationError: there is no such file.
+        ProtocolError: a line that is not the last one cannot be read.
+    """
+    newest = Path(path).expanduser()
+    older = newest.with_name(newest.name + ".1")
+    try:
+        with newest.open("rb") as file:
+            if _goes_on_from(older, file.readline()):
+                with older.open("rb") as before:
+                    yield from read_lines(before)
+            file.seek(0)
+            yield from read_lines(file)
+    except OSError as error:
+        raise ConfigurationError(f"the record {newest} cannot be read: {error.strerror}") from error
+
+
+def _goes_on_from(older: Path, first_line: bytes) -> bool:
+    if not older.is_file():
+        return False
+    with older.open("rb") as file:
+        headers = [next(read_lines([line]), {}) for line in (file.readline(), first_line)]
+    before, after = ((header.get("run"), header.get("part", 0)) for header in headers)
+    return before == (after[0], after[1] - 1)
 
 
 def _plain_settings(settings: PushSettings) -> dict[str, Any]:

@@ -48,6 +48,7 @@ from sprocketmq.core.pull_cursor import PullCursor
 from sprocketmq.core.queue_lock import LocalQueueLock
 from sprocketmq.core.rebalance import RebalanceTable
 from sprocketmq.errors import ProtocolError
+from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
 __all__ = ["FORMAT", "MACHINES", "MESSAGE_FIELDS", "Codec", "Line", "Recorded", "queue_text", "read_lines", "state_of"]
@@ -270,8 +271,18 @@ class Codec:
             )
             message.born_timestamp_ms, message.store_timestamp_ms = spelt["born"], spelt["stored"]
             message.reconsume_times = spelt["tries"]
+            message.properties.update(_spelt_properties(spelt))
             message.body = cast(bytes, _BODY[: spelt["size"]])  # only its length is ever asked for
         return message
+
+
+def _spelt_properties(spelt: Mapping[str, Any]) -> dict[str, str]:
+    properties = {props.UNIQ_KEY: spelt["id"]}
+    if "tags" in spelt:
+        properties[props.TAGS] = spelt["tags"]
+    if "keys" in spelt:
+        properties[props.KEYS] = " ".join(spelt["keys"])
+    return properties
 
 
 _CONTAINERS: Final[Mapping[str, Callable[[Any], Any]]] = {

@@ -51,14 +51,16 @@ class Difference:
 class Step:
     """One line, replayed.
 
-    Attributes: ``kind`` is "header", "state", "new", "set", "call", "ask" or "note"; ``do`` what was called, set, asked or noted; ``args``
-    and ``result`` are values of this process (``result`` the machine's own); ``facts`` those of a note or the header.
+    Attributes: ``kind`` is "header", "state", "new", "set", "call", "ask" or "note"; ``on`` the machine's name and ``machine`` its class;
+    ``do`` what was called, set, asked or noted; ``args`` and ``result`` values of this process (``result`` the machine's own answer);
+    ``facts`` those of a note or the header; ``again`` how many like it were left out before.
     """
 
     line: int
     at_ms: int
     kind: str
     on: str = ""
+    machine: str = ""
     do: str = ""
     args: list[Any] = field(default_factory=list)
     named: dict[str, Any] = field(default_factory=dict)
@@ -106,8 +108,9 @@ class Replay:
         if "set" in line:
             return self._set(line, number, at_ms)
         if "new" in line:
-            self._make(line["on"], line["new"], self._codec.decode(line["with"]), self._decoded(line))
-            return Step(number, at_ms, "new", line["on"], line["new"])
+            args, named = self._codec.decode(line["with"]), self._decoded(line)
+            self._make(line["on"], line["new"], args, named)
+            return Step(number, at_ms, "new", line["on"], line["new"], line["new"], args, named)
         if "ask" in line:
             return self._ask(line, number, at_ms)
         if "state" in line:
@@ -182,7 +185,7 @@ class Replay:
     def _call(self, line: Line, number: int, at_ms: int) -> Step:
         name, do = line["on"], line["do"]
         machine = self._machine(name)
-        step = Step(number, at_ms, "call", name, do, again=line.get("again", 0))
+        step = Step(number, at_ms, "call", name, type(machine).__name__, do, again=line.get("again", 0))
         step.args, step.named = self._codec.decode(line["with"]), self._decoded(line)
         self.calls += 1
         try:
@@ -197,7 +200,7 @@ class Replay:
     def _set(self, line: Line, number: int, at_ms: int) -> Step:
         machine, value = self._machine(line["on"]), self._codec.decode(line["to"])
         setattr(machine, line["set"], value)
-        return Step(number, at_ms, "set", line["on"], line["set"], [value])
+        return Step(number, at_ms, "set", line["on"], type(machine).__name__, line["set"], [value])
 
     def _ask(self, line: Line, number: int, at_ms: int) -> Step:
         step = Step(number, at_ms, "ask", do=line["ask"])
