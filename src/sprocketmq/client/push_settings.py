@@ -64,6 +64,8 @@ class PushSettings:
         consume_concurrently_max_span: offsets between the oldest unfinished and the newest cached message before pulling pauses.
         max_reconsume_times: tries after the first before the dead-letter topic; -1 means 16 (without limit for orderly consumption).
         consume_timeout_ms: how long one delivery may run before the message is sent back and progress passes it; 0 is off.
+        follow_group_retry_policy: wait between retries as the group's retry policy on a 5.x broker says, if it has one (Java's remoting
+            clients do not look at it); without one, and at 4.9 brokers, the delay levels decide.
         suspend_current_queue_time_ms: orderly pause after a failure, 10 to 30000.
         await_termination_ms: how long shutdown waits for running listeners.
         pull_time_delay_when_exception_ms: pause after a failed pull.
@@ -99,6 +101,7 @@ class PushSettings:
     consume_concurrently_max_span: int = 2000
     max_reconsume_times: int = -1
     consume_timeout_ms: int = 900_000
+    follow_group_retry_policy: bool = True
     suspend_current_queue_time_ms: int = 1000
     await_termination_ms: int = 5000
     pull_time_delay_when_exception_ms: int = 1000

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.consumer_requests import ConsumerRequests
 from sprocketmq.client.group import ConsumeService, Group
+from sprocketmq.client.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.instance import ClientInstance
 from sprocketmq.client.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
@@ -111,7 +112,16 @@ class RunningConsumer:
             settings=self._settings,
             clock=instance.clock,
             offset_store=store,
-            send_back=SendBack(instance.api, instance.routes, self._settings.group, limit, instance.inner_sender.send),
+            send_back=SendBack(
+                instance.api,
+                instance.routes,
+                self._settings.group,
+                limit,
+                instance.inner_sender.send,
+                GroupRetryPolicy(instance.api, self._settings.group, instance.clock)
+                if self._settings.follow_group_retry_policy
+                else None,
+            ),
             statistics=ConsumerStatistics(),
             lock_queue=self._lock_queue,
             settled=self._settled,

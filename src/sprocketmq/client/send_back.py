@@ -18,6 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.routes import Routes
 from sprocketmq.core.retry_schedule import retry_level, retry_topic
 from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError
@@ -50,8 +51,8 @@ def retry_copy(message: MessageExt, group: str, max_reconsume_times: int, delay_
 
     Args:
         message: the failed one, its topic restored to the original.
-        delay_level: as is; 0 and -1 mean the dead-letter topic, which a limit of 0 makes of it at every broker: 4.9 looks at the count alone,
-            5.x also at the group's queue locks, which a group that has just lost them does not hold.
+        delay_level: as is; 0 and -1 mean the dead-letter topic, which a limit of 0 makes of it at every broker: 4.9 looks at the count
+            alone, 5.x also at the group's queue locks, which a group that has just lost them does not hold.
     """
     copy = Message(retry_topic(group), message.body, flag=message.flag)
     copied = copy.properties
@@ -71,23 +72,35 @@ class SendBack:
     Args:
         send_inner: sends through the instance's inner producer.
         max_reconsume_times: effective limit, sent along: the broker dead-letters at it.
+        retry_policy: chooses the delay where the listener does not; None leaves it to the broker's schedule.
     """
 
     def __init__(
-        self, api: RemotingApi, routes: Routes, group: str, max_reconsume_times: int, send_inner: SendInner
+        self,
+        api: RemotingApi,
+        routes: Routes,
+        group: str,
+        max_reconsume_times: int,
+        send_inner: SendInner,
+        retry_policy: GroupRetryPolicy | None = None,
     ) -> None:
         self._api, self._routes, self._group = api, routes, group
         self._max_reconsume_times = max_reconsume_times
         self._send_inner = send_inner
+        self._retry_policy = retry_policy
 
     async def __call__(self, message: MessageExt, delay_level: int) -> bool:
         """Whether a retry copy (or dead letter) is stored.
 
         Args:
-            delay_level: 0 the broker chooses, 1..18 this level, -1 the dead-letter topic.
+            delay_level: 0 the group's policy or the broker chooses, 1..18 this level, -1 the dead-letter topic.
         """
+        # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.
+        address = self._routes.broker_address(message.broker_name) or message.store_host
+        if delay_level == 0 and self._retry_policy is not None:
+            delay_level = await self._retry_policy.delay_level(address, message.reconsume_times)
         try:
-            await self._ask_broker(message, delay_level)
+            await self._ask_broker(address, message, delay_level)
             return True
         except (RemoteError, NetworkError, RequestTimeout) as error:
             log.warning(
@@ -103,9 +116,7 @@ class SendBack:
         """Give up on an orderly message: sent to the retry topic with a limit that is reached, so the broker stores it as a dead letter."""
         return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, 0), message)
 
-    async def _ask_broker(self, message: MessageExt, delay_level: int) -> None:
-        # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.
-        address = self._routes.broker_address(message.broker_name) or message.store_host
+    async def _ask_broker(self, address: str, message: MessageExt, delay_level: int) -> None:
         header = headers.ConsumerSendMsgBackRequestHeader(
             offset=message.commit_log_offset,
             group=self._group,
