@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from sprocketmq.client.name_servers import resolve_namesrv_addr
 from sprocketmq.client.namespace import check_namespace, namespace_of_endpoint
-from sprocketmq.client.validators import check_range
+from sprocketmq.client.validators import check_range, check_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import Clock, SystemClock
@@ -47,6 +47,10 @@ class ClientOptions:
         heartbeat_broker_interval_ms: how often brokers hear from us; they forget a client after 120 s.
         persist_consumer_offset_interval_ms: how often progress is written.
         mq_client_api_timeout_ms: limit of one administrative request.
+        enable_trace: tell the trace topic what this client sends and consumes (``mqadmin queryMsgTraceById`` reads it).
+        trace_topic: another topic than RMQ_SYS_TRACE_TOPIC.
+        trace_msg_batch_num: records that are sent together, 1 to 20; fewer leave after 5 s.
+        access_channel: "LOCAL", or "CLOUD" for Alibaba Cloud's form of trace topics.
         access_key, secret_key, security_token: sign each request, for a cluster with access control; the first two go together.
         tls: speak TLS, and check the servers' certificates against the authorities this machine trusts.
         ssl_context: speak TLS with this context instead; default plain.
@@ -68,6 +72,10 @@ class ClientOptions:
     heartbeat_broker_interval_ms: int = 30_000
     persist_consumer_offset_interval_ms: int = 5_000
     mq_client_api_timeout_ms: int = 3_000
+    enable_trace: bool = False
+    trace_topic: str | None = None
+    trace_msg_batch_num: int = 10
+    access_channel: str = "LOCAL"
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
     security_token: str | None = field(default=None, repr=False)
@@ -95,6 +103,11 @@ class ClientOptions:
         for name, namespace in (("namespace", self.namespace), ("namespace_v2", self.namespace_v2)):
             if namespace is not None:
                 check_namespace(name, namespace)
+        if self.access_channel not in ("LOCAL", "CLOUD"):
+            raise ConfigurationError(f"access_channel is {self.access_channel!r}, 'LOCAL' or 'CLOUD' is allowed")
+        if self.trace_topic is not None:
+            check_topic(self.trace_topic)
+        check_range("trace_msg_batch_num", self.trace_msg_batch_num, 1, 20)
         if bool(self.access_key) != bool(self.secret_key):
             given, missing = ("access_key", "secret_key") if self.access_key else ("secret_key", "access_key")
             raise ConfigurationError(f"{given} is given without {missing}; a signature needs both")

@@ -25,6 +25,8 @@ from sprocketmq.wire.message import Message, MessageQueue
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from sprocketmq.client.trace import MessageTrace
+
 __all__ = ["AsyncProducer", "Producer"]
 
 
@@ -53,6 +55,7 @@ class AsyncProducer:
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
         self._hooks = Hooks()
+        self._trace: MessageTrace | None = None
 
     @property
     def group(self) -> str:
@@ -85,7 +88,13 @@ class AsyncProducer:
         try:
             self._sender = instance.sender(self._settings, self._options)
             self._sender.client_id = instance.client_id
-            self._sender.hooks = self._hooks if self._hooks else None
+            hooks = self._hooks
+            if self._options.enable_trace:
+                from sprocketmq.client.trace import MessageTrace  # only who traces pays for it
+
+                self._trace = MessageTrace(instance, self._options, self._group, "PRODUCE")
+                hooks = hooks.joined_by(self._trace)
+            self._sender.hooks = hooks if hooks else None
         except BaseException:
             await instance.release()
             raise
@@ -98,6 +107,9 @@ class AsyncProducer:
         """Leave; sends that still run fail with ClosedError or ConnectionLost. Harmless when not started."""
         instance, self._instance, self._sender = self._instance, None, None
         if instance is not None:
+            trace, self._trace = self._trace, None
+            if trace is not None:
+                await trace.close()
             await instance.remove_sender(self._settings.group)
             await instance.release()
 

@@ -40,6 +40,7 @@ from sprocketmq.wire.message import MessageQueue
 
 if TYPE_CHECKING:
     from sprocketmq.client.recorder import Recorder
+    from sprocketmq.client.trace import MessageTrace
 
 __all__ = ["RunningConsumer"]
 
@@ -85,6 +86,7 @@ class RunningConsumer:
         self.paused = False
         self.watcher: QueueWatcher | None = None
         self.stopping = False
+        self._trace: MessageTrace | None = None
         self._loops: dict[ProcessQueue, PullLoop] = {}
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
@@ -165,6 +167,11 @@ class RunningConsumer:
         if settings.clustering and self._with_retry_topic:
             retry = retry_schedule.retry_topic(settings.group)
             self.subscriptions.setdefault(retry, parse_tag_expression(retry, "*", instance.clock.now_ms()))
+        if self._options.enable_trace:
+            from sprocketmq.client.trace import MessageTrace  # only who traces pays for it
+
+            self._trace = MessageTrace(instance, self._options, self.group.name, "CONSUME")
+            self.group.hooks = self.group.hooks.joined_by(self._trace)
         await self.group.offset_store.load()
         self.service.start()
         self._service_started = True
@@ -192,6 +199,8 @@ class RunningConsumer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._trace is not None:
+            await self._trace.close()
         if self._registered:
             try:
                 # Each request has its own limit; brokers that are frozen must not add them up without end.
