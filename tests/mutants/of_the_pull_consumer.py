@@ -13,11 +13,11 @@ POLLING = "tests/inproc/client/test_client_pull_consumer.py"
 PULL_CONSUMER_MUTANTS = [
     Mutant(
         "S4",
-        "what a dropped reader still brings is handed out",
+        "what a queue that moved away had handed out is committed over its new owner's progress",
         f"{CORE}/polled_queues.py",
-        "return reading if reading is not None and reading.process_queue is process_queue else None",
-        "return reading",
-        f"{UNIT}::test_a_late_answer_to_the_reader_before_moves_nothing",
+        "if not reading.committed and not reading.process_queue.dropped",
+        "if not reading.committed",
+        f"{UNIT}::test_a_dropped_process_queue_hands_out_nothing_and_commits_nothing",
     ),
     Mutant(
         "S6",
@@ -31,8 +31,8 @@ PULL_CONSUMER_MUTANTS = [
         "S4",
         "a queue that is refilled all the time keeps the others waiting",
         f"{CORE}/polled_queues.py",
-        "            del self._ready[queue]\n            if process_queue.pending_count:",
-        "            if not process_queue.pending_count:\n                del self._ready[queue]\n            if process_queue.pending_count:",
+        "            del self._ready[queue]\n            if process",
+        "            if process",
         f"{UNIT}::test_queues_take_turns_although_one_is_refilled_all_the_time",
     ),
     Mutant(
