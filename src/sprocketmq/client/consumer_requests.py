@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sprocketmq.client.listener_signals import ListenerSignal
+from sprocketmq.client.running_info import running_info_of
 from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus
-from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.retry_schedule import retry_topic
-from sprocketmq.version import __version__
+from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.bodies import running_info
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.command import Buffer, Command, response
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record import decode_record
 
@@ -41,7 +41,7 @@ class ConsumerRequests:
     async def serve(self, command: Command) -> Command:
         """The answer. Raises RocketMQError where the request cannot be carried out."""
         if command.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
-            await self._reset(bodies.ResetOffsetBody.decode(command.body).offset_table)
+            await self._reset(_offsets_of_reset(command.body))
             return response(command)
         if command.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
             offsets = self._running.group.offset_store.progress.snapshot()
@@ -49,7 +49,9 @@ class ConsumerRequests:
             table = {queue: offset for queue, offset in offsets.items() if not topic or queue.topic == topic}
             return response(command, body=bodies.GetConsumerStatusBody(message_queue_table=table).encode())
         if command.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
-            return response(command, body=self.running_info().encode())
+            header = command.header(headers.GetConsumerRunningInfoRequestHeader)
+            info = await running_info_of(self._running, with_stacks=header.jstack_enable)
+            return response(command, body=info.encode())
         if command.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
             return response(command, body=(await self._consume_directly(command)).encode())
         return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {command.code} is not served")
@@ -60,68 +62,46 @@ class ConsumerRequests:
             await self._running.rebalancer.drop_at(queue, offset)
         await self._running.rebalance()
 
-    def running_info(self) -> bodies.ConsumerRunningInfo:
-        """GET_CONSUMER_RUNNING_INFO: everything a tool may want to know of this member."""
-        running = self._running
-        settings, now_ms = running.group.settings, running.group.clock.now_ms()
-        properties = {
-            running_info.PROP_NAMESERVER_ADDR: running.instance.options.addresses,
-            running_info.PROP_CONSUME_TYPE: bodies.ConsumeType.CONSUME_PASSIVELY.value,
-            running_info.PROP_CONSUME_ORDERLY: str(running.service.orderly).lower(),
-            running_info.PROP_THREADPOOL_CORE_SIZE: str(settings.consume_thread_count),
-            running_info.PROP_CONSUMER_START_TIMESTAMP: str(running.started_ms),
-            running_info.PROP_CLIENT_VERSION: f"SprocketMQ {__version__}",
-            "messageModel": settings.message_model.value,
-            "consumeFromWhere": settings.consume_from_where.value,
-            "consumeTimeoutMillis": str(settings.consume_timeout_ms),
-            "maxReconsumeTimes": str(settings.max_reconsume_times),
-            "pullBatchSize": str(settings.pull_batch_size),
-        }
-        progress = running.group.offset_store.progress
-        statistics = running.group.statistics
-        return bodies.ConsumerRunningInfo(
-            properties=properties,
-            subscription_set=list(running.subscriptions.values()),
-            mq_table={
-                queue: _process_queue_info(process_queue, progress.read(queue))
-                for queue, process_queue in running.rebalancer.table.active().items()
-            },
-            status_table={topic: statistics.status(topic, now_ms) for topic in sorted(running.subscriptions)},
-        )
-
     async def _consume_directly(self, command: Command) -> bodies.ConsumeMessageDirectlyResult:
         header = command.header(headers.ConsumeMessageDirectlyResultRequestHeader)
         message = decode_record(command.body, broker_name=header.broker_name or "")
         if message.topic == retry_topic(self._running.group.name):
             message.topic = message.properties.get(props.RETRY_TOPIC) or message.topic
-        started_ms = self._running.group.clock.now_ms()
         batch = await self._running.service.consume_directly([message])
-        if batch.failure is not None:
-            outcome, remark = bodies.CMResult.CR_THROW_EXCEPTION, f"{type(batch.failure).__name__}: {batch.failure}"
+        remark: str | None = None
+        if isinstance(batch.failure, ListenerSignal):
+            outcome, remark = bodies.CMResult.CR_LATER, repr(batch.failure)
+        elif batch.failure is not None:
+            outcome, remark = bodies.CMResult.CR_THROW_EXCEPTION, _described(batch.failure)
+        elif batch.returned_none:
+            outcome = bodies.CMResult.CR_RETURN_NULL
         else:
             assert batch.status is not None
-            outcome, remark = _RESULTS[batch.status], ""
+            outcome = _RESULTS[batch.status]
         return bodies.ConsumeMessageDirectlyResult(
             consume_result=outcome.value,
             order=self._running.service.orderly,
             auto_commit=getattr(batch.context, "auto_commit", True),
-            remark=remark or None,
-            spent_time_mills=self._running.group.clock.now_ms() - started_ms,
+            remark=remark,
+            spent_time_mills=int(batch.spent_s * 1000),
         )
 
 
-def _process_queue_info(process_queue: ProcessQueue, commit_offset: int) -> bodies.ProcessQueueInfo:
-    return bodies.ProcessQueueInfo(
-        commit_offset=commit_offset,
-        cached_msg_min_offset=process_queue.min_offset or 0,
-        cached_msg_max_offset=process_queue.max_offset or 0,
-        cached_msg_count=process_queue.count,
-        cached_msg_size_in_mi_b=process_queue.size_bytes // (1024 * 1024),
-        transaction_msg_count=process_queue.in_flight_count,
-        locked=process_queue.lock.locked,
-        try_unlock_times=process_queue.try_unlock_times,
-        last_lock_timestamp=process_queue.lock.last_lock_ms,
-        droped=process_queue.dropped,
-        last_pull_timestamp=process_queue.last_pull_ms,
-        last_consume_timestamp=process_queue.last_consume_ms,
-    )
+def _described(failure: BaseException) -> str:
+    """What was raised and where (Java: UtilAll.exceptionSimpleDesc)."""
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return f"{type(failure).__name__}: {failure}"
+    code = trace.tb_frame.f_code
+    return f"{type(failure).__name__}: {failure}, {code.co_name}({code.co_filename}:{trace.tb_lineno})"
+
+
+def _offsets_of_reset(body: Buffer) -> dict[MessageQueue, int]:
+    """Queue -> offset. A list where a C++ tool asked the broker: that broker then pushes a list to every member (ResetOffsetBodyForC)."""
+    try:
+        return dict(bodies.ResetOffsetBody.decode(body).offset_table)
+    except ProtocolError:
+        rows = bodies.ResetOffsetBodyForC.decode(body).offset_table
+        return {MessageQueue(row.topic, row.broker_name, row.queue_id): row.offset for row in rows}

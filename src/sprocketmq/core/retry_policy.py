@@ -38,7 +38,8 @@ class ExponentialRetryPolicy(Struct, frozen=True):
     def next_delay_ms(self, reconsume_times: int) -> int:
         """The wait before the next delivery of a message that failed ``reconsume_times`` times before."""
         power = min(max(reconsume_times, 0), _HIGHEST_POWER)
-        return min(self.max_ms, self.initial_ms * self.multiplier**power)
+        longer: int = self.multiplier**power
+        return min(self.max_ms, self.initial_ms * longer)
 
 
 class CustomizedRetryPolicy(Struct, frozen=True):

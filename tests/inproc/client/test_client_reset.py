@@ -1,0 +1,205 @@
+"""Offset resets while members run: pushed by a 4.9 broker (code 220), and by the answer to the next pull (5.x)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorder import Recorder, send_all
+
+import sprocketmq as rmq
+from sprocketmq.net.engine import Engine
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.headers import ResetOffsetRequestHeader
+
+Consumers = Callable[..., rmq.PushConsumer]
+SUCCESS = rmq.ConsumeOrderlyStatus.SUCCESS
+
+
+@pytest.fixture(params=["pushed", "by the next pull"])
+def rocketmq(request: pytest.FixtureRequest) -> Iterator[EmbeddedRocketMQ]:
+    """Both generations' way, with two queues of ``flights``."""
+    with EmbeddedRocketMQ(useServerSideResetOffset=request.param != "pushed") as embedded:
+        embedded.create_topic("flights", queues=2)
+        with embedded.admin() as admin:  # a 4.9 broker moves only queues of which it knows an offset
+            admin.create_group("delays")
+            for queue in admin.queues("flights"):
+                admin.set_consumer_offset("delays", queue, 0)
+        yield embedded
+
+
+def _reset(rocketmq: EmbeddedRocketMQ, timestamp_ms: int, *, language: str = "JAVA") -> None:
+    """As mqadmin resetOffsetByTime does it, with force."""
+    with rocketmq.admin() as admin:
+        header = ResetOffsetRequestHeader("flights", "delays", timestamp_ms, True)
+        command = request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        command.language = language
+        answer = Engine.shared().run(admin._async._api.invoke(rocketmq.broker_addr, command, 3_000))
+    assert answer.code == 0, answer.remark
+
+
+def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> dict[int, int]:
+    consumer.persist_offsets()
+    return rocketmq.consumer_offset("delays", "flights")
+
+
+def _send(producer: rmq.Producer, queue_id: int, *bodies: str) -> None:
+    send_all(producer, list(bodies), queue=rmq.MessageQueue("flights", "broker-a", queue_id))
+
+
+def test_a_reset_to_a_time_gives_everything_from_then_on_again(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    _send(producer, 0, "a0")
+    _send(producer, 1, "b0")
+    rocketmq.advance(10_000)
+    at_ms = rocketmq.clock.now_ms()
+    _send(producer, 0, "a1", "a2")
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    rocketmq.wait_until(lambda: len(recorder) == 4)
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == {0: 3, 1: 1})
+    _reset(rocketmq, at_ms)
+    rocketmq.advance_until(lambda: len(recorder) == 6)
+    assert sorted(recorder.bodies[4:]) == ["a1", "a2"]
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == {0: 3, 1: 1})
+    assert recorder.times == [0] * 6
+
+
+def test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_undo_it(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    release, running = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def listener(message: rmq.MessageExt) -> None:
+        seen.append(message.body.decode())
+        if message.body == b"a0":
+            running.set()
+            release.wait(30)
+            raise ValueError("too late to matter")
+
+    consumer = consumers(listener, consume_thread_count=1)
+    rocketmq.advance_until(lambda: len(consumer.assigned_queues) == 3)
+    _send(producer, 0, "a0", "a1", "a2")
+    assert running.wait(20)
+    in_hand = consumer.process_queues[rmq.MessageQueue("flights", "broker-a", 0)]
+    _reset(rocketmq, -1)
+    rocketmq.advance_until(lambda: in_hand.dropped)  # at its next pull, where the broker does not push
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer).get(0) == 3)
+    release.set()
+    _send(producer, 0, "a3")
+    rocketmq.advance_until(lambda: "a3" in seen)
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer).get(0) == 4)
+    consumer.shutdown()
+    assert seen == ["a0", "a3"]
+    assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []  # what was skipped is not retried either
+
+
+def test_an_orderly_queue_is_reset_when_its_listener_has_ended_and_stays_in_order(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    release, running = threading.Event(), threading.Event()
+    seen: list[str] = []
+    inside: list[int] = []
+
+    def listener(messages: list[rmq.MessageExt], context: Any) -> rmq.ConsumeOrderlyStatus:
+        inside.append(1)
+        assert len(inside) == 1  # never two at a time
+        seen.append(messages[0].body.decode())
+        if seen == ["a0", "a1"]:
+            running.set()
+            release.wait(30)
+        inside.clear()
+        return SUCCESS
+
+    _send(producer, 0, "a0", "a1", "a2")
+    consumer = consumers(listener, kind="orderly")
+    rocketmq.advance_until(running.is_set)
+    _reset(rocketmq, 0)
+    rocketmq.advance(2_000)
+    assert seen == ["a0", "a1"]
+    release.set()
+    rocketmq.advance_until(lambda: seen.count("a2") >= 1 and seen.count("a0") == 2)
+    rocketmq.advance_until(lambda: seen[-1] == "a2" and _committed(rocketmq, consumer).get(0) == 3)
+    last = len(seen) - 1 - seen[::-1].index("a0")
+    assert seen[last:] == ["a0", "a1", "a2"]
+
+
+def test_a_reset_that_a_cpp_tool_asked_for_is_understood_too(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    _send(producer, 0, "a0")
+    _send(producer, 1, "b0")
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == {0: 1, 1: 1})
+    _reset(rocketmq, 0, language="CPP")
+    rocketmq.advance_until(lambda: len(recorder) == 4)
+    assert sorted(recorder.bodies) == ["a0", "a0", "b0", "b0"]
+
+
+def test_retries_that_wait_are_not_skipped_by_a_group_that_begins_at_the_end(
+    producer: rmq.Producer, consumers: Consumers, rocketmq: EmbeddedRocketMQ
+) -> None:
+    failing = consumers(
+        Recorder(lambda message: 1 / 0), consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    )
+    rocketmq.advance_until(lambda: len(failing.assigned_queues) == 3)
+    _send(producer, 0, "a0")
+    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
+    failing.shutdown()
+    rocketmq.advance_until(lambda: len(rocketmq.messages("%RETRY%delays")) == 1)  # while nobody is there
+    # Nothing is known of the retry topic: the messages in it belong to this very group all the same.
+    rocketmq.faults.fail(
+        RequestCode.QUERY_CONSUMER_OFFSET,
+        22,
+        times=None,
+        when=lambda command: command.ext_fields["topic"] == "%RETRY%delays",
+    )
+    recorder = Recorder()
+    consumers(recorder, consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET)
+    rocketmq.advance_until(lambda: recorder.bodies == ["a0"])
+    assert recorder.times == [1]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, ["old", "newer", "now"]),
+        (rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, ["now"]),
+        (rmq.ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, ["newer", "now"]),
+    ],
+)
+def test_broadcasting_begins_where_it_is_told_and_goes_on_from_its_file(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    tmp_path: Path,
+    where: rmq.ConsumeFromWhere,
+    expected: list[str],
+) -> None:
+    _send(producer, 0, "old")
+    rocketmq.advance(40 * 60_000)
+    _send(producer, 0, "newer")
+    options = {
+        "message_model": rmq.MessageModel.BROADCASTING,
+        "local_offset_store_dir": str(tmp_path),
+        "instance_name": "one",
+        "consume_from_where": where,
+    }
+    recorder = Recorder()
+    consumer = consumers(recorder, **options)
+    rocketmq.advance_until(lambda: len(consumer.assigned_queues) == 2)
+    _send(producer, 0, "now")
+    rocketmq.wait_until(lambda: recorder.bodies == expected)
+    consumer.shutdown()
+    _send(producer, 0, "between")
+    again = Recorder()
+    consumers(again, **options)
+    rocketmq.wait_until(lambda: again.bodies == ["between"])
