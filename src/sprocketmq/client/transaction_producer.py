@@ -23,7 +23,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.producer import AsyncProducer, Producer
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.sender import QueueSelector
@@ -274,7 +273,7 @@ class TransactionProducer(Producer):
         engine: Engine | None = None,
         **options: Any,
     ) -> None:
-        self._async = self._transactional = AsyncTransactionProducer(
+        self._transactional = AsyncTransactionProducer(
             group,
             check=check,
             execute=execute,
@@ -282,8 +281,7 @@ class TransactionProducer(Producer):
             check_request_hold_max=check_request_hold_max,
             **options,
         )
-        BlockingFace.__init__(self, engine)
-        self.add_hook = self._async.add_hook
+        self._face_of(self._transactional, engine)
 
     def send_in_transaction(
         self,

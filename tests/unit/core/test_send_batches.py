@@ -1,0 +1,144 @@
+"""Which messages travel together, in which order, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from sprocketmq.core.send_batches import Batch, SendBatches
+
+
+def batches(max_bytes: int = 100, total: int = 10_000, limit: int = 200) -> SendBatches[str]:
+    return SendBatches(max_bytes, 10, total, limit)
+
+
+def taken(table: SendBatches[str]) -> list[Batch[str]]:
+    ready, table.ready = table.ready, []
+    return ready
+
+
+def items(table: SendBatches[str]) -> list[list[str]]:
+    return [batch.items for batch in taken(table)]
+
+
+def test_a_batch_leaves_when_it_is_full_or_has_lingered_long_enough() -> None:
+    table = batches()
+    table.add("t", None, "a", 60, 0, ordered=False)
+    assert (items(table), table.next_due_ms) == ([], 10)
+    table.add("t", None, "b", 40, 5, ordered=False)
+    assert (items(table), table.next_due_ms) == ([["a", "b"]], None)
+    table.add("t", None, "c", 1, 6, ordered=False)
+    table.tick(15)
+    assert items(table) == []
+    table.tick(16)
+    assert items(table) == [["c"]]
+
+
+def test_a_batch_never_grows_beyond_what_a_broker_takes_and_never_mixes_kinds() -> None:
+    table = batches(max_bytes=150)
+    table.add("t", None, "a", 120, 0, ordered=False)
+    table.add("t", None, "b", 90, 0, ordered=False)
+    assert items(table) == [["a"]]
+    table.add("t", "no wait", "c", 1, 0, ordered=False)
+    assert items(table) == [["b"]]
+    table.add("t", None, "huge", 500, 0, ordered=False)
+    assert items(table) == [["c"], ["huge"]]
+
+
+def test_of_an_ordered_lane_one_batch_is_out_and_the_next_waits_behind_it() -> None:
+    table = batches()
+    for number in range(3):
+        table.add("q", None, str(number), 100, 0, ordered=True)
+    (first,) = taken(table)
+    assert first.items == ["0"]
+    table.answered(first)
+    (second,) = taken(table)
+    table.add("q", None, "3", 1, 0, ordered=True)
+    table.answered(second)
+    (third,) = taken(table)
+    table.answered(third)
+    assert (items(table), table.is_busy("q")) == ([], True), "the last one lingers for company"
+    table.tick(10)
+    (last,) = taken(table)
+    table.answered(last)
+    assert ([*second.items, *third.items, *last.items], table.is_empty, table.held_bytes) == (["1", "2", "3"], True, 0)
+
+
+def test_when_too_much_is_held_nothing_lingers() -> None:
+    table = batches(total=120)
+    table.add("t", None, "a", 60, 0, ordered=False)
+    table.add("u", None, "b", 59, 0, ordered=False)
+    assert items(table) == []
+    table.add("v", None, "c", 1, 0, ordered=False)
+    assert items(table) == [["a"], ["b"], ["c"]]
+    table.add("t", None, "d", 1, 0, ordered=False)
+    assert items(table) == [["d"]], "none of them was answered yet"
+
+
+class Sending(RuleBasedStateMachine):
+    """Random sends to ordered and unordered lanes, answered in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table: SendBatches[tuple[Hashable, int]] = SendBatches(50, 10, 300, 80)
+        self.now_ms = 0
+        self.serial = 0
+        self.came: dict[Hashable, list[int]] = {}
+        self.left: dict[Hashable, list[int]] = {}
+        self.out: list[Batch[tuple[Hashable, int]]] = []
+        self.held = 0
+
+    def drain(self) -> None:
+        for batch in self.table.ready:
+            assert len({lane for lane, _ in batch.items}) == 1
+            assert not batch.ordered or all(other.lane != batch.lane for other in self.out)
+            self.left.setdefault(batch.lane, []).extend(number for _, number in batch.items)
+            self.out.append(batch)
+        self.table.ready = []
+
+    @rule(lane=st.sampled_from("abXY"), size=st.integers(1, 120), kind=st.booleans())
+    def add(self, lane: str, size: int, kind: bool) -> None:
+        self.serial += 1
+        self.came.setdefault(lane, []).append(self.serial)
+        self.held += size
+        self.table.add(lane, kind, (lane, self.serial), size, self.now_ms, ordered=lane.isupper())
+        self.drain()
+
+    @rule(ms=st.integers(0, 12))
+    def tick(self, ms: int) -> None:
+        self.now_ms += ms
+        self.table.tick(self.now_ms)
+        self.drain()
+        due_ms = self.table.next_due_ms
+        assert due_ms is None or self.now_ms < due_ms <= self.now_ms + 10
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data())
+    def answer(self, data: st.DataObject) -> None:
+        batch = self.out.pop(data.draw(st.integers(0, len(self.out) - 1)))
+        self.held -= batch.size_bytes
+        self.table.answered(batch)
+        self.drain()
+
+    @invariant()
+    def laws_hold(self) -> None:
+        self.table.check_invariants()
+        assert self.table.held_bytes == self.held
+        for lane, numbers in self.left.items():
+            assert numbers == self.came[lane][: len(numbers)]
+
+    def teardown(self) -> None:
+        self.table.flush()
+        self.drain()
+        while self.out:
+            self.table.answered(self.out.pop(0))
+            self.drain()
+        assert self.left == self.came
+        assert self.table.is_empty
+
+
+TestSending = Sending.TestCase
+TestSending.settings = settings(max_examples=40, stateful_step_count=40)
