@@ -11,6 +11,7 @@ UNIT = "tests/unit/wire"
 RECOVERY = "tests/unit/store/test_recovery.py"
 FLUSH = "tests/unit/store/test_flush.py"
 CONNECTION = "tests/system/net/test_connection.py"
+REQUESTS = "tests/unit/net/test_requests_in_flight.py"
 CLOCK = "tests/system/net/test_engine_and_clock.py"
 READER = "tests/inproc/client/test_queue_reader.py"
 STREAM = "tests/inproc/spark/test_stream_reader.py"
@@ -182,8 +183,8 @@ LOWER_MUTANTS = [
         "net",
         "requests in flight wait for ever when the connection breaks",
         f"{NET}/connection.py",
-        "        waiting, self._waiting = self._waiting, {}\n",
-        "        waiting: dict[int, asyncio.Future[Command]] = {}\n",
+        "        self._waiting.fail_all(",
+        "        str(",
         f"{CONNECTION}::test_requests_in_flight_fail_when_the_peer_goes_away",
     ),
     Mutant(
@@ -197,10 +198,34 @@ LOWER_MUTANTS = [
     Mutant(
         "net",
         "an answer goes to whoever asked first",
-        f"{NET}/connection.py",
-        "        future = self._waiting.pop(command.opaque, None)\n",
-        "        future = self._waiting.pop(next(iter(self._waiting), 0), None)\n",
+        f"{NET}/waiting_requests.py",
+        "        waiting = self._by_opaque.pop(opaque, None)\n        if",
+        "        waiting = self._by_opaque.pop(next(iter(self._by_opaque), 0), None)\n        if",
         f"{CONNECTION}::test_answers_in_another_order_than_the_questions_find_their_own",
+    ),
+    Mutant(
+        "net",
+        "each request costs a write of its own",
+        f"{NET}/connection.py",
+        "            if alone or self._loop is None:",
+        "            if True:",
+        f"{REQUESTS}::test_requests_of_one_turn_of_the_loop_leave_in_one_write",
+    ),
+    Mutant(
+        "net",
+        "an answer overtakes the requests that gather",
+        f"{NET}/connection.py",
+        "            chunks = [*self._asked, *chunks]\n            self._asked = []\n",
+        "            pass\n",
+        f"{REQUESTS}::test_nothing_overtakes_what_was_asked_before",
+    ),
+    Mutant(
+        "net",
+        "a short timeout behind a long one is noticed with the long one",
+        f"{NET}/waiting_requests.py",
+        "        elif deadline_s < self._timer_at_s:",
+        "        elif False:",
+        f"{REQUESTS}::test_each_request_has_its_own_deadline_whichever_was_asked_first",
     ),
     Mutant(
         "net",

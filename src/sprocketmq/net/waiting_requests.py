@@ -1,0 +1,86 @@
+"""Requests of one connection that wait for their answers, each until its own deadline (Java: NettyRemotingAbstract's responseTable).
+
+Laws
+1. A future ends once: with its answer, at its deadline, or when the connection breaks; what comes later changes nothing.
+2. One timer serves all requests, armed for the earliest deadline or before it. Requests of one timeout have rising deadlines, so that it is
+   armed once a timeout and not once a request, and a request that is answered in time costs the timer nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from sprocketmq.errors import RequestTimeout, RocketMQError
+from sprocketmq.wire.command import Command
+
+__all__ = ["WaitingRequests"]
+
+# Its future, its deadline in seconds of the loop's clock, the timeout and the request code for the sentence.
+_Waiting = tuple["asyncio.Future[Command]", float, int, int]
+
+
+class WaitingRequests:
+    """Belongs to one connection and its loop; ``address`` of the peer is for the sentence of a timeout."""
+
+    __slots__ = ("_by_opaque", "_loop", "_timer", "_timer_at_s", "address")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, address: str) -> None:
+        self._loop, self.address = loop, address
+        self._by_opaque: dict[int, _Waiting] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._by_opaque)
+
+    def add(self, opaque: int, code: int, timeout_ms: int) -> asyncio.Future[Command]:
+        """The future of a request that is about to be written; RequestTimeout ends it after ``timeout_ms``."""
+        deadline_s = self._loop.time() + timeout_ms / 1000
+        future: asyncio.Future[Command] = self._loop.create_future()
+        self._by_opaque[opaque] = (future, deadline_s, timeout_ms, code)
+        if self._timer is None:
+            self._arm(deadline_s)
+        elif deadline_s < self._timer_at_s:
+            self._timer.cancel()
+            self._arm(deadline_s)
+        return future
+
+    def answer(self, opaque: int, command: Command) -> bool:
+        """Give a request its answer; False when no such request waits (any more)."""
+        waiting = self._by_opaque.pop(opaque, None)
+        if waiting is None:
+            return False
+        if not waiting[0].done():
+            waiting[0].set_result(command)
+        return True
+
+    def forget(self, opaque: int) -> None:
+        """Nobody waits for it any more."""
+        self._by_opaque.pop(opaque, None)
+
+    def fail_all(self, error: RocketMQError) -> None:
+        """The connection broke."""
+        waiting, self._by_opaque = self._by_opaque, {}
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for future, *_ in waiting.values():
+            if not future.done():
+                future.set_exception(error)
+
+    def _arm(self, at_s: float) -> None:
+        self._timer_at_s = at_s
+        self._timer = self._loop.call_at(at_s, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now_s = self._loop.time()
+        late = [(waiting[1], opaque) for opaque, waiting in self._by_opaque.items() if waiting[1] <= now_s]
+        for _, opaque in sorted(late):
+            future, _, timeout_ms, code = self._by_opaque.pop(opaque)
+            if not future.done():
+                sentence = f"{self.address} did not answer request code {code} within {timeout_ms} ms"
+                future.set_exception(RequestTimeout(sentence, self.address, timeout_ms))
+        if self._by_opaque:
+            # At least a millisecond ahead: a loop whose clock ticks in milliseconds would come back at once, again and again.
+            self._arm(max(now_s + 0.001, min(waiting[1] for waiting in self._by_opaque.values())))

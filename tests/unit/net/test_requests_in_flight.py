@@ -1,0 +1,185 @@
+"""What a connection does with its own requests: gathered writes, deadlines, late answers. A transport that only notes what is written."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from sprocketmq.errors import ConnectionLost, RequestTimeout
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.command import Command, decode_command, encode_command, request
+from sprocketmq.wire.frame import FrameDecoder
+
+ECHO = 900
+
+
+class Transport(asyncio.Transport):
+    """Notes writes; nothing is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.writes.append(bytes(data))
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.writes.append(b"".join(list_of_data))
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def opaques(self) -> list[list[int]]:
+        """Of each write, the opaques in it."""
+        decoder = FrameDecoder()
+        found = []
+        for write in self.writes:
+            whole, spans = decoder.cut(write)
+            found.append([decode_command(memoryview(whole)[at:stop]).opaque for at, stop in spans])
+        return found
+
+
+def on_a_loop(scenario: Callable[[Connection, Transport], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        connection, transport = Connection(), Transport()
+        connection.connection_made(transport)
+        await scenario(connection, transport)
+
+    asyncio.run(run())
+
+
+def answer(connection: Connection, *opaques: int) -> None:
+    """The bytes of these answers, in one read."""
+    connection.data_received(b"".join(encode_command(Command(0, opaque, flag=1)) for opaque in opaques))
+
+
+async def turn() -> None:
+    """Let everything run that can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_requests_of_one_turn_of_the_loop_leave_in_one_write() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        asked = [asyncio.ensure_future(connection.invoke(request(ECHO), 5000)) for _ in range(10)]
+        await turn()
+        # The first has nobody to wait for.
+        assert transport.opaques() == [[1], list(range(2, 11))]
+        answer(connection, *range(1, 11))
+        assert [(await future).opaque for future in asked] == list(range(1, 11))
+
+    on_a_loop(scenario)
+
+
+def test_one_request_at_a_time_is_written_at_once() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        for opaque in (1, 2, 3):
+            future = connection.start_invoke(request(ECHO))
+            assert len(transport.writes) == opaque, "nothing else is in flight, so there is nothing to wait for"
+            answer(connection, opaque)
+            await future
+
+    on_a_loop(scenario)
+
+
+def test_what_gathers_is_bounded() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        futures = [connection.start_invoke(request(ECHO, body=bytes(4096))) for _ in range(9)]
+        assert [len(write) for write in transport.opaques()] == [1, 4, 4], (
+            "16 KiB leave without waiting for the turn's end"
+        )
+        await turn()
+        assert len(transport.writes) == 3
+        answer(connection, *range(1, 10))
+        await asyncio.gather(*futures)
+
+    on_a_loop(scenario)
+
+
+def test_nothing_overtakes_what_was_asked_before() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        futures = [connection.start_invoke(request(ECHO)) for _ in range(3)]
+        await connection.invoke_oneway(request(ECHO))
+        connection.send(Command(0, 77, flag=1))
+        assert transport.opaques() == [[1], [2, 3, 4, 77]]
+        answer(connection, 1, 2, 3)
+        await asyncio.gather(*futures)
+
+    on_a_loop(scenario)
+
+
+def test_closing_writes_what_was_asked() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        futures = [connection.start_invoke(request(ECHO)) for _ in range(3)]
+        connection.close()
+        assert transport.opaques() == [[1], [2, 3]]
+        connection.connection_lost(None)
+        for future in futures:
+            with pytest.raises(ConnectionLost, match="broke: closed"):
+                await future
+
+    on_a_loop(scenario)
+
+
+def test_each_request_has_its_own_deadline_whichever_was_asked_first() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        ended: list[int] = []
+        futures = []
+        for timeout_ms in (60_000, 30, 10, 20):
+            future = asyncio.ensure_future(connection.invoke(request(ECHO), timeout_ms))
+            future.add_done_callback(lambda _, timeout_ms=timeout_ms: ended.append(timeout_ms))  # type: ignore[misc]
+            futures.append(future)
+        for future, timeout_ms in zip(futures[1:], (30, 10, 20), strict=True):
+            with pytest.raises(RequestTimeout, match=f"did not answer request code {ECHO} within {timeout_ms} ms"):
+                await future
+        assert ended == [10, 20, 30]
+        assert connection.in_flight == 1, "who gave up is forgotten"
+        answer(connection, 3)  # late: nobody waits
+        answer(connection, 1)
+        assert (await futures[0]).opaque == 1
+
+    on_a_loop(scenario)
+
+
+def test_who_stops_waiting_is_forgotten() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        asked = asyncio.ensure_future(connection.invoke(request(ECHO), 60_000))
+        await turn()
+        assert connection.in_flight == 1
+        asked.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asked
+        assert connection.in_flight == 0
+        answer(connection, 1)
+
+    on_a_loop(scenario)
+
+
+def test_many_requests_of_one_timeout_arm_one_timer() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        loop = asyncio.get_running_loop()
+        armed, call_at = 0, loop.call_at
+
+        def counted(*args: Any, **options: Any) -> asyncio.TimerHandle:
+            nonlocal armed
+            armed += 1
+            return call_at(*args, **options)
+
+        loop.call_at = counted  # type: ignore[method-assign, assignment]
+        futures = [connection.start_invoke(request(ECHO), 60_000) for _ in range(500)]
+        assert armed == 1
+        answer(connection, *range(1, 501))
+        await asyncio.gather(*futures)
+
+    on_a_loop(scenario)
