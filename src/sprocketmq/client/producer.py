@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from sprocketmq.client.batch_accumulator import BatchAccumulator, ResultFuture
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
 from sprocketmq.client.instance import ClientInstance
@@ -18,7 +20,7 @@ from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.sender import QueueSelector, Sender
 from sprocketmq.client.split_options import split_options
 from sprocketmq.client.validators import check_group
-from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire.message import Message, MessageQueue
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from sprocketmq.client.trace import MessageTrace
 
 __all__ = ["AsyncProducer", "Producer"]
+
+_BATCHED_HOW: Final = frozenset({"queue", "selector", "sharding_key", "timeout_ms"})
 
 
 class AsyncProducer:
@@ -54,6 +58,7 @@ class AsyncProducer:
         self._group = group
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
+        self._batches: BatchAccumulator | None = None  # None without auto_batch
         self._hooks = Hooks()
         self._trace: MessageTrace | None = None
 
@@ -99,12 +104,18 @@ class AsyncProducer:
             await instance.release()
             raise
         self._instance = instance
+        if self._settings.auto_batch:
+            self._batches = BatchAccumulator(self._sender, instance.routes, instance.clock, instance.spawn)
         if self._settings.topics:
             await instance.routes.refresh_all(self._sender.topics)  # what fails is logged, and tried again each 30 s
             await instance.heartbeat()
 
     async def shutdown(self) -> None:
-        """Leave; sends that still run fail with ClosedError or ConnectionLost. Harmless when not started."""
+        """Leave; what still lingers in batches is sent, other sends that still run fail with ClosedError or ConnectionLost. Harmless when
+        not started."""
+        batches, self._batches = self._batches, None
+        if batches is not None:
+            await batches.close()
         instance, self._instance, self._sender = self._instance, None, None
         if instance is not None:
             trace, self._trace = self._trace, None
@@ -155,7 +166,16 @@ class AsyncProducer:
             RemoteError: the broker refused it (after the retries that make sense).
             NetworkError, RequestTimeout: no broker answered; the message may have been stored nevertheless.
         """
-        return await self._started().send(
+        sender = self._started()
+        batches = self._batches
+        is_delayed = delay_level or delay_ms is not None or deliver_time_ms is not None
+        if batches is not None and not is_delayed and batches.takes(message):
+            future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+            batches.add(
+                message, future, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
+            )
+            return await future
+        return await sender.send(
             message,
             queue=queue,
             selector=selector,
@@ -168,7 +188,25 @@ class AsyncProducer:
 
     def send_async(self, message: Message, **how: Any) -> asyncio.Future[SendResult]:
         """Like ``send``, without waiting: the future has the SendResult or the exception."""
-        return asyncio.ensure_future(self.send(message, **how))
+        if not self.takes_into_batches(message, how):
+            return asyncio.ensure_future(self.send(message, **how))
+        future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+        self.send_into(message, future, how)
+        return future
+
+    def takes_into_batches(self, message: Message, how: dict[str, Any]) -> bool:
+        """Whether this send may travel in a batch."""
+        return self._batches is not None and _BATCHED_HOW.issuperset(how) and self._batches.takes(message)
+
+    def send_into(self, message: Message, future: ResultFuture, how: dict[str, Any]) -> None:
+        """Put a message into the batches; ``future`` has the SendResult or the exception. Only for what the batches take."""
+        try:
+            if self._batches is None:
+                self._started()
+                raise ClosedError(f"producer {self.group!r} was shut down")
+            self._batches.add(message, future, **how)
+        except RocketMQError as error:
+            future.set_exception(error)
 
     async def send_oneway(
         self,
@@ -248,9 +286,14 @@ class Producer(BlockingFace):
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Any) -> None:
-        self._async = AsyncProducer(group, **options)
+        self._face_of(AsyncProducer(group, **options), engine)
+
+    def _face_of(self, producer: AsyncProducer, engine: Engine | None) -> None:
         super().__init__(engine)
-        self.add_hook = self._async.add_hook
+        self._async = producer
+        self.add_hook = producer.add_hook
+        self._inbox: deque[tuple[Message, concurrent.futures.Future[SendResult], dict[str, Any]]] = deque()
+        self._is_awake = False
 
     @property
     def group(self) -> str:
@@ -297,7 +340,26 @@ class Producer(BlockingFace):
 
     def send_async(self, message: Message, **how: Any) -> concurrent.futures.Future[SendResult]:
         """Like ``send``, without waiting: the future has the SendResult or the exception."""
+        if self._async.takes_into_batches(message, how):
+            return self._into_batches(message, how)
         return self._engine.submit(self._async.send(message, **how))
+
+    def _into_batches(self, message: Message, how: dict[str, Any]) -> concurrent.futures.Future[SendResult]:
+        """Hand over many messages by one call of the engine: the first of a burst wakes it, the others join."""
+        future: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
+        self._inbox.append((message, future, how))
+        if not self._is_awake:
+            self._is_awake = True
+            self._engine.call(self._empty_inbox)
+        return future
+
+    def _empty_inbox(self) -> None:
+        self._is_awake = False  # before taking: what is appended from here on wakes the engine again
+        inbox, send_into = self._inbox, self._async.send_into
+        while inbox:
+            message, future, how = inbox.popleft()
+            if future.set_running_or_notify_cancel():
+                send_into(message, future, how)
 
     def send_oneway(
         self,

@@ -127,6 +127,10 @@ class Sender:
         """Topics that were sent to, and those that were named before: their routes are refreshed."""
         return set(self._turns)
 
+    def use(self, topic: str) -> None:
+        """From now on the route of ``topic``, as brokers know it, is refreshed."""
+        self._turn(topic)
+
     def knows(self, topic: str) -> bool:
         """Whether there is a route for ``topic``, so that its brokers have heard of this client or will with the next heartbeat."""
         return self._routes.table.route(wrap(self.namespace, topic)) is not None
@@ -185,7 +189,7 @@ class Sender:
         outgoing = self.outgoing(message, sharding_key, delay_level, delay_ms, deliver_time_ms, None)
         target = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
         if target is None:
-            target = self._next_queue(outgoing.topic, await self._queues(outgoing.topic), None)
+            target = self._next_queue(outgoing.topic, await self.queues(outgoing.topic), None)
         address = await self._address(target)
         if self.hooks is None:
             await self._api.pool.invoke_oneway(address, self._command(outgoing, target))
@@ -256,7 +260,7 @@ class Sender:
             left_ms = int((end_s - loop.time()) * 1000)
             if attempt and left_ms <= 0:
                 break
-            target = chosen or self._next_queue(outgoing.topic, await self._queues(outgoing.topic), last_broker)
+            target = chosen or self._next_queue(outgoing.topic, await self.queues(outgoing.topic), last_broker)
             last_broker = target.broker_name
             started_s = loop.time()
             try:
@@ -369,12 +373,13 @@ class Sender:
 
     # -- choosing --------------------------------------------------------------------------------------------------------------
 
-    async def _queues(self, topic: str) -> list[MessageQueue]:
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Where ``topic``, as brokers know it, may be sent; asks the name server when nothing is known."""
         return await self._routes.publish_queues(topic, self.settings.create_topic_key)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
         """The queues a message to ``topic`` may go to."""
-        queues = await self._queues(wrap(self.namespace, check_topic(topic)))
+        queues = await self.queues(wrap(self.namespace, check_topic(topic)))
         return [unwrap_queue(self.namespace, queue) for queue in queues]
 
     async def chosen_queue(
@@ -400,16 +405,20 @@ class Sender:
                 raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
             return wrap_queue(self.namespace, queue)
         if sharding_key is not None:
-            return queue_of_sharding_key(sharding_key, await self._queues(topic))
+            return queue_of_sharding_key(sharding_key, await self.queues(topic))
         if selector is not None:
-            queues = [unwrap_queue(self.namespace, one) for one in await self._queues(topic)]
-            chosen = selector(queues, message)
-            if chosen not in queues:
-                raise ConfigurationError(
-                    f"the selector returned {chosen!r}, one of the {len(queues)} queues it was given is allowed"
-                )
-            return wrap_queue(self.namespace, chosen)
+            return self.selected(selector, await self.queues(topic), message)
         return None
+
+    def selected(self, selector: QueueSelector, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        """The user's choice among ``queues``, of which it sees the user's names."""
+        offered = [unwrap_queue(self.namespace, queue) for queue in queues]
+        chosen = selector(offered, message)
+        if chosen not in offered:
+            raise ConfigurationError(
+                f"the selector returned {chosen!r}, one of the {len(offered)} queues it was given is allowed"
+            )
+        return wrap_queue(self.namespace, chosen)
 
     def _turn(self, topic: str) -> QueueRoundRobin:
         turn = self._turns.get(topic)

@@ -1,0 +1,217 @@
+"""Automatic batching: what travels together, each message's own result, order, failures, routes that change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.broker import Broker
+from sprocketmq.client.batch_accumulator import BatchAccumulator
+from sprocketmq.testing import SENDS, EmbeddedRocketMQ
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.hashing import java_hash
+
+
+@pytest.fixture
+def batching(rocketmq: EmbeddedRocketMQ) -> Iterator[rmq.Producer]:
+    with rocketmq.producer("ops", auto_batch=True) as producer:
+        yield producer
+
+
+def requests(rocketmq: EmbeddedRocketMQ) -> list[Command]:
+    """Every send from now on; none is touched."""
+    seen: list[Command] = []
+
+    def look(command: Command) -> bool:
+        seen.append(command)
+        return False
+
+    rocketmq.faults.drop(SENDS, times=None, when=look)
+    return seen
+
+
+def messages(count: int, **options: Any) -> list[rmq.Message]:
+    return [rmq.Message("flights", b"%d" % number, **options) for number in range(count)]
+
+
+def lingering(producer: rmq.Producer) -> BatchAccumulator:
+    batches = producer._async._batches
+    assert batches is not None
+    return batches
+
+
+def settled(rocketmq: EmbeddedRocketMQ, futures: list[Future[rmq.SendResult]]) -> list[rmq.SendResult]:
+    rocketmq.advance_until(lambda: all(future.done() for future in futures), step_ms=10, patience_ms=50)
+    return [future.result(0) for future in futures]
+
+
+def test_sends_that_come_together_travel_together_and_each_has_its_own_result(
+    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    sent = requests(rocketmq)
+    results = settled(rocketmq, [batching.send_async(message) for message in messages(5, tags="UA", keys="k")])
+    assert [command.code for command in sent] == [RequestCode.SEND_BATCH_MESSAGE]
+    stored = rocketmq.messages("flights")
+    assert [message.body for message in stored] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [message.message_id for message in stored] == [result.message_id for result in results]
+    assert [message.offset_message_id for message in stored] == [result.offset_message_id for result in results]
+    assert [message.queue_offset for message in stored] == [result.queue_offset for result in results]
+    assert {message.queue_id for message in stored} == {result.message_queue.queue_id for result in results}
+    assert {(message.tags, *message.keys) for message in stored} == {("UA", "k")}
+
+
+def test_a_message_lingers_no_longer_than_it_may_and_a_full_batch_not_at_all(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with rocketmq.producer("ops", auto_batch=True, batch_max_delay_ms=50, batch_max_bytes=2_000) as producer:
+        sent = requests(rocketmq)
+        alone = producer.send_async(rmq.Message("flights", b"x"))
+        rocketmq.wait_until(lambda: lingering(producer)._timer is not None)
+        rocketmq.advance(49)
+        assert (sent, alone.done()) == ([], False)
+        rocketmq.advance(1)
+        assert alone.result(10).queue_offset == 0
+        assert sent[0].code == RequestCode.SEND_MESSAGE_V2, "a message without company is an ordinary send"
+        full = [producer.send_async(rmq.Message("flights", b"x" * 990)) for _ in range(2)]
+        assert [future.result(10).queue_offset for future in full] == [1, 2]
+
+
+def test_a_key_keeps_its_queue_and_its_order_while_batches_are_under_way(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=5)
+    with rocketmq.producer("ops", auto_batch=True, batch_max_bytes=400) as producer:
+        sent = requests(rocketmq)
+        futures = [
+            producer.send_async(message, sharding_key=f"N{number % 3}") for number, message in enumerate(messages(60))
+        ]
+        settled(rocketmq, futures)
+    stored = rocketmq.messages("flights")
+    for key in range(3):
+        of_key = [message for message in stored if int(message.body) % 3 == key]
+        assert {message.queue_id for message in of_key} == {abs(java_hash(f"N{key}")) % 5}
+        assert {message.properties[props.SHARDING_KEY] for message in of_key} == {f"N{key}"}
+        assert [int(message.body) for message in of_key] == list(range(key, 60, 3))
+    assert 3 < len(sent) < 60
+
+
+def test_a_selected_and_a_given_queue_are_kept(rocketmq: EmbeddedRocketMQ, batching: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    given = [batching.send_async(message, queue=rmq.MessageQueue("flights", "broker-a", 3)) for message in messages(3)]
+    chosen = [batching.send_async(message, selector=lambda queues, sent: queues[1]) for message in messages(3)]
+    bad = batching.send_async(rmq.Message("flights", b"x"), selector=lambda queues, sent: None)
+    assert {result.message_queue.queue_id for result in settled(rocketmq, given)} == {3}
+    assert {result.message_queue.queue_id for result in settled(rocketmq, chosen)} == {1}
+    with pytest.raises(rmq.ConfigurationError, match="selector returned None"):
+        bad.result(10)
+
+
+def test_a_batch_that_fails_fails_for_its_messages_only(rocketmq: EmbeddedRocketMQ, batching: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, "no", times=1)
+    bad = [batching.send_async(message) for message in messages(3)]
+    rocketmq.advance_until(lambda: all(future.done() for future in bad), step_ms=10, patience_ms=50)
+    for future in bad:
+        with pytest.raises(rmq.RemoteError, match="code 13"):
+            future.result(0)
+    assert len(settled(rocketmq, [batching.send_async(message) for message in messages(3)])) == 3
+    assert len(rocketmq.messages("flights")) == 3
+    refused = batching.send_async(rmq.Message("flights", b""))
+    with pytest.raises(rmq.ConfigurationError, match="is empty"):
+        refused.result(10)
+
+
+def test_a_refused_batch_goes_to_the_other_broker_as_a_whole(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, batching: rmq.Producer
+) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=2)
+    fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
+    results = settled(rocketmq, [batching.send_async(message) for message in messages(4)])
+    assert fault.hits == 1
+    assert len({result.message_queue for result in results}) == 1
+
+
+def test_what_cannot_be_batched_is_sent_by_itself_at_once(rocketmq: EmbeddedRocketMQ, batching: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    sent = requests(rocketmq)
+    batching.send(rmq.Message("flights", b"later"), delay_level=2)
+    batching.send(rmq.Message("flights", b"later", delay_level=2))
+    batching.send(rmq.Message("%RETRY%delays", b"again"))
+    batching.send_batch(messages(2))
+    assert [command.code for command in sent] == [*[RequestCode.SEND_MESSAGE_V2] * 3, RequestCode.SEND_BATCH_MESSAGE]
+
+
+def test_messages_that_may_not_wait_for_the_disk_travel_apart_from_those_that_do(
+    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    sent = requests(rocketmq)
+    futures = [batching.send_async(message) for pair in range(2) for message in messages(2, wait_store_msg_ok=not pair)]
+    settled(rocketmq, futures)
+    assert [props.WAIT in command.ext_fields["i"] for command in sent] == [False, True]
+
+
+def test_shutdown_sends_what_lingers(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    with rocketmq.producer("ops", auto_batch=True, batch_max_delay_ms=30_000) as producer:
+        futures = [producer.send_async(message) for message in messages(3)]
+        futures += [producer.send_async(message, sharding_key="N1") for message in messages(3)]
+    assert [future.result(0).status for future in futures] == [rmq.SendStatus.SEND_OK] * 6
+    assert len(rocketmq.messages("flights")) == 6
+
+
+def test_a_topic_without_a_route_fails_what_waited_for_it(rocketmq: EmbeddedRocketMQ) -> None:
+    with rocketmq.producer("ops", auto_batch=True, create_topic_key="no-such-topic") as producer:
+        keyed = [producer.send_async(rmq.Message("nowhere", b"x"), sharding_key="N1") for _ in range(3)]
+        rocketmq.advance_until(lambda: all(future.done() for future in keyed), step_ms=10, patience_ms=50)
+        for future in keyed:
+            with pytest.raises(rmq.TopicNotExist):
+                future.result(0)
+        assert not lingering(producer)._held
+
+
+def test_a_key_that_moves_to_another_queue_takes_its_order_along(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    key = next(f"N{number}" for number in range(100) if abs(java_hash(f"N{number}")) % 4 != 0)
+    with rocketmq.producer("ops", auto_batch=True, poll_name_server_interval_ms=1_000) as producer:
+        settled(rocketmq, [producer.send_async(rmq.Message("flights", b"0"), sharding_key=key)])
+        held = rocketmq.faults.delay(SENDS, 5_000, times=1)  # the old queue's batch is under way for long
+        futures = [producer.send_async(rmq.Message("flights", b"1"), sharding_key=key, timeout_ms=60_000)]
+        rocketmq.advance_until(lambda: held.hits == 1, step_ms=10, patience_ms=50)
+        rocketmq.create_topic("flights", queues=4)
+        routes = lingering(producer)._routes
+        rocketmq.advance_until(lambda: len(routes.table.publish_queues("flights")) == 4, step_ms=500, limit_ms=4_000)
+        futures += [
+            producer.send_async(rmq.Message("flights", b"%d" % number), sharding_key=key) for number in range(2, 6)
+        ]
+        rocketmq.wait_until(lambda: "flights" in lingering(producer)._held)
+        assert [message.body for message in rocketmq.messages("flights")] == [b"0"], "the new queue waits for the old"
+        rocketmq.advance(5_000)
+        settled(rocketmq, futures)
+    stored = sorted(rocketmq.messages("flights"), key=lambda message: message.commit_log_offset)
+    assert [message.body for message in stored] == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert [message.queue_id for message in stored] == [0, 0, *[abs(java_hash(key)) % 4] * 4]
+
+
+def test_the_async_producer_batches_awaited_sends_too(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    sent = requests(rocketmq)
+
+    async def send() -> list[rmq.SendResult]:
+        options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "auto_batch": True}
+        async with rmq.AsyncProducer("ops", **options) as producer:
+            pending = asyncio.gather(*(producer.send(message) for message in messages(20)))
+            await asyncio.to_thread(
+                rocketmq.advance_until, lambda: len(rocketmq.messages("flights")) == 20, step_ms=10, patience_ms=50
+            )
+            return list(await pending)
+
+    results = asyncio.run(send())
+    assert [result.queue_offset for result in results] == list(range(20))
+    assert len(sent) == 1
