@@ -147,10 +147,11 @@ class ConcurrentService:
         """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
         queue = messages[0].message_queue
         batch = Batch(ProcessQueue(queue), list(messages), ConsumeConcurrentlyContext(queue))
-        if self._listener.is_async:
-            await self._call_async(batch)
+        direct = self._listener.without_hooks()
+        if direct.is_async:
+            await direct.run_async(batch)
         else:
-            await asyncio.get_running_loop().run_in_executor(None, self._call, batch)
+            await asyncio.get_running_loop().run_in_executor(None, direct.run, batch)
         return batch
 
     def _call(self, batch: Batch) -> None:

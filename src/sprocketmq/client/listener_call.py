@@ -15,6 +15,7 @@ Laws
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import logging
 import time
@@ -74,6 +75,13 @@ class ListenerCall(Generic[S]):
         self._loop = asyncio.get_running_loop()
         self.is_async = is_async_listener(listener)
         self.closing = False
+        self._with_hooks = True
+
+    def without_hooks(self) -> ListenerCall[S]:
+        """The same listener as a tool calls it, which is not consumption."""
+        direct = copy.copy(self)
+        direct._with_hooks = False
+        return direct
 
     def run(self, batch: _Batch[S]) -> None:
         """Call a plain listener."""
@@ -114,7 +122,7 @@ class ListenerCall(Generic[S]):
 
     def _begin(self, batch: _Batch[S]) -> ConsumeMessageContext | None:
         group = self._group
-        if not group.hooks.consume:
+        if not group.hooks.consume or not self._with_hooks:
             return None
         context: ConsumeConcurrentlyContext | ConsumeOrderlyContext = batch.context
         seen = ConsumeMessageContext(

@@ -132,10 +132,11 @@ class OrderlyService:
     async def consume_directly(self, messages: Sequence[MessageExt]) -> _Batch:
         """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
         batch = _Batch(list(messages), ConsumeOrderlyContext(messages[0].message_queue))
-        if self._listener.is_async:
-            await self._listener.run_async(batch)
+        direct = self._listener.without_hooks()
+        if direct.is_async:
+            await direct.run_async(batch)
         else:
-            await asyncio.get_running_loop().run_in_executor(None, self._listener.run, batch)
+            await asyncio.get_running_loop().run_in_executor(None, direct.run, batch)
         return batch
 
     # -- the turn --------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.instance import ClientInstance
+from sprocketmq.client.running_info import running_info_of
 from sprocketmq.net.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire import bodies, headers
@@ -196,7 +197,7 @@ def test_running_info_and_direct_consumption_are_served(
         lambda: len(consumer.process_queues) == 2
     )  # the retry topic appears with the first heartbeat
     rocketmq.wait_until(lambda: consumer.statistics.status("flights", rocketmq.clock.now_ms()).consume_ok_tps > 0)
-    info = bodies.ConsumerRunningInfo.decode(running.requests.running_info().encode())
+    info = bodies.ConsumerRunningInfo.decode(Engine.shared().run(running_info_of(running)).encode())
     assert {queue.topic for queue in info.mq_table} == {"flights", "%RETRY%delays"}
     assert info.status_table["flights"].consume_ok_tps > 0
 

@@ -1,0 +1,233 @@
+"""What tools learn of our consumers through a broker: running info with stacks, consumer status, and one message consumed directly."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from recorder import Recorder, send_all
+
+import sprocketmq as rmq
+from sprocketmq.client.hooks import ConsumeMessageContext
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire import bodies, headers
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, request
+
+Consumers = Callable[..., rmq.PushConsumer]
+CONCURRENT, ORDERLY = rmq.ConsumeConcurrentlyStatus, rmq.ConsumeOrderlyStatus
+
+
+def ask(rocketmq: EmbeddedRocketMQ, command: Command) -> Command:
+    with rocketmq.admin() as admin:
+        return admin._run(admin._async._api.invoke(rocketmq.broker_addr, command, 5_000))
+
+
+def running_info(
+    rocketmq: EmbeddedRocketMQ, client_id: str, group: str = "delays", *, stacks: bool = False
+) -> bodies.ConsumerRunningInfo:
+    header = headers.GetConsumerRunningInfoRequestHeader(group, client_id, stacks)
+    answer = ask(rocketmq, request(RequestCode.GET_CONSUMER_RUNNING_INFO, header))
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    return bodies.ConsumerRunningInfo.decode(answer.body)
+
+
+def known(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> None:
+    """The broker has heard of the group's members."""
+    with rocketmq.admin() as admin:
+        rocketmq.wait_until(lambda: admin.consumer_connection(group) is not None)
+
+
+def test_running_info_says_every_option_by_javas_name_and_no_secret(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    seen = Recorder()
+    send_all(producer, ["UA1", "UA2"])
+    consumer = consumers(seen, consume_timeout_ms=120_000, pull_batch_size=16, unit_name="unit-7")
+    rocketmq.wait_until(lambda: len(seen) == 2)
+    known(rocketmq)
+    info = running_info(rocketmq, consumer.client_id)
+    said = info.properties
+    assert {name: said[name] for name in said if name.startswith("PROP_")} == {
+        "PROP_NAMESERVER_ADDR": f"{rocketmq.namesrv_addr};",
+        "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+        "PROP_CONSUMEORDERLY": "false",
+        "PROP_THREADPOOL_CORE_SIZE": "20",
+        "PROP_CONSUMER_START_TIMESTAMP": said["PROP_CONSUMER_START_TIMESTAMP"],
+        "PROP_CLIENT_VERSION": f"SprocketMQ {rmq.__version__}",
+    }
+    expected = {
+        "consumerGroup": "delays", "messageModel": "CLUSTERING", "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+        "consumeThreadMin": "20", "consumeTimeout": "2", "consumeTimeoutMillis": "120000", "pullBatchSize": "16",
+        "maxReconsumeTimes": "-1", "allocateMessageQueueStrategy": "AVG", "unitName": "unit-7", "pullInterval": "0",
+        "suspendCurrentQueueTimeMillis": "1000", "heartbeatBrokerInterval": "30000", "useTLS": "false",
+    }  # fmt: skip
+    assert {name: said.get(name) for name in expected} == expected
+    assert not [name for name in said if "secret" in name.lower() or "accesskey" in name.lower()]
+    assert info.jstack is None
+    status = info.status_table["flights"]
+    assert (status.consume_ok_tps, status.consume_failed_msgs) == (0.2, 0)
+    assert {one.topic for one in info.subscription_set} == {"flights", "%RETRY%delays"}
+
+
+def test_queues_in_hand_are_told_as_java_counts_them(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["1", "2", "3"])
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    go_on, entered = threading.Event(), threading.Semaphore(0)
+
+    def block(messages: Any, context: Any) -> Any:
+        entered.release()
+        go_on.wait(20)
+        return ORDERLY.SUCCESS if orderly else CONCURRENT.CONSUME_SUCCESS
+
+    try:
+        for orderly in (False, True):
+            group = f"group-{orderly}"
+            consumer = consumers(
+                block, kind="orderly" if orderly else "concurrent", group=group, consume_thread_count=1
+            )
+            assert entered.acquire(timeout=10)
+            rocketmq.wait_until(lambda consumer=consumer: consumer.process_queues[queue].count == 3)  # type: ignore[misc]
+            known(rocketmq, group)
+            found = running_info(rocketmq, consumer.client_id, group).mq_table[queue]
+            assert found.cached_msg_max_offset == 2
+            assert found.locked is orderly
+            assert found.last_pull_timestamp > 0
+            if orderly:
+                assert found.transaction_msg_count >= 1
+                assert found.cached_msg_count + found.transaction_msg_count == 3
+                assert found.transaction_msg_min_offset == 0
+            else:
+                assert (found.cached_msg_count, found.transaction_msg_count) == (3, 0)
+    finally:
+        go_on.set()
+
+
+def test_stacks_show_where_listeners_stand(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    go_on, entered = threading.Event(), threading.Event()
+
+    def stands_here(message: rmq.MessageExt) -> None:
+        entered.set()
+        go_on.wait(20)
+
+    send_all(producer, ["UA1"])
+    consumer = consumers(stands_here)
+    try:
+        assert entered.wait(10)
+        known(rocketmq)
+        stacks = running_info(rocketmq, consumer.client_id, stacks=True).jstack
+    finally:
+        go_on.set()
+    assert stacks is not None
+    (line,) = [line for line in stacks.splitlines() if "stands_here" in line]
+    assert line.startswith("sprocketmq-delays")
+    assert "test_client_running_info.py:" in line
+    assert "PullLoop._run" in stacks or "_run(pull_loop.py:" in stacks
+    assert "STATE: WAITING" in stacks
+
+
+def test_a_pull_consumer_tells_of_itself_too(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    send_all(producer, ["UA1"])
+    with rocketmq.pull_consumer("readers") as reader:
+        reader.subscribe("flights")
+        known(rocketmq, "readers")
+        running = reader._async._running
+        assert running is not None
+        info = running_info(rocketmq, running.group.client_id, "readers")
+        assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+        assert set(info.status_table) == {"flights"}
+
+
+def test_consumer_status_is_the_progress_in_memory(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen = Recorder()
+    send_all(producer, ["1", "2", "3"])
+    consumer = consumers(seen)
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    running = consumer._async._running
+    assert running is not None
+    rocketmq.wait_until(lambda: running.group.offset_store.progress.read(queue) == 3)
+    known(rocketmq)
+    header = headers.GetConsumerStatusRequestHeader(topic="flights", group="delays")
+    answer = ask(rocketmq, request(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header))
+    table = bodies.GetConsumerStatusBody.decode(answer.body).consumer_table
+    assert table == {consumer.client_id: {queue: 3}}
+
+
+@pytest.mark.parametrize(("kind", "answer", "expected", "auto_commit"), [
+    ("concurrent", CONCURRENT.CONSUME_SUCCESS, "CR_SUCCESS", True),
+    ("concurrent", CONCURRENT.RECONSUME_LATER, "CR_LATER", True),
+    ("concurrent", None, "CR_RETURN_NULL", True),
+    ("concurrent", ValueError("no such plane"), "CR_THROW_EXCEPTION", True),
+    ("concurrent", rmq.RetryLater(3), "CR_LATER", True),
+    ("orderly", ORDERLY.SUCCESS, "CR_SUCCESS", True),
+    ("orderly", ORDERLY.COMMIT, "CR_COMMIT", False),
+    ("orderly", ORDERLY.ROLLBACK, "CR_ROLLBACK", False),
+    ("orderly", ORDERLY.SUSPEND_CURRENT_QUEUE_A_MOMENT, "CR_LATER", True),
+    ("orderly", None, "CR_RETURN_NULL", True),
+    ("orderly", ValueError("no such plane"), "CR_THROW_EXCEPTION", True),
+    ("async", CONCURRENT.CONSUME_SUCCESS, "CR_SUCCESS", True),
+])  # fmt: skip
+def test_one_message_is_consumed_directly_without_any_effect(
+    rocketmq: EmbeddedRocketMQ,
+    consumers: Consumers,
+    producer: rmq.Producer,
+    kind: str,
+    answer: Any,
+    expected: str,
+    auto_commit: bool,
+) -> None:
+    seen: list[rmq.MessageExt] = []
+    hooked: list[ConsumeMessageContext] = []
+
+    class Hook:
+        def before_consume(self, context: ConsumeMessageContext) -> None:
+            hooked.append(context)
+
+        def after_consume(self, context: ConsumeMessageContext) -> None: ...
+
+    def listen(messages: Any, context: Any) -> Any:
+        seen.extend(messages)
+        if kind == "orderly":
+            context.auto_commit = auto_commit
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    async def listen_async(messages: Any, context: Any) -> Any:
+        return listen(messages, context)
+
+    rocketmq.create_topic("others", queues=1)
+    sent = producer.send(rmq.Message("flights", b"UA1"))
+    consumer = consumers(
+        listen_async if kind == "async" else listen,
+        topic="others",
+        kind="orderly" if kind == "orderly" else "concurrent",
+        start=False,
+    )
+    consumer.add_hook(Hook())
+    consumer.start()
+    known(rocketmq)
+    header = headers.ConsumeMessageDirectlyResultRequestHeader(
+        consumer_group="delays", client_id=consumer.client_id, msg_id=sent.offset_message_id, broker_name="broker-a"
+    )
+    relayed = ask(rocketmq, request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header))
+    assert relayed.code == ResponseCode.SUCCESS, relayed.remark
+    result = bodies.ConsumeMessageDirectlyResult.decode(relayed.body)
+    assert (result.consume_result, result.order, result.auto_commit) == (expected, kind == "orderly", auto_commit)
+    if isinstance(answer, ValueError):
+        assert result.remark is not None
+        assert result.remark.startswith("ValueError: no such plane, listen(")
+    assert [message.body for message in seen] == [b"UA1"]
+    assert hooked == []
+    assert rocketmq.messages("%RETRY%delays") == []
+    assert rocketmq.consumer_offset("delays", "flights") == {}
