@@ -1,0 +1,229 @@
+"""record=: whole runs of a consumer, written down and run again."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from recorder import Recorder, send_all
+
+import sprocketmq as rmq
+from sprocketmq.cli.main import app
+from sprocketmq.client.recorder import record_lines
+from sprocketmq.core.consume_progress import ConsumeProgress
+from sprocketmq.core.decision_replay import Replay
+from sprocketmq.core.decision_story import Story
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.testing import EmbeddedRocketMQ
+
+Consumers = Callable[..., rmq.PushConsumer]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "delays.jsonl"
+
+
+def replayed(file: Path) -> tuple[Replay, Story]:
+    replay, story = Replay(), Story(lambda delivery: True)
+    for step in replay.run(record_lines(file)):
+        story.take(step)
+    assert [str(one) for one in replay.differences] == []
+    return replay, story
+
+
+def said(file: Path, *options: str) -> str:
+    result = CliRunner().invoke(app, ["replay", str(file), *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def a_stuck_run(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path) -> None:
+    """One message of three is stuck until its timeout and comes again 10 s later."""
+    rocketmq.create_topic("flights", queues=1)
+    release = threading.Event()
+
+    def answer(message: rmq.MessageExt) -> None:
+        if message.body == b"stuck" and message.reconsume_times == 0:
+            release.wait(30)
+
+    seen = Recorder(answer)
+    consumer = consumers(seen, consume_timeout_ms=60_000, record=file)
+    for name in ("stuck", "a", "b"):
+        producer.send(rmq.Message("flights", name.encode(), keys=[f"key-{name}"]))
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    rocketmq.wait_until(lambda: len(seen) == 3 and consumer.process_queues[queue].count == 1)
+    rocketmq.advance_until(lambda: rocketmq.messages("SCHEDULE_TOPIC_XXXX"), step_ms=60_000)
+    release.set()
+    rocketmq.advance_until(lambda: len(seen) == 4)
+    rocketmq.advance_until(lambda: rocketmq.consumer_offset("delays", "%RETRY%delays") == {0: 1})
+    consumer.shutdown()
+
+
+def test_a_stuck_message_is_explained(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
+) -> None:
+    a_stuck_run(rocketmq, producer, consumers, file)
+    _, story = replayed(file)
+    (stuck,) = story.stuck
+    assert (stuck.keys, stuck.sent_back, stuck.late) == (["key-stuck"], True, True)
+    (hold,) = [hold for hold in story.holds if hold.kind == "progress"]
+    assert (hold.message_id, hold.offset, hold.done_behind) == (stuck.message_id, 0, 2)
+    assert [one.tries for one in story.of(stuck.message_id)] == [0, 1]
+    assert story.of("key-stuck")[1].consumed
+    assert story.unfinished == []
+
+    summary = said(file)
+    assert "all as recorded" in summary
+    assert "4 deliveries of 3 messages: 3 consumed, 1 sent back" in summary
+    assert "the consume timeout sent it back" in summary
+    assert "progress stayed at 0 for 60.0 s with 2 messages behind it done" in summary
+    told = said(file, "--message", "key-stuck", "--why")
+    for line in ("the consume timeout fires", "why: it is retry 1: sent back", "came too late and is ignored"):
+        assert line in told
+    assert f"why: offset 0 ({stuck.message_id}) is not finished" in said(file, "--message", "key-a", "--why")
+    assert "progress is 3" in said(file, "--queue", "flights@broker-a:0")
+    answer = json.loads(said(file, "--json", "--message", "key-stuck"))
+    assert (answer["complete"], answer["differences"], len(answer["deliveries"])) == (True, [], 2)
+
+
+def test_a_replay_that_differs_is_reported_and_ends_with_1(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a_stuck_run(rocketmq, producer, consumers, file)
+    done = ProcessQueue.done
+
+    def one_too_far(self: ProcessQueue, messages: list[rmq.MessageExt]) -> int | None:
+        offset = done(self, messages)
+        return None if offset is None else offset + 1
+
+    monkeypatch.setattr(ProcessQueue, "done", one_too_far)
+    result = CliRunner().invoke(app, ["replay", str(file)])
+    assert result.exit_code == 1
+    assert "done of flights/broker-a/0#1 gave 0 when it was recorded, and gives 1 here" in result.output
+
+
+def test_without_record_nothing_is_made_and_the_plain_machines_run(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rocketmq.create_topic("flights", queues=1)
+    consumer = consumers(Recorder())
+    running = consumer._async._running
+    assert running is not None
+    assert running.group.tape is None
+    assert type(running.group.offset_store.progress) is ConsumeProgress
+    assert {type(one) for one in consumer.process_queues.values()} == {ProcessQueue}
+    assert running.group.hooks.consume == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_retries_dead_letters_and_a_full_cache_replay_over_several_parts(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+
+    def answer(message: rmq.MessageExt) -> None:
+        if message.body.endswith(b"7"):
+            raise ValueError("no sevens")
+
+    seen = Recorder(answer)
+    consumer = consumers(
+        seen,
+        record=file,
+        record_max_bytes=64 * 1024,
+        max_reconsume_times=1,
+        pull_threshold_for_queue=20,
+        consume_thread_count=2,
+    )
+    for begin in range(0, 200, 20):
+        send_all(producer, [str(number) for number in range(begin, begin + 20)])
+    rocketmq.advance_until(lambda: len(rocketmq.messages("%DLQ%delays")) == 20, step_ms=1_000)
+    rocketmq.advance_until(lambda: sum(rocketmq.consumer_offset("delays", "flights").values()) == 200)
+    consumer.shutdown()
+    replay, story = replayed(file)
+    assert replay.header["part"] > 0
+    assert story.unfinished == []
+    assert any(one.dead_lettered for one in story.deliveries.values())
+
+
+def test_an_orderly_run_with_a_second_member_replays(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    failed: set[bytes] = set()
+
+    def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
+        if messages[0].body.endswith(b"5") and messages[0].body not in failed:
+            failed.add(messages[0].body)
+            return rmq.ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        done.append(messages[0].body)
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    done: list[bytes] = []
+    first = consumers(in_order, kind="orderly", record=file, instance_name="first")
+
+    def shares() -> list[int]:
+        return [sum(queue.topic == "flights" for queue in one.assigned_queues) for one in (first, second)]
+
+    send_all(producer, [str(number) for number in range(40)])
+    rocketmq.advance_until(lambda: len(done) == 40)
+    second = consumers(in_order, kind="orderly", instance_name="second")
+    rocketmq.advance_until(lambda: shares() == [2, 2])
+    second.shutdown()
+    rocketmq.advance_until(lambda: shares() == [4, 0])
+    send_all(producer, [str(number) for number in range(40, 80)])
+    rocketmq.advance_until(lambda: len(done) == 80)
+    first.shutdown()
+    _, story = replayed(file)
+    assert story.given_up_for["reassigned"] > 0
+    told = [happening.what for one in story.deliveries.values() for happening in one.story or ()]
+    assert "the queue pauses for 1.0 s" in told
+    assert len({one.message_id for one in story.deliveries.values() if one.consumed}) == 80
+
+
+def test_a_queue_that_is_held_back_says_since_when_and_why(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    for _ in range(4):
+        producer.send_batch([rmq.Message("flights", b"x") for _ in range(32)])
+    release = threading.Event()
+    seen = Recorder(lambda message: release.wait(30))
+    consumer = consumers(seen, record=file, pull_threshold_for_queue=50, consume_thread_count=1)
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    rocketmq.wait_until(lambda: queue in consumer.process_queues and consumer.process_queues[queue].count > 50)
+    rocketmq.advance(5_000)
+    release.set()
+    rocketmq.advance_until(lambda: len(seen) == 128)
+    consumer.shutdown()
+    replayed(file)
+    assert "flights/broker-a/0: not pulled for" in said(file)
+    assert "messages cached, more than 50" in said(file)
+
+
+def test_the_records_file_can_be_lost_while_the_consumer_runs(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    file: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen = Recorder()
+    with caplog.at_level(logging.ERROR):
+        consumer = consumers(seen, record=file)
+        file.unlink()
+        send_all(producer, ["a", "b"])
+        rocketmq.wait_until(lambda: len(seen) == 2)
+        consumer.shutdown()
+    assert caplog.records == []
