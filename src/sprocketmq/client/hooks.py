@@ -32,6 +32,7 @@ from sprocketmq.wire.trace import DEFAULT_REGION, ConsumeReturnType, MessageType
 
 if TYPE_CHECKING:
     from sprocketmq.client.results import SendResult
+    from sprocketmq.core.open_transactions import LocalTransactionState
 
 __all__ = [
     "CheckForbiddenHook",
@@ -141,7 +142,7 @@ class FilterMessageContext:
 class EndTransactionContext:
     """The end of a transaction that the producer tells the broker (Java: EndTransactionContext).
 
-    Attributes: ``state`` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW, Java's spelling; ``from_transaction_check`` that the broker asked.
+    Attributes: ``state`` is what the local part said; ``from_transaction_check`` that the broker had asked.
     """
 
     producer_group: str
@@ -150,7 +151,7 @@ class EndTransactionContext:
     message_id: str
     transaction_id: str
     broker_address: str
-    state: str
+    state: LocalTransactionState
     from_transaction_check: bool
     ended_ms: int
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.client.api import RemotingApi
-from sprocketmq.client.hooks import Hooks, SendMessageContext, message_type
+from sprocketmq.client.hooks import EndTransactionContext, Hooks, SendMessageContext, message_type
 from sprocketmq.client.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.routes import Routes
@@ -241,6 +241,13 @@ class Sender:
         command = request(RequestCode.END_TRANSACTION, header, oneway=True)
         command.remark = remark
         address = await self._address(MessageQueue(topic, broker_name, 0), vip=False)
+        if self.hooks is not None and self.hooks.end_transaction:
+            group, transaction = unwrap(self.namespace, self.settings.group), half.transaction_id or half.message_id
+            self.hooks.ended_transaction(
+                EndTransactionContext(
+                    group, self.client_id, message, half.message_id, transaction, address, state, False, self._clock.now_ms()
+                )
+            )  # fmt: skip
         await self._api.pool.invoke_oneway(address, command)
 
     # -- delivering ------------------------------------------------------------------------------------------------------------

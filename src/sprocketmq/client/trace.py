@@ -55,6 +55,7 @@ _MAX_RECORDS: Final = 100
 _MAX_KEY_BYTES: Final = 16_000
 _GROUP_PREFIX: Final = "_INNER_TRACE_PRODUCER"
 _MAX_GROUP: Final = 120
+_JAVA_STATES: Final = {"UNKNOWN": "UNKNOW"}
 _NOTE: Final = "sprocketmq.trace"
 _serial = itertools.count(1)
 
@@ -192,7 +193,7 @@ class MessageTrace:
                 context.broker_address,
                 message_type=MessageType.TRANSACTION_COMMIT,
                 transaction_id=context.transaction_id,
-                transaction_state=context.state,
+                transaction_state=_JAVA_STATES.get(context.state.value, context.state.value),
                 from_transaction_check=context.from_transaction_check,
             )
         )

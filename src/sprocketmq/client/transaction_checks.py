@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sprocketmq.client.hooks import EndTransactionContext, Hooks
 from sprocketmq.client.instance import ClientInstance
 from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
 from sprocketmq.client.namespace import unwrap
@@ -76,6 +77,7 @@ class TransactionChecks:
         self._check: Callable[[MessageExt], Any] = check
         self._open = open_transactions
         self._complained = False
+        self.hooks: Hooks | None = None
         name = f"sprocketmq-check-{group}"
         self._pool: ListenerPool[Check] = (
             AsyncListenerPool(self._run_async, self._answer, workers, name)
@@ -147,6 +149,8 @@ class TransactionChecks:
             bname=check.header.bname,
         )
         command = request(RequestCode.END_TRANSACTION, header, oneway=True)
+        if self.hooks is not None and self.hooks.end_transaction:
+            self._call_hooks(self.hooks, check, state)
         if check.failure is not None:
             command.remark = f"check raised {type(check.failure).__name__}: {check.failure}"
         try:
@@ -158,6 +162,21 @@ class TransactionChecks:
                 await check.connection.invoke_oneway(command)
         except NetworkError as error:
             log.warning("the end of transaction %s could not be told, the broker will ask again: %s", check.transaction, error)  # fmt: skip
+
+    def _call_hooks(self, hooks: Hooks, check: Check, state: LocalTransactionState) -> None:
+        hooks.ended_transaction(
+            EndTransactionContext(
+                unwrap(self._namespace, self._group),
+                self._instance.client_id,
+                check.message,
+                check.transaction,
+                check.header.transaction_id or check.transaction,
+                check.connection.remote_address,
+                state,
+                True,
+                self._instance.clock.now_ms(),
+            )
+        )
 
 
 class _Desk:

@@ -115,6 +115,7 @@ class AsyncTransactionProducer(AsyncProducer):
         self._checks = TransactionChecks(
             self._instance, self._settings.group, self._options.namespace, self._check, self._open, self._workers
         )
+        self._checks.hooks = self._started().hooks
 
     async def shutdown(self) -> None:
         """As ``AsyncProducer.shutdown``; checks that run get 3 s to end."""

@@ -9,9 +9,10 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
+from sprocketmq.client.hooks import EndTransactionContext
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.trace import TRACE_TOPIC, ConsumeReturnType, TraceRecord, TraceType, decode_trace
+from sprocketmq.wire.trace import TRACE_TOPIC, ConsumeReturnType, MessageType, TraceRecord, TraceType, decode_trace
 
 Consumers = Callable[..., rmq.PushConsumer]
 
@@ -144,6 +145,48 @@ def test_a_producer_that_starts_again_traces_once(rocketmq: EmbeddedRocketMQ) ->
         with producer:
             send_all(producer, ["UA1"])
     assert len(records(rocketmq)) == 2
+
+
+def test_the_end_of_a_transaction_is_traced_with_who_asked(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    states = rmq.LocalTransactionState
+    checked: list[rmq.MessageExt] = []
+
+    def check(message: rmq.MessageExt) -> rmq.LocalTransactionState:
+        checked.append(message)
+        return states.ROLLBACK_MESSAGE
+
+    ended: list[EndTransactionContext] = []
+
+    class Hook:
+        def end_transaction(self, context: EndTransactionContext) -> None:
+            ended.append(context)
+
+    producer = rmq.TransactionProducer(
+        "ops", check=check, namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, enable_trace=True
+    )
+    producer.add_hook(Hook())
+    with producer:
+        yes = producer.send_in_transaction(
+            rmq.Message("flights", b"yes", keys="k"), execute=lambda message: states.COMMIT_MESSAGE
+        )
+        maybe = producer.send_in_transaction(rmq.Message("flights", b"no"), execute=lambda message: states.UNKNOWN)
+        rocketmq.advance_until(lambda: len(ended) == 3)
+    assert [(one.message_id, one.state, one.from_transaction_check) for one in ended] == [
+        (yes.message_id, states.COMMIT_MESSAGE, False),
+        (maybe.message_id, states.UNKNOWN, False),
+        (maybe.message_id, states.ROLLBACK_MESSAGE, True),
+    ]
+    assert {one.broker_address for one in ended} == {rocketmq.broker_addr}
+    found = [record for record in records(rocketmq) if record.trace_type is TraceType.END_TRANSACTION]
+    assert {(one.message_id, one.transaction_state, one.from_transaction_check, one.keys) for one in found} == {
+        (yes.message_id, "COMMIT_MESSAGE", False, "k"),
+        (maybe.message_id, "UNKNOW", False, None),
+        (maybe.message_id, "ROLLBACK_MESSAGE", True, None),
+    }
+    assert {(one.topic, one.group) for one in found} == {("flights", "ops")}
+    halves = [record for record in records(rocketmq) if record.trace_type is TraceType.PUB]
+    assert {one.message_type for one in halves} == {MessageType.TRANSACTION_HALF}
 
 
 @pytest.mark.parametrize(("option", "value"), [
