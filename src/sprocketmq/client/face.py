@@ -1,14 +1,16 @@
 """The blocking face of an async client: the same verbs, run on the process's engine thread while the caller waits.
 
-No logic here. A blocking client made before a fork cannot be used in the child (its thread stayed in the parent); make a new one there.
+No logic here. A blocking client that was started before a fork cannot be used in the child (its thread and its connections stayed in the
+parent), and says so; one that was only made may be started there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from sprocketmq.net import fork
 from sprocketmq.net.engine import Engine
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["BlockingFace"]
 
 T = TypeVar("T")
+
+# What an async client holds once it has connections: an instance, running parts, a pool of its own.
+_HELD: Final = ("_instance", "_running", "_pool")
 
 
 class BlockingFace:
@@ -28,6 +33,14 @@ class BlockingFace:
 
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine if engine is not None else Engine.shared()
+        if engine is None:
+            fork.watch(self)
+
+    def left_behind(self) -> None:
+        """In a forked child: a client that holds nothing of the parent yet may start, on an engine of this process."""
+        held_by = getattr(self, "_async", None)
+        if not any(getattr(held_by, name, None) is not None for name in _HELD):
+            self._engine = cast(Engine, _EngineLater(self))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._engine.run(coroutine)
@@ -47,4 +60,16 @@ class BlockingFace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.shutdown()
+        if not self._engine.is_inherited:  # a child that leaves the block leaves nothing of its own
+            self.shutdown()
+
+
+class _EngineLater:
+    """Stands in for the engine of a forked child until it is used: most children never need its thread."""
+
+    def __init__(self, face: BlockingFace) -> None:
+        self._face = face
+
+    def __getattr__(self, name: str) -> Any:
+        engine = self._face._engine = Engine.shared()
+        return getattr(engine, name)

@@ -35,6 +35,7 @@ from sprocketmq.client.sender import Sender, vip_address
 from sprocketmq.client.unique_keys import UniqueKeys
 from sprocketmq.core.rebalance import REBALANCE_INTERVAL_MS, REBALANCE_MIN_INTERVAL_MS
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.net import fork
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection, RequestHandler
@@ -115,6 +116,8 @@ class ClientInstance:
         self._heartbeat_lock = asyncio.Lock()
         self._silent: set[str] = set()
         self._closed = False
+        self.is_inherited = False
+        fork.watch(self)
         # What brokers ask that no consumer answers, by request code: producers' parts (transaction checks, replies) put themselves here.
         self.handlers: dict[int, RequestHandler] = {}
         self.inner_sender = self.sender(SendSettings(group=_INNER_PRODUCER_GROUP))
@@ -132,6 +135,11 @@ class ClientInstance:
             instance._start()
         instance._users += 1
         return instance
+
+    def left_behind(self) -> None:
+        """In a forked child: all of it is the parent's. Who asks for this client id here gets an instance of its own."""
+        self._closed = self.is_inherited = True
+        ClientInstance._instances.pop(self._key, None)
 
     async def release(self) -> None:
         """One user less; the last one closes connections and ends the periodic work."""

@@ -189,6 +189,8 @@ class RunningConsumer:
 
     async def stop(self) -> None:
         self.stopping = True
+        if self.instance.is_inherited:
+            return  # a forked child has nothing to stop: tasks and connections are the parent's
         await asyncio.gather(*(loop.stop() for loop in self._loops.values()))
         if self._service_started and not await self.service.close(self._settings.await_termination_ms):
             log.warning(

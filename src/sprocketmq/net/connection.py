@@ -29,6 +29,7 @@ from typing import Any, Final, cast
 from sprocketmq.errors import ConnectionLost, ProtocolError, RocketMQError
 from sprocketmq.net.address import joined_address
 from sprocketmq.net.calm_log import CalmLog
+from sprocketmq.net.fork import point_to_nothing
 from sprocketmq.net.waiting_requests import WaitingRequests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, response
@@ -326,6 +327,15 @@ class Connection(asyncio.Protocol):
             self._out.extend(chunks)
         elif self._transport is not None:
             self._write(chunks)
+
+    def left_behind(self) -> None:
+        """In a forked child: this is the parent's connection."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            self._inherited = transport  # kept: collected as garbage it would speak to a loop that two processes share
+            socket = transport.get_extra_info("socket")
+            if socket is not None:
+                point_to_nothing(socket.fileno())
 
     def close(self) -> None:
         """Close after what was written went out; requests in flight fail with ConnectionLost."""

@@ -1,7 +1,8 @@
 """One event loop on one background thread: how blocking callers use the async code, without a second copy of any logic.
 
 ``Engine.shared()`` serves all blocking clients of a process; a broker owns an engine of its own, so that a busy client cannot stall it.
-Fork: a child process has the parent's objects but not its thread, so the shared engine is keyed by process id and made anew there.
+Fork: a child process has the parent's objects but not its thread, so the shared engine is keyed by process id and made anew there, and what
+is submitted to an inherited one is refused.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, TypeVar
 
 from sprocketmq.errors import ClosedError
+from sprocketmq.net import fork
 
 __all__ = ["Engine", "new_event_loop"]
 
@@ -40,6 +42,7 @@ class Engine:
     def __init__(self, name: str = "sprocketmq-engine") -> None:
         self.loop = new_event_loop()
         self._pid = os.getpid()
+        fork.watch(self)
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self._thread.start()
 
@@ -51,6 +54,15 @@ class Engine:
             if engine is None or engine.loop.is_closed():
                 engine = cls._shared[os.getpid()] = cls()
             return engine
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this engine runs in the parent of a fork, and not here."""
+        return self._pid != os.getpid()
+
+    def left_behind(self) -> None:
+        """In a forked child: kept by ``net.fork``; a lock that the parent held would stay locked here."""
+        Engine._shared_lock = threading.Lock()
 
     def _main(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -65,11 +77,12 @@ class Engine:
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Start ``coroutine`` on the engine; its future may be waited for in any other thread."""
-        if self._pid != os.getpid() or self.loop.is_closed():
+        if self._pid != os.getpid():
             coroutine.close()
-            raise ClosedError(
-                "this engine was closed, or belongs to the parent of a fork; create the client in this process"
-            )
+            raise ClosedError(fork.FORKED)
+        if self.loop.is_closed():
+            coroutine.close()
+            raise ClosedError("this engine was closed; make the client with another one")
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:

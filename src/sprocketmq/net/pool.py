@@ -1,7 +1,7 @@
 """Connections to many addresses, opened on demand, one per address (Java: NettyRemotingClient's channel table).
 
 Two callers that need the same address at once wait for one connect, not two. A connection that broke is forgotten at once; the next call
-opens a new one, so a broker that came back is used again without anybody being told.
+opens a new one, so a broker that came back is used again without anybody being told. After a fork the child's copy of a pool is closed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed
+from sprocketmq.net import fork
 from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.wire.acl_signature import Credentials, signed_fields
 from sprocketmq.wire.command import Command
@@ -65,6 +66,8 @@ class ConnectionPool:
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, asyncio.Task[Connection]] = {}
         self._closed = False
+        self._forked = False
+        fork.watch(self)
 
     @property
     def addresses(self) -> list[str]:
@@ -82,7 +85,7 @@ class ConnectionPool:
         if connection is not None and not connection.is_closed:
             return connection
         if self._closed:
-            raise ClosedError("the client was shut down")
+            raise ClosedError(fork.FORKED if self._forked else "the client was shut down")
         task = self._opening.get(address)
         if task is None:
             task = self._opening[address] = asyncio.ensure_future(self._connect(address))
@@ -111,6 +114,13 @@ class ConnectionPool:
             connection.close()
         self._open.clear()
         await asyncio.sleep(0)
+
+    def left_behind(self) -> None:
+        """In a forked child: the connections are the parent's."""
+        self._closed = self._forked = True
+        self._inherited, self._open = self._open, {}
+        for connection in self._inherited.values():
+            connection.left_behind()
 
     async def _connect(self, address: str) -> Connection:
         host, port = split_address(address)

@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net import fork
 from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.connection import Connection, RequestHandler, ShortWays
 from sprocketmq.net.tls import ServerTls
@@ -75,6 +76,14 @@ class Server:
         self._tls_listener: TlsListener | None = None
         self._idle_sweep: asyncio.TimerHandle | None = None
         self.host, self.port = "", 0
+        fork.watch(self)
+
+    def left_behind(self) -> None:
+        """In a forked child: who connects wants the parent, whose port is free again when the parent stops."""
+        for listening in getattr(self._server, "sockets", None) or ():
+            fork.point_to_nothing(listening.fileno())
+        for connection in self._connections:
+            connection.left_behind()
 
     @property
     def connections(self) -> frozenset[Connection]:
