@@ -115,6 +115,29 @@ def test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for(
     assert "create_future()" in told[0].stack
 
 
+def test_a_stuck_call_whose_send_back_fails_is_told_of_once(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    refused = rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=2)
+    rocketmq.faults.fail(
+        RequestCode.SEND_MESSAGE_V2,
+        ResponseCode.MESSAGE_ILLEGAL,
+        times=2,
+        when=lambda command: command.ext_fields["b"].startswith("%RETRY%"),
+    )
+    listener, told = Stuck(), list[rmq.StuckListener]()
+    consumer = consumers(listener, consume_timeout_ms=LIMIT_MS, start=False)
+    consumer.on_consume_timeout(told.append)
+    consumer.start()
+    send_all(producer, ["stuck"])
+    rocketmq.wait_until(lambda: len(listener.seen) == 1)
+    rocketmq.advance_until(lambda: refused.hits == 2 and _copies(rocketmq) == 1, limit_ms=2 * LIMIT_MS)
+    listener.release.set()
+    consumer.shutdown()  # all callbacks have run
+    assert len(told) == 1
+
+
 def test_a_callback_that_fails_changes_nothing(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:

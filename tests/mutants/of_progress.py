@@ -1,0 +1,138 @@
+"""Mutants of progress, stuck messages, retries and dead letters in the client (S6, S7, S8), beyond those in ``of_the_client``."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["PROGRESS_MUTANTS"]
+
+CORE, CLIENT = "src/sprocketmq/core", "src/sprocketmq/client"
+STUCK = "tests/inproc/client/test_client_stuck.py"
+SIGNALS = "tests/inproc/client/test_client_signals.py"
+LETTERS = "tests/inproc/client/test_client_dead_letters.py"
+POLICY = "tests/inproc/client/test_client_retry_policy.py"
+RESET = "tests/inproc/client/test_client_reset.py"
+COST = "tests/unit/core/test_progress_cost.py"
+
+PROGRESS_MUTANTS = [
+    Mutant(
+        "S6",
+        "each settled message costs a look at all that are in hand",
+        f"{CORE}/process_queue.py",
+        "        return offsets[0] if offsets else self.max_offset_seen + 1",
+        "        return min(cached) if cached else self.max_offset_seen + 1",
+        f"{COST}::test_settling_a_message_costs_the_same_with_10_and_with_100_000_in_hand",
+    ),
+    Mutant(
+        "S6",
+        "a pushed reset is not carried out",
+        f"{CLIENT}/consumer_requests.py",
+        "            await self._running.rebalancer.drop_at(queue, offset)",
+        "            pass",
+        f"{RESET}::test_a_reset_to_a_time_gives_everything_from_then_on_again",
+    ),
+    Mutant(
+        "S6",
+        "a group that begins at the end skips the retries that wait for it",
+        f"{CORE}/consume_progress.py",
+        "    return StartAt(0) if is_retry_topic(topic) else AskMaxOffset()",
+        "    return AskMaxOffset()",
+        f"{RESET}::test_retries_that_wait_are_not_skipped_by_a_group_that_begins_at_the_end",
+    ),
+    Mutant(
+        "S7",
+        "a stuck call is told of each time its send-back is tried",
+        f"{CLIENT}/concurrent_service.py",
+        "            batch.told = True\n",
+        "",
+        f"{STUCK}::test_a_stuck_call_whose_send_back_fails_is_told_of_once",
+    ),
+    Mutant(
+        "S7",
+        "the stack shows our own machinery instead of the listener",
+        f"{CLIENT}/stuck_listener.py",
+        "if not _is_own(frame.f_code)), None)",
+        "if True), None)",
+        f"{STUCK}::test_the_user_is_told_of_a_stuck_call_with_its_stack_once_at_its_deadline",
+    ),
+    Mutant(
+        "S7",
+        "of an async listener only the outermost frame is shown",
+        f"{CLIENT}/stuck_listener.py",
+        "        awaited = (",
+        "        awaited = None and (",
+        f"{STUCK}::test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for",
+    ),
+    Mutant(
+        "S7",
+        "one stuck message holds broadcasting progress for ever",
+        f"{CLIENT}/concurrent_service.py",
+        "            self._done(process_queue, [message])  # broadcasting gives it up, as any that failed\n",
+        "",
+        f"{STUCK}::test_broadcasting_gives_a_stuck_message_up_and_goes_on",
+    ),
+    Mutant(
+        "S8",
+        "DeadLetter is retried like any failure",
+        f"{CLIENT}/listener_signals.py",
+        "    delay_level = -1\n",
+        "    delay_level = 0\n",
+        f"{SIGNALS}::test_dead_letter_goes_straight_to_the_dead_letter_topic",
+    ),
+    Mutant(
+        "S8",
+        "a dead letter that goes by the inner producer is retried first",
+        f"{CLIENT}/send_back.py",
+        "        level = -1 if delay_level < 0 else retry_level(message.reconsume_times, delay_level)",
+        "        level = retry_level(message.reconsume_times, delay_level)",
+        f"{SIGNALS}::test_dead_letter_goes_straight_to_the_dead_letter_topic",
+    ),
+    Mutant(
+        "S8",
+        "a delay is rounded down to a level",
+        f"{CORE}/retry_schedule.py",
+        "if delay >= min(delay_ms, longest))",
+        "if delay > min(delay_ms, longest) // 2)",
+        "tests/unit/client/test_listener_signals.py::test_a_delay_becomes_the_lowest_level_that_waits_as_long",
+    ),
+    Mutant(
+        "S8",
+        "the group's retry policy is not followed",
+        f"{CLIENT}/send_back.py",
+        "        if delay_level == 0 and self._retry_policy is not None:",
+        "        if False:",
+        f"{POLICY}::test_the_policy_of_the_group_chooses_the_waits",
+    ),
+    Mutant(
+        "S8",
+        "each failure asks for the retry policy",
+        f"{CLIENT}/group_retry_policy.py",
+        "now_ms() + _KEPT_MS",
+        "now_ms()",
+        f"{POLICY}::test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then",
+    ),
+    Mutant(
+        "S8",
+        "a replayed message carries its old life with it",
+        f"{CLIENT}/dead_letters.py",
+        "if name not in _NOT_REPLAYED and value",
+        "if value",
+        f"{LETTERS}::test_nothing_of_retry_delay_timer_transaction_or_broker_is_replayed",
+    ),
+    Mutant(
+        "S8",
+        "a replay replays what it made itself",
+        f"{CLIENT}/dead_letters.py",
+        "            while at < end:",
+        "            while True:",
+        f"{LETTERS}::test_replay_all_leaves_out_what_dies_again_meanwhile_and_can_go_on_from_there",
+    ),
+    Mutant(
+        "S8",
+        "a replay goes on behind a letter that could not be sent, and forgets it",
+        f"{CLIENT}/dead_letters.py",
+        "                        break\n",
+        "",
+        f"{LETTERS}::test_replay_all_stops_at_the_first_that_fails_and_says_which",
+    ),
+]
