@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hook
 from sprocketmq.client.instance import ClientInstance
 from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
+from sprocketmq.client.request_reply import ReplyDesk, send_reply
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.sender import QueueSelector, Sender
@@ -22,7 +23,7 @@ from sprocketmq.client.split_options import split_options
 from sprocketmq.client.validators import check_group
 from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
 from sprocketmq.net.engine import Engine
-from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -244,6 +245,57 @@ class AsyncProducer:
         """
         return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
 
+    async def request(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = 3_000,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+    ) -> MessageExt:
+        """Send one message and wait for the reply of whoever consumes it (see ``reply``).
+
+        Args:
+            message, queue, selector, sharding_key: as of ``send``.
+            timeout_ms: limit of both, sending and waiting; it travels along as TTL.
+
+        Returns:
+            The reply: ``body``, and the properties that the replier gave it.
+
+        Raises:
+            RequestTimeout: no reply came in time; the request may have been stored, and consumed.
+            As ``send``: the request could not be sent.
+        """
+        sender = self._started()
+        assert self._instance is not None
+        return await ReplyDesk.of(self._instance).request(
+            sender, message, timeout_ms, queue=queue, selector=selector, sharding_key=sharding_key
+        )
+
+    async def reply(
+        self,
+        request: Message,
+        body: bytes,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Answer a message that was sent by ``request``, from within or after the listener that received it.
+
+        Args:
+            request: as it was received.
+            body: the answer, at least one byte.
+            properties: go along with it.
+            timeout_ms: limit of all tries together; default ``send_msg_timeout_ms``.
+
+        Raises:
+            ConfigurationError: ``request`` is no request.
+            RemoteError: code 1: the broker could not reach who asked (it left, or waits no longer).
+            As ``send`` otherwise.
+        """
+        return await send_reply(self._started(), request, body, properties, timeout_ms)
+
     async def recall(self, topic: str, recall_handle: str) -> str:
         """Take back a message that waits for its delivery time (5.x brokers with ``recallMessageEnable=true``).
 
@@ -397,6 +449,37 @@ class Producer(BlockingFace):
         return self._run(
             self._async.send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
         )
+
+    def request(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = 3_000,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+    ) -> MessageExt:
+        """As ``AsyncProducer.request``."""
+        return self._run(
+            self._async.request(
+                message, timeout_ms=timeout_ms, queue=queue, selector=selector, sharding_key=sharding_key
+            )
+        )
+
+    def request_async(self, message: Message, **how: Any) -> concurrent.futures.Future[MessageExt]:
+        """Like ``request``, without waiting: the future has the reply or the exception."""
+        return self._engine.submit(self._async.request(message, **how))
+
+    def reply(
+        self,
+        request: Message,
+        body: bytes,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """As ``AsyncProducer.reply``; in a listener of a blocking PushConsumer it may be called as it is."""
+        return self._run(self._async.reply(request, body, properties=properties, timeout_ms=timeout_ms))
 
     def recall(self, topic: str, recall_handle: str) -> str:
         """As ``AsyncProducer.recall``."""

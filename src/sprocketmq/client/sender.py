@@ -127,6 +127,10 @@ class Sender:
         """Topics that were sent to, and those that were named before: their routes are refreshed."""
         return set(self._turns)
 
+    def check(self, message: Message) -> None:
+        """Raises ConfigurationError when ``message`` cannot be sent."""
+        check_message(message, self.settings.max_message_bytes)
+
     def use(self, topic: str) -> None:
         """From now on the route of ``topic``, as brokers know it, is refreshed."""
         self._turn(topic)

@@ -1,0 +1,157 @@
+"""Request and reply: who gets which answer, what a broker must know before, and what is left when nobody answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.broker import Broker
+from sprocketmq.client.request_reply import ReplyDesk, _host
+from sprocketmq.testing import SENDS, EmbeddedRocketMQ
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+
+Consumers = Callable[..., rmq.PushConsumer]
+PUSH = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+REPLIES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+
+
+def waiting(producer: rmq.Producer) -> dict[str, Any]:
+    instance = producer._async._instance
+    assert instance is not None
+    return ReplyDesk.of(instance)._waiting
+
+
+@pytest.fixture
+def echo(rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer) -> rmq.PushConsumer:
+    """Answers each message of "flights" with its own body, told apart by its tag."""
+    rocketmq.create_topic("flights", queues=4)
+
+    def answer(message: rmq.MessageExt) -> None:
+        if message.tags != "silence":
+            producer.reply(message, b"re: " + message.body, properties={"to": message.tags or ""})
+
+    return consumers(answer)
+
+
+def test_a_request_gets_the_reply_to_it(rocketmq: EmbeddedRocketMQ, echo: rmq.PushConsumer) -> None:
+    with rocketmq.producer("asking") as asking:
+        reply = asking.request(rmq.Message("flights", b"where?", tags="UA"), timeout_ms=20_000)
+        assert (reply.body, reply.properties["to"]) == (b"re: where?", "UA")
+        assert reply.topic == "DefaultCluster_REPLY_TOPIC"
+        assert reply.properties[props.ARRIVE_TIME]
+        pending = [
+            asking.request_async(rmq.Message("flights", b"%d" % number, tags="UA"), timeout_ms=20_000)
+            for number in range(20)
+        ]
+        assert [future.result(20).body for future in pending] == [b"re: %d" % number for number in range(20)]
+        assert waiting(asking) == {}
+    asked = rocketmq.messages("flights")[0]
+    assert asked.properties[props.TTL] == "20000"
+    assert asked.properties[props.REPLY_TO_CLIENT]
+
+
+def test_a_large_reply_comes_back_whole(rocketmq: EmbeddedRocketMQ, echo: rmq.PushConsumer) -> None:
+    with rocketmq.producer("asking") as asking:
+        body = b"a" * 100_000
+        assert asking.request(rmq.Message("flights", body, tags="UA"), timeout_ms=20_000).body == b"re: " + body
+
+
+def test_a_request_that_nobody_answers_ends_with_its_timeout_and_leaves_nothing(
+    rocketmq: EmbeddedRocketMQ, echo: rmq.PushConsumer
+) -> None:
+    with rocketmq.producer("asking") as asking:
+        with pytest.raises(rmq.RequestTimeout, match="no reply came within 200 ms"):
+            asking.request(rmq.Message("flights", b"x", tags="silence"), timeout_ms=200)
+        assert waiting(asking) == {}
+        assert len(rocketmq.messages("flights")) == 1
+        rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, "no", times=1)
+        with pytest.raises(rmq.RemoteError, match="code 13"):
+            asking.request(rmq.Message("flights", b"x"), timeout_ms=20_000)
+        with pytest.raises(rmq.ConfigurationError, match="is empty"):
+            asking.request(rmq.Message("flights", b""))
+        assert waiting(asking) == {}
+
+
+def test_a_late_reply_is_thanked_for_and_dropped(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    received: list[rmq.MessageExt] = []
+    consumers(received.append)
+    with rocketmq.producer("asking") as asking:
+        with pytest.raises(rmq.RequestTimeout):
+            asking.request(rmq.Message("flights", b"x"), timeout_ms=100)
+        rocketmq.wait_until(lambda: received)
+        assert producer.reply(received[0], b"late").status is rmq.SendStatus.SEND_OK
+    with pytest.raises(rmq.RemoteError, match="code 1"):
+        producer.reply(received[0], b"too late: who asked has left")
+    producer.send(rmq.Message("flights", b"plain"))
+    rocketmq.wait_until(lambda: len(received) == 2)
+    with pytest.raises(rmq.ConfigurationError, match="no property REPLY_TO_CLIENT"):
+        producer.reply(received[1], b"nobody asked")
+
+
+def test_a_broker_that_was_restarted_hears_of_the_requester_before_the_next_request(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with rocketmq.producer("asking") as asking:
+        consumers(lambda message: producer.reply(message, b"yes"), topic="flights")
+        assert asking.request(rmq.Message("flights", b"1"), timeout_ms=20_000).body == b"yes"
+        instance = asking._async._instance
+        assert instance is not None
+        instance.pool.close_connection(rocketmq.broker_addr)
+        assert asking.request(rmq.Message("flights", b"2"), timeout_ms=20_000).body == b"yes"
+
+
+def test_a_reply_prefers_the_broker_that_stored_the_request_and_takes_another_when_it_must(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=2)
+    results: list[tuple[str, str]] = []
+
+    def answer(message: rmq.MessageExt) -> None:
+        results.append((message.broker_name, producer.reply(message, b"yes").message_queue.broker_name))
+
+    consumers(answer)
+    with rocketmq.producer("asking") as asking:
+        for name in ("broker-a", "broker-b") * 2:
+            asking.request(rmq.Message("flights", b"x"), queue=rmq.MessageQueue("flights", name, 0), timeout_ms=20_000)
+        assert {stored == replied for stored, replied in results} == {True}
+        fault = rocketmq.faults.fail(REPLIES, ResponseCode.SYSTEM_BUSY, times=1)
+        asking.request(rmq.Message("flights", b"x"), timeout_ms=20_000)
+        assert fault.hits == 1
+
+
+def test_the_async_face_asks_and_answers(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    async def run() -> bytes:
+        options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock}
+        async with rmq.AsyncProducer("ops", **options) as ops:
+            consumer = rmq.AsyncPushConsumer(
+                "delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, **options
+            )
+            consumer.subscribe("flights")
+
+            @consumer.on_message
+            async def answer(message: rmq.MessageExt) -> None:
+                await ops.reply(message, b"async")
+
+            async with consumer:
+                return (await ops.request(rmq.Message("flights", b"x"), timeout_ms=20_000)).body
+
+    assert asyncio.run(run()) == b"async"
+
+
+def test_hosts_as_java_writes_them_are_understood() -> None:
+    assert _host("/127.0.0.1:5555") == "127.0.0.1:5555"
+    assert _host("name/10.0.0.1:1") == "10.0.0.1:1"
+    assert _host("[::1]:80") == "[::1]:80"
+    assert _host("nonsense") == _host("") == "0.0.0.0:0"
