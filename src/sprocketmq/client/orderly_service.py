@@ -13,6 +13,9 @@ Laws
    none does.
 2. No listener call begins after a drop, or without a valid lock (clustering).
 3. What succeeded before a failure in the same stretch is committed before the failure is dealt with.
+4. Progress is written only while the lock cannot be another member's. A result from before the queue began anew (another member had
+   gone on with it) settles nothing.
+5. While a dead letter is being stored the queue counts as being consumed: it is not given up in the middle.
 """
 
 from __future__ import annotations
@@ -227,6 +230,9 @@ class OrderlyService:
             process_queue, batches = turn.process_queue, turn.batches
             process_queue.consuming = False
             turn.batches = []
+            if not process_queue.is_in_flight(batches[0].messages[0]) and not process_queue.dropped:
+                self._next(turn)  # law 4: the process queue began anew meanwhile
+                continue
             called = [batch for batch in batches if batch.status is not None]
             self._measure(called)
             last = called[-1] if called and self._stops(called[-1]) else None
@@ -260,6 +266,7 @@ class OrderlyService:
         pause = next((effect for effect in effects if isinstance(effect, orderly_turn.Suspended)), None)
         for effect in effects:
             if isinstance(effect, orderly_turn.DeadLetterNeeded):
+                turn.process_queue.consuming = True  # law 5
                 self._spawn(self._dead_letter(turn, effect))
                 return
         if pause is not None:
@@ -268,21 +275,26 @@ class OrderlyService:
             self._next(turn)
 
     def _commit(self, turn: _Turn, effects: Sequence[orderly_turn.OrderlyEffect]) -> None:
-        queue = turn.process_queue.queue
+        process_queue = turn.process_queue
+        queue = process_queue.queue
         for effect in effects:
             if isinstance(effect, orderly_turn.Commit) and queue is not None:
-                self._group.offset_store.progress.update(queue, effect.offset, increase_only=False)
-                self._group.settled(turn.process_queue)
+                if not self._group.clustering or process_queue.lock.is_ours(self._clock.now_ms()):  # law 4
+                    self._group.offset_store.progress.update(queue, effect.offset, increase_only=False)
+                self._group.settled(process_queue)
 
     async def _dead_letter(self, turn: _Turn, needed: orderly_turn.DeadLetterNeeded) -> None:
         sent: list[MessageExt] = []
         failed: list[MessageExt] = []
-        for message in needed.messages:
-            if turn.process_queue.dropped:
-                self._end(turn)
-                return
-            stored = await self._group.send_back.dead_letter_orderly(message)
-            (sent if stored else failed).append(message)
+        try:
+            for message in needed.messages:
+                if turn.process_queue.dropped:
+                    self._end(turn)
+                    return
+                stored = await self._group.send_back.dead_letter_orderly(message)
+                (sent if stored else failed).append(message)
+        finally:
+            turn.process_queue.consuming = False
         self._apply(turn, turn.machine.dead_lettered(sent, failed))
 
     def _measure(self, batches: Sequence[_Batch]) -> None:

@@ -187,7 +187,9 @@ class Rebalancer:
             return None
         self._strategy_fails.discard(topic)
         if self._group.tape is not None:
-            self._group.tape.ask("allocate", (strategy, self._group.name, self._group.client_id, queues, client_ids), mine)
+            self._group.tape.ask(
+                "allocate", (strategy, self._group.name, self._group.client_id, queues, client_ids), mine
+            )
         # A fixed list may name queues of several topics; each topic's round takes up its own.
         return [queue for queue in mine if queue.topic == topic]
 
@@ -241,6 +243,7 @@ class Rebalancer:
         queue, process_queue = drop.queue, self._process_queues.get(drop.queue)
         if self._locks_needed and process_queue is not None and process_queue.consuming:
             return False
+        self.forget_progress_of_others()
         await self._group.offset_store.persist(queue)
         self._group.offset_store.progress.remove(queue)
         self._process_queues.pop(queue, None)
@@ -326,10 +329,19 @@ class Rebalancer:
             return True
         return False
 
+    def forget_progress_of_others(self) -> None:
+        """Progress of queues whose lock may be another member's by now is not ours to write: it would set back what that one has done."""
+        if self._locks_needed:
+            now_ms = self._group.clock.now_ms()
+            for queue, process_queue in self._process_queues.items():
+                if not process_queue.lock.is_ours(now_ms):
+                    self._group.offset_store.progress.remove(queue)
+
     async def renew_locks(self) -> None:
-        """The periodic renewal of all locks."""
+        """The periodic renewal of all locks: also of a queue that was given up while its listener still runs."""
         asked_ms = self._group.clock.now_ms()
         active = self.table.active()
+        active.update((queue, one) for queue, one in self._process_queues.items() if one.consuming)
         by_broker = _by_broker(active)
 
         async def renew(broker_name: str, queues: list[MessageQueue]) -> None:

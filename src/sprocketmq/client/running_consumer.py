@@ -288,6 +288,7 @@ class RunningConsumer:
         return balanced
 
     async def persist_offsets(self) -> None:
+        self.rebalancer.forget_progress_of_others()
         await self.group.offset_store.persist_all(self.rebalancer.owned())
 
     async def serve(self, command: Command) -> Command:
@@ -359,7 +360,7 @@ class RunningConsumer:
         if stored >= -1:
             for loop in self._loops.values():
                 if loop.queue == queue:
-                    return stored if stored >= 0 else loop.cursor.next_offset
+                    return stored if stored >= 0 else loop.cursor.own_offset
         return -1
 
     def _correct_offset(self, process_queue: ProcessQueue, offset: int) -> None:

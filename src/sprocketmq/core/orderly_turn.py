@@ -17,7 +17,8 @@
 
 Laws
     1. At most one batch of a queue is with a listener at a time, and batches come in offset order.
-    2. No batch is handed out without a valid lock (clustering) or after a drop.
+    2. No batch is handed out without a valid lock (clustering), after a drop, or from an earlier tenure of the lock before the pull loop
+       found out whether another member has consumed it.
     3. A suspended message blocks the queue until it succeeds, or is over max_reconsume_times and was stored as a dead letter.
     4. A dead letter is stored once: messages that were stored are settled, only the others are put back. (Java puts the whole batch
        back when one of its sends fails, and stores the others again.)
@@ -205,6 +206,8 @@ class OrderlyTurn:
         if self.clustering and not queue.lock.is_valid(now_ms):
             # In the middle of a turn Java hurries (10 ms), because a renewal is probably on its way; at entry it waits 100 ms.
             return LockLater(LOCK_RETRY_DELAY_MS if self._begin_ms is None else RESUBMIT_DELAY_MS)
+        if self.clustering and queue.tenure != queue.lock.tenure:
+            return TurnEnded()
         if self._begin_ms is None:
             self._begin_ms = now_ms
         elif now_ms - self._begin_ms > self.max_turn_ms:

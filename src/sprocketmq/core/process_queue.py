@@ -13,7 +13,8 @@ Laws
        (except when an offset below all others is put, which only a broker with a rewound queue can cause).
     3. An offset is cached at most once: a second copy of the same offset is ignored while the first is here.
     4. Messages are taken in the order of their offsets; put-back messages come first again.
-    5. After drop nothing is taken and no commit offset is given: the next owner starts from what was committed before, so a message
+    5. After ``restart`` nothing from before it counts: no message, no highest offset, and what a listener still answers settles nothing.
+    6. After drop nothing is taken and no commit offset is given: the next owner starts from what was committed before, so a message
        may come twice and never be lost.
 
 Java keeps a TreeMap. Offsets arrive in rising order, so here a dict (insertion order = offset order) and a deque of offsets, whose head
@@ -41,8 +42,9 @@ class ProcessQueue:
         queue: which queue; None is fine where only the mechanism matters.
         now_ms: time of assignment, the start of the pull and consume clocks.
 
-    Attributes: ``dropped``; ``lock`` (a LocalQueueLock, used in orderly consumption); ``last_pull_ms``, ``last_consume_ms``;
-    ``try_unlock_times`` (removals that found the queue busy); ``broker_backlog`` (messages behind the last one pulled).
+    Attributes: ``dropped``; ``lock`` (a LocalQueueLock, used in orderly consumption); ``tenure`` (that of the lock under which the messages
+    here came); ``last_pull_ms``, ``last_consume_ms``; ``try_unlock_times`` (removals that found the queue busy); ``broker_backlog``
+    (messages behind the last one pulled).
     """
 
     __slots__ = (
@@ -59,6 +61,7 @@ class ProcessQueue:
         "max_offset_seen",
         "queue",
         "size_bytes",
+        "tenure",
         "try_unlock_times",
     )
 
@@ -69,6 +72,7 @@ class ProcessQueue:
             False  # a listener call is running; the driver's consume lock. Rebalance must not unlock meanwhile
         )
         self.lock = LocalQueueLock()
+        self.tenure = 1
         self.last_pull_ms = now_ms
         self.last_consume_ms = now_ms
         self.try_unlock_times = 0
@@ -134,7 +138,7 @@ class ProcessQueue:
         """Messages are settled (consumed, or sent back): forgets them.
 
         Returns:
-            The commit offset, or None when the queue was dropped (law 5) or none of the messages was in flight (they were settled
+            The commit offset, or None when the queue was dropped (law 6) or none of the messages was in flight (they were settled
             before, by the consume timeout).
         """
         cached, in_flight, size, known = self._cached, self._in_flight, 0, False
@@ -173,7 +177,7 @@ class ProcessQueue:
         self.put_back(list(self._in_flight.values()))
 
     def drop(self) -> None:
-        """The queue is no longer ours (or its offset was illegal). Law 5 holds from now on."""
+        """The queue is no longer ours (or its offset was illegal). Law 6 holds from now on."""
         self.dropped = True
 
     def clear(self) -> None:
@@ -183,6 +187,12 @@ class ProcessQueue:
         self._pending.clear()
         self._offsets.clear()
         self.size_bytes = 0
+
+    def restart(self, tenure: int) -> None:
+        """Forgets everything: another member consumed here meanwhile, and we begin anew where it ended (orderly consumption)."""
+        self.clear()
+        self.max_offset_seen = -1
+        self.tenure = tenure
 
     # --- derived -------------------------------------------------------------------------------------------------------------------
 

@@ -21,8 +21,10 @@ Laws
     2. next_offset is always the broker's next_begin_offset: no arithmetic here.
     3. A dropped queue yields no effect but the end; what a late answer brings is thrown away (it will be pulled again by the owner).
     4. No own back-off on NO_MATCHED_MSG: the broker stops scanning after 800 entries and expects to be asked again at once.
-    5. Orderly: no pull without a valid lock, and the offset is read again once after the lock came, because the owner before us may
-       have committed after we were assigned.
+    5. Orderly: no pull without a valid lock, and the offset is read again once in each tenure of the lock, because the owner before us may
+       have committed after we were assigned. When we had the lock before (Java reads once per assignment): has nobody gone past our
+       progress meanwhile, we go on with what is cached; else all of it is forgotten and we begin where the other ended, so that no
+       message comes after its successors.
 """
 
 from __future__ import annotations
@@ -232,6 +234,12 @@ class PullCursor:
     def queue(self) -> MessageQueue | None:
         return self.process_queue.queue
 
+    @property
+    def own_offset(self) -> int:
+        """Where to read on when no progress is stored anywhere: the lowest unfinished message, or the next pull."""
+        ours = self.process_queue.commit_offset
+        return self.next_offset if ours is None else ours
+
     def handle(self, event: PullEvent, now_ms: int) -> list[PullEffect]:
         """Takes one event, returns what to do, in order."""
         if isinstance(event, PullReturned | PullFailed):
@@ -263,7 +271,7 @@ class PullCursor:
         if self.orderly:
             if not queue.lock.is_valid(now_ms):
                 return [PullLater(self.exception_delay_ms, f"{queue.queue} is not locked at the broker")]
-            if not self.previously_locked:
+            if not self.previously_locked or queue.tenure != queue.lock.tenure:
                 return [ReadOffset()]
         if not event.subscribed:
             return [PullLater(self.exception_delay_ms, "there is no subscription for the topic")]
@@ -273,7 +281,14 @@ class PullCursor:
     def _offset_read(self, event: OffsetRead) -> list[PullEffect]:
         if event.offset < 0:
             return [PullLater(self.exception_delay_ms, "the stored offset could not be read")]
+        queue = self.process_queue
+        known, queue.tenure = self.previously_locked and queue.tenure != queue.lock.tenure, queue.lock.tenure
         self.previously_locked = True
+        if known:
+            ours = queue.commit_offset
+            if ours is not None and event.offset <= ours:
+                return [CorrectOffset(ours), Dispatch(0), PullNow(self.next_offset)]
+            queue.restart(queue.lock.tenure)
         self.next_offset = event.offset
         return [PullNow(event.offset)]
 

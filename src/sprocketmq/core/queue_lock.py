@@ -14,6 +14,8 @@ Laws of the table
     3. Only the owner unlocks.
 Laws of the pair
     4. A client whose local lock is valid is the owner at the broker (30 s < 60 s, counted from before the request was sent).
+    5. Between two grants of one tenure nobody else can have owned the lock: a grant after a refusal, or after more than 60 s, begins a
+       new tenure. What was known of the queue under an earlier one may be out of date (core.pull_cursor finds out).
 """
 
 from __future__ import annotations
@@ -133,16 +135,23 @@ class QueueLockTable:
 
 
 class LocalQueueLock:
-    """What a client knows about its lock on one queue. Java: ProcessQueue.locked and lastLockTimestamp."""
+    """What a client knows about its lock on one queue. Java: ProcessQueue.locked and lastLockTimestamp.
 
-    __slots__ = ("last_lock_ms", "locked")
+    Attributes: ``locked`` the last answer was a grant; ``last_lock_ms`` when that was asked for; ``tenure`` counts the times that the lock
+    became ours (law 5), 0 before the first.
+    """
+
+    __slots__ = ("last_lock_ms", "locked", "tenure")
 
     def __init__(self) -> None:
         self.locked = False
         self.last_lock_ms = 0
+        self.tenure = 0
 
     def granted(self, asked_ms: int) -> None:
         """The broker granted or renewed; ``asked_ms`` is when the request was SENT, or law 4 would lean on a fast network."""
+        if not self.is_ours(asked_ms):
+            self.tenure += 1
         self.locked = True
         self.last_lock_ms = asked_ms
 
@@ -156,6 +165,11 @@ class LocalQueueLock:
     def is_valid(self, now_ms: int) -> bool:
         """May we consume now?"""
         return self.locked and not self.is_expired(now_ms)
+
+    def is_ours(self, now_ms: int) -> bool:
+        """Whether the broker cannot have given the lock to anybody else yet: longer than we may begin anything new, and as long as what
+        was begun may still be written down."""
+        return self.locked and now_ms - self.last_lock_ms <= BROKER_LOCK_MAX_LIVE_MS
 
     def __repr__(self) -> str:
         return f"LocalQueueLock(locked={self.locked}, last_lock_ms={self.last_lock_ms})"

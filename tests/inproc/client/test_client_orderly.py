@@ -170,6 +170,114 @@ def test_a_lost_lock_stops_consumption_in_the_middle(
     rocketmq.advance_until(lambda: recorder.bodies == ["0", "1"])
 
 
+def _give_the_lock_to_somebody(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> None:
+    locks = rocketmq.broker.locks
+    locks.unlock("delays", QUEUE, consumer.client_id)
+    assert locks.try_lock("delays", QUEUE, "somebody@else", rocketmq.clock.now_ms())
+    rocketmq.advance_until(lambda: not consumer.process_queues[QUEUE].lock.locked)
+
+
+def test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_sets_it_back(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    go_on = threading.Event()
+    recorder = OrderlyRecorder(
+        lambda message, context: (
+            Status.SUCCESS if message.body < b"2" or go_on.is_set() else Status.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        )
+    )
+    consumer = consumers(recorder, kind="orderly")
+    send_all(producer, [str(n) for n in range(6)])
+    rocketmq.advance_until(lambda: "2" in recorder.bodies and _committed(rocketmq, consumer) == 2)
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count == 4)
+    _give_the_lock_to_somebody(rocketmq, consumer)
+    rocketmq.broker.offsets.commit("delays", "flights", 0, 5)  # the other one has consumed 2, 3 and 4
+    rocketmq.advance(12_000)
+    assert _committed(rocketmq, consumer) == 5
+    seen_before = len(recorder.seen)
+    go_on.set()
+    rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
+    rocketmq.advance_until(lambda: "5" in recorder.bodies)
+    assert recorder.seen[seen_before:] == [("5", 0)]
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 6)
+
+
+def test_a_lock_that_comes_back_goes_on_with_what_is_cached_when_nobody_consumed(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    go_on = threading.Event()
+    recorder = OrderlyRecorder(
+        lambda message, context: (
+            Status.SUCCESS if message.body < b"2" or go_on.is_set() else Status.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        )
+    )
+    consumer = consumers(recorder, kind="orderly")
+    send_all(producer, [str(n) for n in range(6)])
+    rocketmq.advance_until(lambda: "2" in recorder.bodies)
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count == 4)
+    _give_the_lock_to_somebody(rocketmq, consumer)
+    go_on.set()
+    rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
+    seen_before = len(recorder.seen)
+    rocketmq.advance_until(lambda: "5" in recorder.bodies)
+    assert [body for body, _ in recorder.seen[seen_before:]] == ["2", "3", "4", "5"]
+    assert recorder.seen[seen_before][1] >= 1  # the same delivery: its tries are not forgotten
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 6)
+
+
+def test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_down(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    running, release = threading.Event(), threading.Event()
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        if message.body == b"1":
+            running.set()
+            release.wait(20)
+        return Status.SUCCESS
+
+    recorder = OrderlyRecorder(answer)
+    consumer = consumers(recorder, kind="orderly")
+    send_all(producer, ["0", "1", "2", "3", "4", "5"])
+    assert running.wait(20)
+    _give_the_lock_to_somebody(rocketmq, consumer)
+    rocketmq.broker.offsets.commit("delays", "flights", 0, 5)
+    release.set()
+    rocketmq.wait_until(lambda: not consumer.process_queues[QUEUE].consuming)
+    rocketmq.advance(12_000)
+    assert _committed(rocketmq, consumer) == 5
+    rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
+    rocketmq.advance_until(lambda: "5" in recorder.bodies)
+    assert recorder.bodies == ["0", "1", "5"]
+
+
+def test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    running, release = threading.Event(), threading.Event()
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        running.set()
+        release.wait(20)
+        return Status.SUCCESS
+
+    consumer = consumers(OrderlyRecorder(answer), kind="orderly")
+    send_all(producer, ["0"])
+    assert running.wait(20)
+    consumer.subscribe("weather")
+    consumer.unsubscribe("flights")
+    rocketmq.wait_until(lambda: QUEUE not in consumer.process_queues)
+    given_up_ms = rocketmq.clock.now_ms()
+    rocketmq.advance_until(lambda: rocketmq.clock.now_ms() - given_up_ms > 90_000, step_ms=5_000)
+    assert rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) == consumer.client_id
+    release.set()
+    rocketmq.advance_until(lambda: rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) is None)
+
+
 def test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:

@@ -137,6 +137,16 @@ def test_without_a_lock_a_turn_does_not_begin() -> None:
     assert isinstance(OrderlyTurn(queue, clustering=False).next(0), ConsumeBatch)
 
 
+def test_what_was_cached_under_an_earlier_lock_is_not_handed_out() -> None:
+    turn = OrderlyTurn(locked_queue(0, 1))
+    lock = turn.process_queue.lock
+    lock.lost()
+    lock.granted(10)
+    assert turn.next(10) == TurnEnded()
+    turn.process_queue.tenure = lock.tenure  # the pull loop found that nobody went past us
+    assert batch_of(turn)
+
+
 def test_a_lock_that_expires_during_the_turn_ends_it_before_the_next_batch() -> None:
     turn = OrderlyTurn(locked_queue(1, 2))
     turn.settle(batch_of(turn, 0), SUCCESS)

@@ -138,6 +138,20 @@ def test_a_rewound_offset_is_taken_in_its_place() -> None:
     assert offsets_of(queue.take(9, 0)) == [3, 10, 11, 12, 13]
 
 
+def test_after_a_restart_nothing_from_before_counts() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(5, 6, 7))
+    before = queue.take(2, 0)
+    queue.restart(2)
+    queue.check_invariants()
+    assert (queue.count, queue.in_flight_count, queue.size_bytes, queue.commit_offset) == (0, 0, 0, None)
+    assert queue.done(before) is None
+    queue.put_back(before)
+    assert queue.take(9, 0) == []
+    queue.put(messages(3))  # lower than what was seen before: no late-comer, but the first
+    assert queue.done(queue.take(1, 0)) == 4
+
+
 def test_clear_forgets_messages_and_keeps_the_highest_offset() -> None:
     queue = ProcessQueue(QUEUE)
     queue.put(messages(1, 2))

@@ -147,6 +147,53 @@ def test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once() -> N
     assert one.handle(PullDue(), 30_002) == [SendPull(4)]
 
 
+def locked_again(*, at_ms: int = 100_000) -> PullCursor:
+    """Offsets 3 to 6 are cached, 3 is being consumed, the next pull is 7; the lock was lost and came back."""
+    one = cursor(3, orderly=True)
+    lock = one.process_queue.lock
+    lock.granted(0)
+    one.handle(PullDue(), 0)
+    one.handle(OffsetRead(3), 0)
+    one.handle(PullDue(), 0)
+    one.handle(PullReturned(FOUND, 7, messages(3, 4, 5, 6)), 0)
+    one.process_queue.take(1, 0)
+    lock.lost()
+    lock.granted(at_ms)
+    assert one.handle(PullDue(), at_ms) == [ReadOffset()]
+    return one
+
+
+@pytest.mark.parametrize("stored", [0, 3])
+def test_a_lock_that_comes_back_goes_on_where_nobody_went_past_us(stored: int) -> None:
+    one = locked_again()
+    assert one.handle(OffsetRead(stored), 100_000) == [CorrectOffset(3), Dispatch(0), PullNow(7)]
+    assert one.process_queue.count == 4
+    assert one.handle(PullDue(), 100_000) == [SendPull(7)]
+    one.process_queue.check_invariants()
+
+
+@pytest.mark.parametrize("stored", [4, 7, 900])
+def test_a_lock_that_comes_back_begins_anew_where_another_member_ended(stored: int) -> None:
+    one = locked_again()
+    queue = one.process_queue
+    before = messages(3)
+    assert one.handle(OffsetRead(stored), 100_000) == [PullNow(stored)]
+    assert one.handle(PullDue(), 100_000) == [SendPull(stored)]
+    assert (queue.count, queue.size_bytes, queue.commit_offset) == (0, 0, None)
+    assert queue.done(before) is None, "what a listener still had in hand settles nothing"
+    one.handle(PullReturned(FOUND, stored + 2, messages(stored, stored + 1)), 100_000)
+    assert queue.done(queue.take(1, 0)) == stored + 1
+    queue.check_invariants()
+
+
+def test_an_offset_that_cannot_be_read_keeps_what_is_cached_for_the_next_try() -> None:
+    one = locked_again()
+    assert delays(one, OffsetRead(-1), 100_000) == [1_000]
+    assert one.handle(PullDue(), 100_010) == [ReadOffset()]
+    assert one.own_offset == 3
+    assert one.handle(OffsetRead(one.own_offset), 100_020)[0] == CorrectOffset(3)
+
+
 def test_concurrent_pulls_need_no_lock_and_orderly_ones_no_span() -> None:
     concurrent, orderly = cursor(), cursor(orderly=True)
     orderly.process_queue.lock.granted(0)

@@ -101,6 +101,25 @@ def test_one_renewal_may_fail_and_the_broker_keeps_longer_than_the_client_trusts
     raise AssertionError("the lock was never given away")
 
 
+def test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock() -> None:
+    lock = LocalQueueLock()
+    assert (lock.tenure, lock.is_ours(0)) == (0, False)
+    lock.granted(1_000)
+    lock.granted(21_000)
+    assert lock.tenure == 1
+    assert lock.is_ours(81_000)
+    assert not lock.is_valid(81_000)
+    lock.granted(81_000)  # late, but the broker kept it for 60 s
+    assert lock.tenure == 1
+    assert not lock.is_ours(141_001)
+    lock.granted(141_001)
+    assert lock.tenure == 2
+    lock.lost()
+    assert not lock.is_ours(141_002)
+    lock.granted(141_003)
+    assert lock.tenure == 3
+
+
 def test_unlocking_waits_only_while_messages_are_cached() -> None:
     assert unlock_delay_ms(has_cached_messages=False) == 0
     assert unlock_delay_ms(has_cached_messages=True) == 20_000
