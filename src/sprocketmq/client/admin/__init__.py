@@ -1,0 +1,27 @@
+"""Asking and telling the cluster: AsyncAdmin, and Admin, its blocking face (Java: DefaultMQAdminExt; docs/guides/admin.md has the mqadmin
+command of each request).
+
+    topics    groups    offsets    messages    brokers (and name servers)    access      one file for each noun
+        `--------`---------`----------`-----------`-------------------------'
+                          session: connections, addresses
+"""
+
+from __future__ import annotations
+
+from sprocketmq.client.admin.async_admin import AsyncAdmin
+from sprocketmq.client.admin.blocking import Admin
+from sprocketmq.client.admin.brokers import BrokerStatus
+from sprocketmq.client.admin.groups import GroupSummary, QueueProgress
+from sprocketmq.client.admin.messages import MessageTrack, TrackType
+from sprocketmq.client.admin.topics import TopicTraffic
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "BrokerStatus",
+    "GroupSummary",
+    "MessageTrack",
+    "QueueProgress",
+    "TopicTraffic",
+    "TrackType",
+]

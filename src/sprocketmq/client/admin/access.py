@@ -1,0 +1,258 @@
+"""Who may do what, by an administrator: users and policies of 5.x, accounts of 4.9 (mqadmin: createUser, createAcl, ...)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire import bodies, fastjson, headers
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Header
+
+__all__ = ["AccessRequests"]
+
+
+class AccessRequests(AdminSession):
+    """See AsyncAdmin."""
+
+    # -- users of 5.x ----------------------------------------------------------------------------------------------------------
+
+    async def create_user(
+        self,
+        username: str,
+        password: str,
+        *,
+        user_type: str = "Normal",
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> None:
+        """Create a user (mqadmin: createUser; 5.x).
+
+        Args:
+            user_type: ``Normal``, who may do what policies allow, or ``Super``, who may do all.
+        """
+        info = bodies.UserInfo(username=username, password=password, user_type=_one_of("user_type", user_type, _TYPES))
+        await self._tell(
+            RequestCode.AUTH_CREATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
+        )
+
+    async def update_user(
+        self,
+        username: str,
+        *,
+        password: str | None = None,
+        user_type: str | None = None,
+        user_status: str | None = None,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> None:
+        """Change what is given of a user (mqadmin: updateUser; 5.x). ``user_status``: ``enable`` or ``disable``."""
+        if user_type is not None:
+            _one_of("user_type", user_type, _TYPES)
+        if user_status is not None:
+            _one_of("user_status", user_status, ("enable", "disable"))
+        info = bodies.UserInfo(username=username, password=password, user_type=user_type, user_status=user_status)
+        await self._tell(
+            RequestCode.AUTH_UPDATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
+        )
+
+    async def delete_user(self, username: str, *, cluster: str | None = None, broker: str | None = None) -> None:
+        """Delete a user (mqadmin: deleteUser; 5.x)."""
+        await self._tell(
+            RequestCode.AUTH_DELETE_USER, headers.UserRequestHeader(username=username), None, cluster, broker
+        )
+
+    async def user(self, broker: str, username: str) -> bodies.UserInfo | None:
+        """A user as one broker knows it, None when it does not (mqadmin: getUser; 5.x)."""
+        header = headers.UserRequestHeader(username=username)
+        answer = await self._ask(await self._one(broker), RequestCode.AUTH_GET_USER, header)
+        return bodies.UserInfo.decode(answer.body) if answer.body else None
+
+    async def users(self, broker: str, name_filter: str | None = None) -> list[bodies.UserInfo]:
+        """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x)."""
+        header = headers.ListUsersRequestHeader(filter=name_filter)
+        answer = await self._ask(await self._one(broker), RequestCode.AUTH_LIST_USER, header)
+        return fastjson.decode(answer.body, list[bodies.UserInfo]) if answer.body else []
+
+    async def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
+        """Create or update users of one broker at another, all or some (mqadmin: copyUser; 5.x). Returns their names."""
+        copied = []
+        for user in await self.users(source):
+            name = user.username or ""
+            if usernames is not None and name not in usernames:
+                continue
+            known = await self.user(destination, name)
+            code = RequestCode.AUTH_CREATE_USER if known is None else RequestCode.AUTH_UPDATE_USER
+            await self._tell(code, headers.UserRequestHeader(username=name), user, None, destination)
+            copied.append(name)
+        return copied
+
+    # -- policies of 5.x -------------------------------------------------------------------------------------------------------
+
+    async def create_acl(
+        self,
+        subject: str,
+        resources: Collection[str],
+        actions: Collection[str],
+        decision: str = "Allow",
+        *,
+        source_ips: Collection[str] = (),
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> None:
+        """Allow or deny a user something (mqadmin: createAcl; 5.x).
+
+        Args:
+            subject: ``User:name``.
+            resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
+            actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
+            decision: ``Allow`` or ``Deny``.
+            source_ips: addresses this is limited to.
+        """
+        info = _acl(subject, resources, actions, decision, source_ips)
+        await self._tell(
+            RequestCode.AUTH_CREATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
+        )
+
+    async def update_acl(
+        self,
+        subject: str,
+        resources: Collection[str],
+        actions: Collection[str],
+        decision: str = "Allow",
+        *,
+        source_ips: Collection[str] = (),
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> None:
+        """Change what a user may do to these resources (mqadmin: updateAcl; 5.x). As ``create_acl``."""
+        info = _acl(subject, resources, actions, decision, source_ips)
+        await self._tell(
+            RequestCode.AUTH_UPDATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
+        )
+
+    async def delete_acl(
+        self, subject: str, resource: str | None = None, *, cluster: str | None = None, broker: str | None = None
+    ) -> None:
+        """Delete what is said about one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x)."""
+        header = headers.DeleteAclRequestHeader(subject=subject, resource=resource)
+        await self._tell(RequestCode.AUTH_DELETE_ACL, header, None, cluster, broker)
+
+    async def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
+        """All policies of ``User:name`` at one broker, None when there are none (mqadmin: getAcl; 5.x)."""
+        header = headers.AclSubjectRequestHeader(subject=subject)
+        answer = await self._ask(await self._one(broker), RequestCode.AUTH_GET_ACL, header)
+        return bodies.AclInfo.decode(answer.body) if answer.body else None
+
+    async def acls(
+        self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
+    ) -> list[bodies.AclInfo]:
+        """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x)."""
+        header = headers.ListAclsRequestHeader(subject_filter=subject_filter, resource_filter=resource_filter)
+        answer = await self._ask(await self._one(broker), RequestCode.AUTH_LIST_ACL, header)
+        return fastjson.decode(answer.body, list[bodies.AclInfo]) if answer.body else []
+
+    async def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
+        """Create or update policies of one broker at another, of all subjects or some (mqadmin: copyAcl; 5.x). Returns the subjects."""
+        copied = []
+        for info in await self.acls(source):
+            subject = info.subject or ""
+            if subjects is not None and subject not in subjects:
+                continue
+            known = await self.acl(destination, subject)
+            code = RequestCode.AUTH_CREATE_ACL if known is None else RequestCode.AUTH_UPDATE_ACL
+            await self._tell(code, headers.AclSubjectRequestHeader(subject=subject), info, None, destination)
+            copied.append(subject)
+        return copied
+
+    # -- accounts of 4.9 -------------------------------------------------------------------------------------------------------
+
+    async def update_account(
+        self,
+        access_key: str,
+        secret_key: str | None = None,
+        *,
+        admin: bool = False,
+        white_remote_address: str | None = None,
+        default_topic_perm: str | None = None,
+        default_group_perm: str | None = None,
+        topic_perms: Mapping[str, str] | None = None,
+        group_perms: Mapping[str, str] | None = None,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> None:
+        """Create an account or change it (mqadmin: updateAclConfig; 4.9). What is not given stays; ``admin`` becomes False.
+
+        Args:
+            topic_perms, group_perms: permissions by name: ``DENY``, ``PUB``, ``SUB``, ``PUB|SUB``.
+        """
+        header = headers.CreateAccessConfigRequestHeader(
+            access_key=access_key,
+            secret_key=secret_key,
+            white_remote_address=white_remote_address,
+            default_topic_perm=default_topic_perm,
+            default_group_perm=default_group_perm,
+            topic_perms=_perms(topic_perms),
+            group_perms=_perms(group_perms),
+            admin=admin,
+        )
+        await self._tell(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header, None, cluster, broker)
+
+    async def delete_account(self, access_key: str, *, cluster: str | None = None, broker: str | None = None) -> None:
+        """Delete an account (mqadmin: deleteAclConfig; 4.9)."""
+        header = headers.DeleteAccessConfigRequestHeader(access_key=access_key)
+        await self._tell(RequestCode.DELETE_ACL_CONFIG, header, None, cluster, broker)
+
+    async def update_global_white_addresses(
+        self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
+    ) -> None:
+        """From where anybody may do anything (mqadmin: updateGlobalWhiteAddr; 4.9)."""
+        header = headers.UpdateGlobalWhiteAddrsConfigRequestHeader(global_white_addrs=",".join(addresses))
+        await self._tell(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
+
+    async def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
+        """Which state of its accounts a broker has (mqadmin: clusterAclConfigVersion; 4.9)."""
+        answer = await self._ask(await self._one(broker), RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
+        return answer.header(headers.GetBrokerAclConfigResponseHeader)
+
+    # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    async def _tell(
+        self, code: int, header: Header, body: bodies.Body | None, cluster: str | None, broker: str | None
+    ) -> None:
+        content = b"" if body is None else body.encode()
+        masters = (await self._masters(cluster, broker)).values()
+        await asyncio.gather(*(self._ask(address, code, header, content) for address in masters))
+
+
+_TYPES = ("Normal", "Super")
+
+
+def _one_of(name: str, value: str, allowed: Collection[str]) -> str:
+    if value not in allowed:
+        raise ConfigurationError(f"{name} is {value!r}, one of {', '.join(allowed)} is allowed")
+    return value
+
+
+def _acl(
+    subject: str, resources: Collection[str], actions: Collection[str], decision: str, source_ips: Collection[str]
+) -> bodies.AclInfo:
+    if not subject.startswith("User:"):
+        raise ConfigurationError(f"subject is {subject!r}, 'User:' and a user's name is allowed")
+    _one_of("decision", decision, ("Allow", "Deny"))
+    for what, given in (("resources", resources), ("actions", actions)):
+        if isinstance(given, str) or not given:
+            raise ConfigurationError(f"{what} is {given!r}, a list with one at least is allowed")
+    entries = [
+        bodies.PolicyEntryInfo(
+            resource=resource, actions=list(actions), source_ips=list(source_ips) or None, decision=decision
+        )
+        for resource in resources
+    ]
+    return bodies.AclInfo(subject=subject, policies=[bodies.PolicyInfo(policy_type="Custom", entries=entries)])
+
+
+def _perms(perms: Mapping[str, str] | None) -> str | None:
+    return None if perms is None else ",".join(f"{name}={perm}" for name, perm in perms.items())

@@ -1,0 +1,238 @@
+"""Brokers and name servers by an administrator (mqadmin: clusterList, brokerStatus, updateBrokerConfig, wipeWritePerm, ...)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
+from sprocketmq.wire import bodies, headers
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Buffer
+from sprocketmq.wire.java_properties import format_properties, parse_properties
+
+__all__ = ["BrokerRequests", "BrokerStatus"]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """One broker at a glance.
+
+    Attributes:
+        broker_id: 0 is the master.
+        is_up: False when it is registered and does not answer; what follows is empty then.
+        version: as the broker says it, ``V5_4_0``.
+        in_tps, out_tps: messages stored and handed out per second, in the last 10 s.
+        messages_today_in, messages_today_out: since midnight.
+        info: all that it says of itself, see ``broker_runtime_info``.
+    """
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    is_up: bool
+    version: str
+    in_tps: float
+    out_tps: float
+    messages_today_in: int
+    messages_today_out: int
+    info: Mapping[str, str]
+
+
+class BrokerRequests(AdminSession):
+    """See AsyncAdmin."""
+
+    # -- looking ---------------------------------------------------------------------------------------------------------------
+
+    async def cluster_info(self) -> bodies.ClusterInfo:
+        """Clusters, their brokers and the addresses of these."""
+        return await self._api.cluster_info()
+
+    async def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
+        """Every broker that is registered, masters and slaves, sorted by name and id (mqadmin: clusterList)."""
+        info = await self._api.cluster_info()
+        clusters = {name: cluster for cluster, names in info.cluster_addr_table.items() for name in names}
+        wanted = [
+            (clusters.get(name, ""), name, broker_id, address)
+            for name in sorted(self._names(info, cluster))
+            for broker_id, address in sorted(info.broker_addr_table[name].broker_addrs.items())
+        ]
+
+        async def look(cluster: str, name: str, broker_id: int, address: str) -> BrokerStatus:
+            try:
+                said = await self._api.broker_runtime_info(address)
+            except (NetworkError, RequestTimeout):
+                return BrokerStatus(cluster, name, broker_id, address, False, "", 0.0, 0.0, 0, 0, {})
+            return BrokerStatus(
+                cluster,
+                name,
+                broker_id,
+                address,
+                True,
+                said.get("brokerVersionDesc", ""),
+                _first_number(said.get("putTps")),
+                _first_number(said.get("getTransferedTps") or said.get("getTransferredTps")),
+                _since(said, "msgPutTotalTodayNow", "msgPutTotalTodayMorning"),
+                _since(said, "msgGetTotalTodayNow", "msgGetTotalTodayMorning"),
+                said,
+            )
+
+        return list(await asyncio.gather(*(look(*one) for one in wanted)))
+
+    async def broker_runtime_info(self, broker: str) -> dict[str, str]:
+        """A broker's own numbers, as text by text (mqadmin: brokerStatus)."""
+        return await self._api.broker_runtime_info(await self._one(broker))
+
+    async def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:
+        """One counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
+        ``topic@group``. Raises RemoteError when nothing was counted."""
+        header = headers.ViewBrokerStatsDataRequestHeader(stats_name=stats_name, stats_key=stats_key)
+        answer = await self._ask(await self._one(broker), RequestCode.VIEW_BROKER_STATS_DATA, header)
+        return bodies.BrokerStatsData.decode(answer.body)
+
+    async def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
+        """How far a master's slaves are, or how far a slave is (mqadmin: haStatus; 5.x)."""
+        answer = await self._ask(await self._one(broker), RequestCode.GET_BROKER_HA_STATUS)
+        return bodies.HARuntimeInfo.decode(answer.body)
+
+    # -- settings --------------------------------------------------------------------------------------------------------------
+
+    async def broker_config(self, broker: str) -> dict[str, str]:
+        """All settings of a broker, as Apache names them (mqadmin: getBrokerConfig)."""
+        return _settings((await self._ask(await self._one(broker), RequestCode.GET_BROKER_CONFIG)).body)
+
+    async def update_broker_config(
+        self, settings: Mapping[str, Any], *, cluster: str | None = None, broker: str | None = None
+    ) -> None:
+        """Change settings of running brokers, of slaves too (mqadmin: updateBrokerConfig). One of ``cluster`` and ``broker`` is needed.
+
+        Args:
+            settings: as Apache names them, ``{"maxMessageSize": 4194304, "autoCreateTopicEnable": False}``.
+
+        Raises:
+            RemoteError: our brokers refuse unknown settings and those that need a restart; Apache's take them and say nothing.
+        """
+        if cluster is None and broker is None:
+            raise ConfigurationError(
+                "neither broker nor cluster is given, one of them is needed: settings differ by broker"
+            )
+        for address in await self._replicas(cluster, broker):
+            await self._ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=_text(settings))
+
+    # -- upkeep ----------------------------------------------------------------------------------------------------------------
+
+    async def clean_expired_consume_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
+        """Delete queue files of messages that are gone (mqadmin: cleanExpiredCQ)."""
+        for address in (await self._masters(cluster, broker)).values():
+            await self._ask(address, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+
+    async def delete_expired_commit_logs(self, *, cluster: str | None = None, broker: str | None = None) -> None:
+        """Delete log files that are older than the brokers keep them, at whatever hour it is (mqadmin: deleteExpiredCommitLog)."""
+        for address in (await self._masters(cluster, broker)).values():
+            await self._ask(address, RequestCode.DELETE_EXPIRED_COMMITLOG)
+
+    # -- name servers ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def name_servers(self) -> list[str]:
+        """The addresses of the name servers that this client knows."""
+        return self._api.name_servers.addresses
+
+    async def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
+        """Let nobody send to a broker any more, until it registers anew or ``add_write_perm`` (mqadmin: wipeWritePerm).
+
+        Returns:
+            How many topics changed, by name server.
+        """
+        header = headers.WipeWritePermOfBrokerRequestHeader(broker_name=broker_name)
+        changed: dict[str, int] = {}
+        for address in self.name_servers:
+            answer = await self._ask(address, RequestCode.WIPE_WRITE_PERM_OF_BROKER, header)
+            changed[address] = answer.header(headers.WipeWritePermOfBrokerResponseHeader).wipe_topic_count
+        return changed
+
+    async def add_write_perm(self, broker_name: str) -> dict[str, int]:
+        """Undo ``wipe_write_perm`` (mqadmin: addWritePerm). Returns how many topics changed, by name server."""
+        header = headers.AddWritePermOfBrokerRequestHeader(broker_name=broker_name)
+        changed: dict[str, int] = {}
+        for address in self.name_servers:
+            answer = await self._ask(address, RequestCode.ADD_WRITE_PERM_OF_BROKER, header)
+            changed[address] = answer.header(headers.AddWritePermOfBrokerResponseHeader).add_topic_count
+        return changed
+
+    async def put_kv_config(self, namespace: str, key: str, value: str) -> None:
+        """Keep a text at the name servers (mqadmin: updateKvConfig)."""
+        header = headers.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
+        for address in self.name_servers:
+            await self._ask(address, RequestCode.PUT_KV_CONFIG, header)
+
+    async def kv_config(self, namespace: str, key: str) -> str | None:
+        """A text kept at the name servers; None when there is none."""
+        header = headers.GetKVConfigRequestHeader(namespace=namespace, key=key)
+        try:
+            answer = await self._ask_name_server(RequestCode.GET_KV_CONFIG, header)
+        except RemoteError as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+        return answer.header(headers.GetKVConfigResponseHeader).value
+
+    async def kv_configs(self, namespace: str) -> dict[str, str]:
+        """All texts of a namespace, by key; empty when there are none."""
+        header = headers.GetKVListByNamespaceRequestHeader(namespace=namespace)
+        try:
+            answer = await self._ask_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, header)
+        except RemoteError as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return {}
+            raise
+        return dict(sorted(bodies.KVTable.decode(answer.body).table.items()))
+
+    async def delete_kv_config(self, namespace: str, key: str) -> None:
+        """Forget a text kept at the name servers (mqadmin: deleteKvConfig)."""
+        header = headers.DeleteKVConfigRequestHeader(namespace=namespace, key=key)
+        for address in self.name_servers:
+            await self._ask(address, RequestCode.DELETE_KV_CONFIG, header)
+
+    async def namesrv_config(self) -> dict[str, dict[str, str]]:
+        """All settings, by name server (mqadmin: getNamesrvConfig)."""
+        return {
+            address: _settings((await self._ask(address, RequestCode.GET_NAMESRV_CONFIG)).body)
+            for address in self.name_servers
+        }
+
+    async def update_namesrv_config(self, settings: Mapping[str, Any]) -> None:
+        """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig)."""
+        for address in self.name_servers:
+            await self._ask(address, RequestCode.UPDATE_NAMESRV_CONFIG, body=_text(settings))
+
+
+def _settings(body: Buffer) -> dict[str, str]:
+    return dict(sorted(parse_properties(bytes(body).decode()).items()))
+
+
+def _text(settings: Mapping[str, Any]) -> bytes:
+    if not settings:
+        raise ConfigurationError("no setting is given, one at least is needed, as in {'maxMessageSize': 4194304}")
+    return format_properties(
+        {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
+    ).encode()
+
+
+def _first_number(text: str | None) -> float:
+    """Java prints the rates of the last 10 s, minute and ten minutes in a row."""
+    try:
+        return float((text or "0").split()[0])
+    except (ValueError, IndexError):
+        return 0.0
+
+
+def _since(info: Mapping[str, str], now: str, morning: str) -> int:
+    try:
+        return int(info.get(now, "0")) - int(info.get(morning, "0"))
+    except ValueError:
+        return 0

@@ -1,0 +1,248 @@
+"""Stored messages by an administrator: found, read, followed, consumed once more (mqadmin: queryMsgById, queryMsgByKey, printMsg, ...)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from sprocketmq.client.admin.offsets import OffsetRequests
+from sprocketmq.client.admin.topics import TopicRequests
+from sprocketmq.client.pull_loop import decode_pull
+from sprocketmq.client.results import PullStatus
+from sprocketmq.client.validators import check_group, check_range
+from sprocketmq.core.subscription import FilterExpression, build_subscription, matches_tags
+from sprocketmq.errors import RemoteError
+from sprocketmq.wire import bodies, headers, sys_flag
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.message import MessageExt, MessageQueue, format_host
+from sprocketmq.wire.message_id import decode_offset_message_id
+from sprocketmq.wire.record import decode_record, decode_records
+
+__all__ = ["MessageRequests", "MessageTrack", "TrackType"]
+
+_FOREVER_MS: Final = (1 << 63) - 1
+_CALL_TIMEOUT_MS: Final = 15_000
+# MixAll.TOOLS_CONSUMER_GROUP: brokers have it from the start.
+_TOOLS_GROUP: Final = "TOOLS_CONSUMER"
+_SYS_FLAG: Final = sys_flag.pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
+
+
+class TrackType(str, Enum):
+    """What became of a message in one group (Java: TrackType)."""
+
+    CONSUMED = "CONSUMED"
+    CONSUMED_BUT_FILTERED = "CONSUMED_BUT_FILTERED"
+    """The group is past it, but its filter leaves it out."""
+    PULL = "PULL"
+    """A pull consumer: only its application knows."""
+    NOT_CONSUME_YET = "NOT_CONSUME_YET"
+    NOT_ONLINE = "NOT_ONLINE"
+    CONSUME_BROADCASTING = "CONSUME_BROADCASTING"
+    """Each member keeps its own progress."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTrack:
+    """What became of a message in one group."""
+
+    group: str
+    track_type: TrackType
+
+
+class MessageRequests(TopicRequests, OffsetRequests):
+    """See AsyncAdmin."""
+
+    async def view_message(self, offset_message_id: str) -> MessageExt:
+        """The stored copy that ``offset_message_id`` names (mqadmin: queryMsgById).
+
+        Raises:
+            ConfigurationError: it is no offset message id; a unique key (``message_id``) is for ``messages_by_unique_key``.
+        """
+        host, offset = decode_offset_message_id(offset_message_id)
+        return decode_record(await self._api.view_message(format_host(*host), offset))
+
+    @staticmethod
+    def decode_message_id(offset_message_id: str) -> tuple[str, int]:
+        """``(host:port of the broker, commit log offset)`` that an offset message id names; asks nobody (mqadmin: DecodeMessageId)."""
+        host, offset = decode_offset_message_id(offset_message_id)
+        return format_host(*host), offset
+
+    async def messages_by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int = _FOREVER_MS,
+    ) -> list[MessageExt]:
+        """Messages of ``topic`` with this key, stored between two times, by the brokers' index, oldest first (mqadmin: queryMsgByKey)."""
+        found = await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False)
+        return [message for message in found if key in message.keys]
+
+    async def messages_by_unique_key(self, topic: str, unique_key: str) -> list[MessageExt]:
+        """The stored copies of the message with this ``message_id``, oldest first: more than one after a send that was tried again
+        (mqadmin: queryMsgByUniqueKey)."""
+        found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True)
+        return [message for message in found if message.message_id == unique_key]
+
+    async def _query(
+        self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, *, unique: bool
+    ) -> list[MessageExt]:
+        header = headers.QueryMessageRequestHeader(
+            topic=topic,
+            key=key,
+            max_num=check_range("max_messages", max_messages, 1, 10_000),
+            begin_timestamp=check_range("begin_ms", begin_ms, 0, _FOREVER_MS),
+            end_timestamp=check_range("end_ms", end_ms, begin_ms, _FOREVER_MS),
+        )
+
+        async def ask(name: str, address: str) -> list[MessageExt]:
+            command = request(RequestCode.QUERY_MESSAGE, header)
+            command.ext_fields = {**command.ext_fields, headers.UNIQUE_KEY_QUERY: str(unique).lower()}
+            answer = await self._api.invoke(address, command, self._api.timeout_ms * 3)
+            if answer.code == ResponseCode.QUERY_NOT_FOUND:
+                return []
+            if answer.code != ResponseCode.SUCCESS:
+                raise RemoteError(answer.code, answer.remark, address)
+            return decode_records(answer.body, name)
+
+        masters = await self._masters_of(topic)
+        answers = await asyncio.gather(*(ask(name, address) for name, address in masters.items()))
+        # The index compares hashes, so the callers compare keys; and a broker's index may hold another topic of this hash.
+        found = (message for answer in answers for message in answer if message.topic == topic)
+        return sorted(found, key=lambda message: message.store_timestamp_ms)[:max_messages]
+
+    async def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
+        """The message at one place of a queue; None when there is none (mqadmin: queryMsgByOffset)."""
+        messages, _ = await self._read(queue, check_range("offset", offset, 0, _FOREVER_MS), 1, "*")
+        return messages[0] if messages and messages[0].queue_offset == offset else None
+
+    async def read_messages(
+        self,
+        queue: MessageQueue,
+        begin_offset: int | None = None,
+        *,
+        end_offset: int | None = None,
+        max_messages: int = 32,
+        expression: FilterExpression | str = "*",
+    ) -> list[MessageExt]:
+        """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue, consumeMessage).
+
+        For whole topics use QueueReader, which is made for speed.
+
+        Args:
+            begin_offset: default the oldest message.
+            end_offset: read up to here, exclusive; default the end as it is now.
+            max_messages: at most so many.
+            expression: tags as ``"a || b"``, or ``sql92("...")``.
+        """
+        check_range("max_messages", max_messages, 1, 1_000_000)
+        low, high = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
+        at = max(low, low if begin_offset is None else begin_offset)
+        end = high if end_offset is None else min(end_offset, high)
+        found: list[MessageExt] = []
+        while at < end and len(found) < max_messages:
+            messages, behind = await self._read(queue, at, max_messages - len(found), expression)
+            found += [message for message in messages if message.queue_offset < end]
+            if behind <= at:
+                break
+            at = behind
+        return found[:max_messages]
+
+    async def _read(
+        self, queue: MessageQueue, offset: int, count: int, expression: FilterExpression | str
+    ) -> tuple[list[MessageExt], int]:
+        """The messages of one pull, and where the next one begins."""
+        subscription = build_subscription(queue.topic, expression, 0)
+        header = headers.PullMessageRequestHeader(
+            consumer_group=_TOOLS_GROUP,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=min(count, 32),
+            sys_flag=_SYS_FLAG,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=subscription.sub_version,
+            subscription=subscription.sub_string,
+            expression_type=subscription.expression_type,
+        )
+        result = await self._api.pull_message(await self._address_of(queue), header)
+        if result.status is not PullStatus.FOUND:
+            return [], result.next_begin_offset
+        return decode_pull(result, queue, subscription, _TOOLS_GROUP), result.next_begin_offset
+
+    async def message_track(self, message: MessageExt) -> list[MessageTrack]:
+        """What became of a message in each group that reads its topic (mqadmin: queryMsgById prints it)."""
+        groups = await self.consumers_of(message.topic)
+        return [MessageTrack(group, await self._track(message, group)) for group in groups]
+
+    async def _track(self, message: MessageExt, group: str) -> TrackType:
+        connection = await self.consumer_connection(group)
+        if connection is None:
+            return TrackType.NOT_ONLINE
+        if connection.message_model == bodies.MessageModel.BROADCASTING:
+            return TrackType.CONSUME_BROADCASTING
+        if connection.consume_type == bodies.ConsumeType.CONSUME_ACTIVELY:
+            return TrackType.PULL
+        for queue, progress in (await self.consumer_progress(group, message.topic)).items():
+            here = (message.topic, message.queue_id) == (queue.topic, queue.queue_id)
+            if (
+                here
+                and message.broker_name in ("", queue.broker_name)
+                and progress.consumer_offset > message.queue_offset
+            ):
+                subscription = connection.subscription_table.get(message.topic)
+                if subscription is None or matches_tags(subscription, message.tags):
+                    return TrackType.CONSUMED
+                return TrackType.CONSUMED_BUT_FILTERED
+        return TrackType.NOT_CONSUME_YET
+
+    async def consume_directly(
+        self, group: str, client_id: str, message: MessageExt | str
+    ) -> bodies.ConsumeMessageDirectlyResult:
+        """Let one member run its listener on a stored message, now; progress and retries stay as they are
+        (mqadmin: queryMsgById -g -d).
+
+        Args:
+            message: as a lookup returned it, or its offset message id.
+
+        Raises:
+            RemoteError: the member is not online, is no push consumer, or did not answer within 10 s.
+        """
+        message_id = message if isinstance(message, str) else message.offset_message_id
+        address, _ = self.decode_message_id(message_id)
+        topic = message.topic if isinstance(message, MessageExt) else None
+        header = headers.ConsumeMessageDirectlyResultRequestHeader(
+            consumer_group=check_group(group), client_id=client_id, msg_id=message_id, topic=topic
+        )
+        answer = await self._ask(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header, timeout_ms=_CALL_TIMEOUT_MS)
+        return bodies.ConsumeMessageDirectlyResult.decode(answer.body)
+
+    async def consume_queue(
+        self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None
+    ) -> bodies.QueryConsumeQueueResponseBody:
+        """Entries of the index that a queue is: where each message is in the commit log, and whether it passes the filter of ``group``
+        (mqadmin: queryCq)."""
+        header = headers.QueryConsumeQueueRequestHeader(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            index=check_range("index", index, 0, _FOREVER_MS),
+            count=check_range("count", count, 1, 10_000),
+            consumer_group=group,
+        )
+        answer = await self._ask(await self._address_of(queue), RequestCode.QUERY_CONSUME_QUEUE, header)
+        return bodies.QueryConsumeQueueResponseBody.decode(answer.body)
+
+    async def resume_half_message(self, topic: str, offset_message_id: str) -> None:
+        """Have the producers asked again about a transaction whose checks are used up."""
+        address, _ = self.decode_message_id(offset_message_id)
+        header = headers.ResumeCheckHalfMessageRequestHeader(msg_id=offset_message_id, topic=topic)
+        await self._ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)

@@ -1,0 +1,194 @@
+"""Connections and addresses of an administrative client: what every kind of request in this folder stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.name_servers import NameServers, parse_addresses
+from sprocketmq.client.options import ClientOptions
+from sprocketmq.client.routes import Routes
+from sprocketmq.client.split_options import split_options
+from sprocketmq.client.validators import check_topic
+from sprocketmq.core.route_table import MASTER_ID
+from sprocketmq.errors import ConfigurationError, RemoteError, TopicNotExist, remote_error
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import bodies
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Buffer, Command, Header, request
+from sprocketmq.wire.message import MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["NO_DATA", "AdminSession"]
+
+NO_DATA: Final = (
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.TOPIC_NOT_EXIST,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    ResponseCode.CONSUMER_NOT_ONLINE,
+)
+"""How a broker says that it has nothing about a group or topic; the versions do not agree."""
+
+
+class AdminSession:
+    """Connections open as they are needed; ``shutdown`` closes them.
+
+    ``broker`` in all requests: a broker's name (its master is meant) or ``host:port``; ``cluster``: all its masters; neither: all masters.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options, _ = split_options(options, ClientOptions, None, "an admin client")
+        self._pool: ConnectionPool | None = None
+        self._routes_: Routes | None = None
+        self._api_: RemotingApi | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Nothing is opened before the first request; here so that ``async with`` reads like the other clients."""
+
+    async def shutdown(self) -> None:
+        """Close all connections; a later request opens new ones."""
+        pool, routes = self._pool, self._routes_
+        self._pool = self._api_ = self._routes_ = None
+        if routes is not None:
+            await routes.aclose()
+        if pool is not None:
+            await pool.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    @property
+    def _api(self) -> RemotingApi:
+        if self._api_ is None:
+            options = self._options
+            self._pool = ConnectionPool(
+                ssl_context=options.ssl_context, credentials=options.credentials, namespace=options.namespace_v2
+            )
+            servers = NameServers(self._pool, parse_addresses(options.addresses))
+            self._api_ = RemotingApi(self._pool, servers, options.mq_client_api_timeout_ms)
+            self._routes_ = Routes(self._api_)
+        return self._api_
+
+    @property
+    def _routes(self) -> Routes:
+        assert self._api is not None
+        assert self._routes_ is not None
+        return self._routes_
+
+    # -- asking ----------------------------------------------------------------------------------------------------------------
+
+    async def _ask(
+        self, address: str, code: int, header: Header | None = None, body: Buffer = b"", timeout_ms: int | None = None
+    ) -> Command:
+        """One request and its answer. Raises RemoteError for every code but SUCCESS."""
+        api = self._api
+        answer = await api.invoke(address, request(code, header, body), timeout_ms or api.timeout_ms)
+        if answer.code != ResponseCode.SUCCESS:
+            raise remote_error(answer.code, answer.remark, address)
+        return answer
+
+    async def _ask_if_any(self, address: str, code: int, header: Header | None = None) -> Command | None:
+        """As ``_ask``; None where the broker has nothing about what is asked."""
+        try:
+            return await self._ask(address, code, header)
+        except RemoteError as error:
+            if error.code in NO_DATA:
+                return None
+            raise
+
+    async def _ask_name_server(self, code: int, header: Header | None = None) -> Command:
+        """The chosen name server, or the next one that answers."""
+        servers = self._api.name_servers
+        answer = await servers.invoke(request(code, header), self._api.timeout_ms)
+        if answer.code != ResponseCode.SUCCESS:
+            raise remote_error(answer.code, answer.remark, servers.chosen)
+        return answer
+
+    # -- who -------------------------------------------------------------------------------------------------------------------
+
+    async def _masters(self, cluster: str | None, broker: str | None) -> dict[str, str]:
+        """Broker name -> address of the masters asked for; a broker given as an address stands for itself."""
+        if broker is not None and ":" in broker:
+            return {broker: parse_addresses(broker)[0]}
+        info = await self._api.cluster_info()
+        names = self._names(info, cluster)
+        if broker is not None:
+            if broker not in names:
+                raise ConfigurationError(f"broker {broker!r} is unknown, the name server knows {_listed(names)}")
+            names = {broker}
+        masters = {
+            name: info.broker_addr_table[name].broker_addrs[MASTER_ID]
+            for name in sorted(names)
+            if MASTER_ID in info.broker_addr_table[name].broker_addrs
+        }
+        if not masters:
+            raise ConfigurationError(
+                f"no broker with a master is known to the name server {self._api.name_servers.chosen}; start one, or check namesrv_addr"
+            )
+        return masters
+
+    async def _replicas(self, cluster: str | None, broker: str | None) -> list[str]:
+        """Addresses of masters and slaves."""
+        if broker is not None and ":" in broker:
+            return parse_addresses(broker)
+        info = await self._api.cluster_info()
+        masters = await self._masters(cluster, broker)
+        return [address for name in masters for address in info.broker_addr_table[name].broker_addrs.values()]
+
+    async def _one(self, broker: str) -> str:
+        """The address of one broker."""
+        return next(iter((await self._masters(None, broker)).values()))
+
+    @staticmethod
+    def _names(info: bodies.ClusterInfo, cluster: str | None) -> set[str]:
+        names = set(info.broker_addr_table)
+        if cluster is None:
+            return names
+        if cluster not in info.cluster_addr_table:
+            raise ConfigurationError(
+                f"cluster {cluster!r} is unknown, the name server knows {_listed(info.cluster_addr_table)}"
+            )
+        return names & set(info.cluster_addr_table[cluster])
+
+    async def _masters_of(self, topic: str) -> dict[str, str]:
+        """Broker name -> master of the brokers that have ``topic``. Raises TopicNotExist."""
+        route = await self._route(topic)
+        return {
+            data.broker_name: data.broker_addrs.get(MASTER_ID) or next(iter(data.broker_addrs.values()))
+            for data in sorted(route.broker_datas, key=lambda data: data.broker_name)
+            if data.broker_addrs
+        }
+
+    async def _route(self, topic: str) -> bodies.TopicRouteData:
+        route = await self._api.route(check_topic(topic))
+        if route is None:
+            raise TopicNotExist(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic!r} does not exist", self._api.name_servers.chosen
+            )
+        return route
+
+    async def _address_of(self, queue: MessageQueue) -> str:
+        if self._routes.broker_address(queue.broker_name) is None:
+            self._routes.table.update(queue.topic, await self._route(queue.topic))
+        return self._address(queue.broker_name)
+
+    def _address(self, broker_name: str) -> str:
+        address = self._routes.broker_address(broker_name, only_this=False)
+        if address is None:
+            raise ConfigurationError(f"broker {broker_name!r} has no address at the name server")
+        return address
+
+
+def _listed(names: Iterable[str] | Mapping[str, object]) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -1,0 +1,338 @@
+"""Topics by an administrator: made, changed, deleted, looked at (mqadmin: updateTopic, topicRoute, topicStatus, statsAll, ...)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.client.validators import check_range, check_topic
+from sprocketmq.core import allocation
+from sprocketmq.core.route_table import DEFAULT_TOPIC
+from sprocketmq.errors import RemoteError, RequestTimeout
+from sprocketmq.wire import bodies, headers
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["TopicRequests", "TopicTraffic"]
+
+_POLL_S: Final = 0.02
+_PAGE: Final = 1_000
+# NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
+_ORDER: Final = "ORDER_TOPIC_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTraffic:
+    """What goes through a topic, for one group that reads it.
+
+    Attributes:
+        group: None for a topic that no group reads.
+        accumulation: messages that the group has not consumed.
+        in_tps, out_tps: messages sent to the topic, and pulled by the group, per second in the last minute.
+        in_24_hours, out_24_hours: the same in sum over the longest window that the brokers have, a day at most.
+    """
+
+    topic: str
+    group: str | None
+    accumulation: int
+    in_tps: float
+    out_tps: float
+    in_24_hours: int
+    out_24_hours: int
+
+
+class TopicRequests(AdminSession):
+    """See AsyncAdmin."""
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        queues: int = 8,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: int = 6,
+        order: bool = False,
+        attributes: Mapping[str, str] | None = None,
+        cluster: str | None = None,
+        broker: str | None = None,
+        wait_ms: int = 5_000,
+    ) -> None:
+        """Create a topic, or change it, and wait until the name server knows it (mqadmin: updateTopic).
+
+        Args:
+            topic: its name.
+            queues: queues per broker, to read and to write; ``read_queues`` and ``write_queues`` set them apart.
+            perm: 6 read and write, 4 read only, 2 write only.
+            order: mark it as ordered.
+            attributes: changes of a 5.x topic's attributes, ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``.
+            cluster: on the brokers of this cluster; default all brokers.
+            broker: on this broker alone.
+            wait_ms: how long to wait for the name server; RequestTimeout after that.
+
+        Raises:
+            ConfigurationError: a value is out of range, or no such cluster or broker.
+        """
+        header = headers.CreateTopicRequestHeader(
+            topic=check_topic(topic),
+            default_topic=DEFAULT_TOPIC,
+            read_queue_nums=check_range("read_queues", queues if read_queues is None else read_queues, 1, 65_535),
+            write_queue_nums=check_range("write_queues", queues if write_queues is None else write_queues, 1, 65_535),
+            perm=check_range("perm", perm, 0, 7),
+            order=order,
+            attributes=",".join(f"{key}={value}" if value else key for key, value in (attributes or {}).items())
+            or None,
+        )
+        masters = await self._masters(cluster, broker)
+        await asyncio.gather(*(self._api.create_topic(address, header) for address in masters.values()))
+        await self._wait_for_route(topic, masters, header, wait_ms)
+
+    async def _wait_for_route(
+        self, topic: str, masters: Mapping[str, str], header: headers.CreateTopicRequestHeader, wait_ms: int
+    ) -> None:
+        """Brokers tell the name server about a new topic by themselves, a moment later."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + wait_ms / 1000
+        wanted = (header.read_queue_nums, header.write_queue_nums)
+        while True:
+            route = await self._api.route(topic)
+            if route is not None:
+                known = {
+                    name
+                    for data in route.queue_datas
+                    if (data.read_queue_nums, data.write_queue_nums) == wanted
+                    for name in (data.broker_name, *_addresses(route, data.broker_name))
+                }
+                if masters.keys() <= known:
+                    return
+            if loop.time() > end_s:
+                raise RequestTimeout(
+                    f"topic {topic!r} was created, but the name server does not show it after {wait_ms} ms",
+                    self._api.name_servers.chosen,
+                    wait_ms,
+                )
+            await asyncio.sleep(_POLL_S)
+
+    async def create_topics(
+        self, configs: Sequence[bodies.TopicConfig], *, cluster: str | None = None, broker: str | None = None
+    ) -> None:
+        """Create or change many topics at once (mqadmin: updateTopicList); a 4.9 broker is told one by one.
+
+        Does not wait for the name server.
+        """
+        for config in configs:
+            check_topic(config.topic_name)
+        body = bodies.CreateTopicListRequestBody(topic_config_list=list(configs)).encode()
+
+        async def tell(address: str) -> None:
+            try:
+                await self._ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
+            except RemoteError as error:
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+                for config in configs:
+                    await self._api.create_topic(address, _create_header(config))
+
+        await asyncio.gather(*map(tell, (await self._masters(cluster, broker)).values()))
+
+    async def set_topic_perm(
+        self, topic: str, perm: int, *, cluster: str | None = None, broker: str | None = None
+    ) -> None:
+        """Let a topic be read (4), written (2) or both (6), and leave the rest of it as it is (mqadmin: updateTopicPerm).
+
+        Raises:
+            TopicNotExist: none of these brokers has the topic.
+        """
+        check_range("perm", perm, 0, 7)
+        masters = await self._masters(cluster, broker) if cluster or broker else await self._masters_of(topic)
+        for name, config in (await self._topic_configs_of(topic, masters)).items():
+            config.perm = perm
+            await self._api.create_topic(masters[name], _create_header(config))
+
+    async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
+        """Delete a topic from all brokers (of ``cluster``) and from the name servers; its messages are gone (mqadmin: deleteTopic)."""
+        check_topic(topic)
+        masters = await self._masters(cluster, None)
+        await asyncio.gather(*(self._api.delete_topic(address, topic) for address in masters.values()))
+        await self._api.delete_topic_in_namesrv(topic)
+        await self.delete_order_conf(topic)
+
+    async def topics(self, *, cluster: str | None = None) -> list[str]:
+        """All topics the name server knows, or those of one cluster, system topics included, sorted (mqadmin: topicList)."""
+        if cluster is None:
+            return sorted(await self._api.topic_list())
+        header = headers.GetTopicsByClusterRequestHeader(cluster=cluster)
+        answer = await self._ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header)
+        return sorted(bodies.TopicList.decode(answer.body).topic_list)
+
+    async def system_topics(self) -> list[str]:
+        """The topics that belong to the brokers and the name server, sorted."""
+        answer = await self._ask_name_server(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+        found = set(bodies.TopicList.decode(answer.body).topic_list)
+        for address in (await self._masters(None, None)).values():
+            mine = await self._ask(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+            found.update(bodies.TopicList.decode(mine.body).topic_list)
+        return sorted(found)
+
+    async def route(self, topic: str) -> bodies.TopicRouteData:
+        """Which brokers have which queues of ``topic`` (mqadmin: topicRoute). Raises TopicNotExist."""
+        return await self._route(topic)
+
+    async def topic_clusters(self, topic: str) -> list[str]:
+        """The clusters that have ``topic``, sorted (mqadmin: topicClusterList). Raises TopicNotExist."""
+        return sorted({data.cluster for data in (await self._route(topic)).broker_datas if data.cluster})
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The readable queues of ``topic``, in order. Raises TopicNotExist."""
+        self._routes.table.update(topic, await self._route(topic))
+        return list(self._routes.table.subscribe_queues(topic))
+
+    async def allocate(
+        self, topic: str, client_ids: Iterable[str], *, strategy: allocation.AllocationStrategy | str = "AVG"
+    ) -> dict[str, list[MessageQueue]]:
+        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed."""
+        chosen = allocation.strategy_by_name(strategy) if isinstance(strategy, str) else strategy
+        queues, members = await self.queues(topic), sorted(set(client_ids), key=allocation.java_order)
+        return {member: allocation.allocate(chosen, "", member, queues, members) for member in members}
+
+    async def topic_stats(self, topic: str) -> dict[MessageQueue, bodies.TopicOffset]:
+        """Min and max offset and time of the last message, per queue (mqadmin: topicStatus). Raises TopicNotExist."""
+        self._routes.table.update(topic, await self._route(topic))
+        names = {queue.broker_name for queue in self._routes.table.subscribe_queues(topic)}
+        tables = await asyncio.gather(*(self._api.topic_stats(self._address(name), topic) for name in names))
+        return dict(
+            sorted((entry for table in tables for entry in table.offset_table.items()), key=lambda pair: pair[0])
+        )
+
+    async def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
+        """The settings of ``topic`` on each broker that has it, by broker name. Raises TopicNotExist."""
+        return await self._topic_configs_of(topic, await self._masters_of(topic))
+
+    async def topic_configs(self, broker: str) -> dict[str, bodies.TopicConfig]:
+        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata)."""
+        address, found = await self._one(broker), dict[str, bodies.TopicConfig]()
+        while True:
+            # 5.x answers in pages and says how many there are; 4.9 has never heard of pages and answers with everything.
+            header = headers.GetAllTopicConfigRequestHeader(topic_seq=len(found), max_topic_num=_PAGE)
+            answer = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, header)
+            page = bodies.TopicConfigSerializeWrapper.decode(answer.body).topic_config_table
+            total = int(answer.ext_fields.get("totalTopicNum") or 0)
+            before = len(found)
+            found.update(page)
+            if len(found) >= total or len(found) == before:
+                return dict(sorted(found.items()))
+
+    async def _topic_configs_of(self, topic: str, masters: Mapping[str, str]) -> dict[str, bodies.TopicConfig]:
+        async def ask(address: str) -> bodies.TopicConfig | None:
+            header = headers.GetTopicConfigRequestHeader(topic=topic)
+            try:
+                answer = await self._ask(address, RequestCode.GET_TOPIC_CONFIG, header)
+            except RemoteError as error:
+                if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    return (await self.topic_configs(address)).get(topic)
+                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                    return None
+                raise
+            return bodies.TopicConfig.decode(answer.body)
+
+        found = await asyncio.gather(*map(ask, masters.values()))
+        configs = {name: config for name, config in zip(masters, found, strict=True) if config is not None}
+        if not configs:
+            await self._route(topic)  # raises TopicNotExist
+        return configs
+
+    async def consumers_of(self, topic: str) -> list[str]:
+        """The groups that have progress in ``topic`` or subscribe to it, sorted. Raises TopicNotExist."""
+        header = headers.QueryTopicConsumeByWhoRequestHeader(topic=topic)
+        groups: set[str] = set()
+        for address in (await self._masters_of(topic)).values():
+            answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
+            groups.update(bodies.GroupList.decode(answer.body).group_list)
+        return sorted(groups)
+
+    async def topic_traffic(self, topic: str) -> list[TopicTraffic]:
+        """What goes in and out, one row per group that reads ``topic``, or one without a group (mqadmin: statsAll)."""
+        masters = (await self._masters_of(topic)).values()
+        incoming = await self._sum(masters, "TOPIC_PUT_NUMS", topic)
+        rows: list[TopicTraffic] = []
+        for group in await self.consumers_of(topic):
+            outgoing = await self._sum(masters, "GROUP_GET_NUMS", f"{topic}@{group}")
+            behind = 0
+            for address in masters:
+                header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
+                answer = await self._ask_if_any(address, RequestCode.GET_CONSUME_STATS, header)
+                if answer is not None:
+                    offsets = bodies.ConsumeStats.decode(answer.body).offset_table.values()
+                    behind += sum(max(0, one.broker_offset - max(0, one.consumer_offset)) for one in offsets)
+            rows.append(TopicTraffic(topic, group, behind, incoming[0], outgoing[0], incoming[1], outgoing[1]))
+        return rows or [TopicTraffic(topic, None, 0, incoming[0], 0.0, incoming[1], 0)]
+
+    async def _sum(self, addresses: Iterable[str], name: str, key: str) -> tuple[float, int]:
+        """Messages per second, and in all, over these brokers; one that has not counted any yet counts as 0."""
+        tps, count = 0.0, 0
+        header = headers.ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
+        for address in addresses:
+            answer = await self._ask_if_any(address, RequestCode.VIEW_BROKER_STATS_DATA, header)
+            if answer is not None:
+                data = bodies.BrokerStatsData.decode(answer.body)
+                tps += data.stats_minute.tps
+                count += data.stats_day.sum or data.stats_hour.sum or data.stats_minute.sum
+        return tps, count
+
+    async def order_conf(self, topic: str) -> dict[str, int]:
+        """The queues that an ordered topic is sent to, by broker name; empty when none are set (mqadmin: updateOrderConf -m get)."""
+        header = headers.GetKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
+        try:
+            answer = await self._ask_name_server(RequestCode.GET_KV_CONFIG, header)
+        except RemoteError as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return {}
+            raise
+        value = answer.header(headers.GetKVConfigResponseHeader).value or ""
+        parts = (part.rpartition(":") for part in value.split(";") if part)
+        return {name: int(count) for name, _, count in parts}
+
+    async def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
+        """Send an ordered topic to so many queues of these brokers, also while one is down (mqadmin: updateOrderConf -m put)."""
+        value = ";".join(
+            f"{name}:{check_range(f'queues of {name}', count, 1, 65_535)}" for name, count in queues_by_broker.items()
+        )
+        header = headers.PutKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic), value=value)
+        for address in self._api.name_servers.addresses:
+            await self._ask(address, RequestCode.PUT_KV_CONFIG, header)
+
+    async def delete_order_conf(self, topic: str) -> None:
+        """Forget ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Harmless when there is none."""
+        header = headers.DeleteKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
+        for address in self._api.name_servers.addresses:
+            await self._ask(address, RequestCode.DELETE_KV_CONFIG, header)
+
+    async def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
+        """Delete the queue files of topics that are gone (mqadmin: cleanUnusedTopic)."""
+        for address in (await self._masters(cluster, broker)).values():
+            await self._ask(address, RequestCode.CLEAN_UNUSED_TOPIC)
+
+
+def _addresses(route: bodies.TopicRouteData, broker_name: str) -> list[str]:
+    return [
+        address
+        for data in route.broker_datas
+        if data.broker_name == broker_name
+        for address in data.broker_addrs.values()
+    ]
+
+
+def _create_header(config: bodies.TopicConfig) -> headers.CreateTopicRequestHeader:
+    return headers.CreateTopicRequestHeader(
+        topic=config.topic_name,
+        default_topic=DEFAULT_TOPIC,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=config.perm,
+        topic_filter_type=config.topic_filter_type,
+        topic_sys_flag=config.topic_sys_flag,
+        order=config.order,
+    )
