@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sprocketmq.client.listener_signals import ListenerSignal
+from sprocketmq.client.namespace import unwrap
 from sprocketmq.client.running_info import running_info_of
 from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus
@@ -67,6 +68,7 @@ class ConsumerRequests:
         message = decode_record(command.body, broker_name=header.broker_name or "")
         if message.topic == retry_topic(self._running.group.name):
             message.topic = message.properties.get(props.RETRY_TOPIC) or message.topic
+        message.topic = unwrap(self._running.group.namespace, message.topic)
         batch = await self._running.service.consume_directly([message])
         remark: str | None = None
         if isinstance(batch.failure, ListenerSignal):

@@ -36,6 +36,7 @@ class Group:
     lock_queue: Callable[[ProcessQueue], Awaitable[bool]]
     settled: Callable[[ProcessQueue], None]
     hooks: Hooks = field(default_factory=Hooks)
+    namespace: str | None = None  # stands before the names of topics as brokers know them
     tape: Tape | None = None  # where decisions are recorded (record=): makes the machines, which then tell what they do
     stuck_callbacks: list[StuckListenerCallback] = field(default_factory=list)
 

@@ -15,6 +15,7 @@ from typing import Final
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.group import ConsumeService, Group
 from sprocketmq.client.hooks import FilterMessageContext
+from sprocketmq.client.namespace import unwrap
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.routes import Routes
 from sprocketmq.core import pull_cursor
@@ -65,9 +66,10 @@ class PullOwner:
 
 
 def decode_pull(
-    result: PullResult, queue: MessageQueue, subscription: SubscriptionData, group: str
+    result: PullResult, queue: MessageQueue, subscription: SubscriptionData, group: str, namespace: str | None = None
 ) -> list[MessageExt]:
-    """The messages of a pull as a listener sees them: exact tag check, limits of the queue noted, a retry's own topic restored.
+    """The messages of a pull as a listener sees them: exact tag check, limits of the queue noted, a retry's own topic restored, and the
+    topic's name without ``namespace``.
 
     Raises:
         ProtocolError, ConfigurationError: as ``wire.record.decode_records``.
@@ -85,6 +87,8 @@ def decode_pull(
             message._raw_properties = raw + limits if not raw or raw.endswith(b"\x02") else raw + b"\x02" + limits
         if is_retry:
             message.topic = _property(message, props.RETRY_TOPIC) or message.topic
+        if namespace is not None:
+            message.topic = unwrap(namespace, message.topic)
     return messages
 
 
@@ -209,7 +213,7 @@ class PullLoop:
             self._broker_id = result.suggested_broker_id
             messages: list[MessageExt] = []
             if result.status is PullStatus.FOUND:
-                messages = decode_pull(result, self.queue, subscription, self._group.name)
+                messages = decode_pull(result, self.queue, subscription, self._group.name, self._group.namespace)
                 if self._group.hooks.filter:
                     seen = FilterMessageContext(self._group.name, self._group.client_id, self.queue, messages)
                     messages = self._group.hooks.filter_messages(seen)

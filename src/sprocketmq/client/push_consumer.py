@@ -19,13 +19,14 @@ from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.group import ConsumeService, Group
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.listener_call import is_async_listener, one_at_a_time
+from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.orderly_service import OrderlyService
 from sprocketmq.client.push_settings import PushSettings
 from sprocketmq.client.running_consumer import RunningConsumer
 from sprocketmq.client.split_options import split_options
 from sprocketmq.client.stuck_listener import StuckListenerCallback
-from sprocketmq.client.validators import check_range, check_topic
+from sprocketmq.client.validators import check_group, check_range, check_topic
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.statistics import ConsumerStatistics
 from sprocketmq.core.subscription import FilterExpression, build_subscription
@@ -75,7 +76,9 @@ class AsyncPushConsumer:
 
     def __init__(self, group: str, **options: Any) -> None:
         self._options, settings = split_options(options, ClientOptions, PushSettings, "a push consumer")
-        self._settings = PushSettings(group=group, **settings)
+        check_group(group, "the consumer group")
+        self._settings = PushSettings(group=wrap(self._options.namespace, group), **settings)
+        self._group = group
         self._subscriptions: dict[str, bodies.SubscriptionData] = {}
         self._listener: Callable[..., Any] | None = None
         self._orderly = False
@@ -90,7 +93,7 @@ class AsyncPushConsumer:
 
     @property
     def group(self) -> str:
-        return self._settings.group
+        return self._group
 
     @property
     def settings(self) -> PushSettings:
@@ -107,13 +110,14 @@ class AsyncPushConsumer:
         Raises:
             ConfigurationError: the topic or the expression is wrong.
         """
-        check_topic(topic)
+        topic = wrap(self._options.namespace, check_topic(topic))
         self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
         if self._running is not None:
             self._running.subscription_changed()
 
     def unsubscribe(self, topic: str) -> None:
         """Leave ``topic``; harmless when not subscribed."""
+        topic = wrap(self._options.namespace, topic)
         if self._subscriptions.pop(topic, None) is not None and self._running is not None:
             self._running.subscription_changed()
 

@@ -110,6 +110,7 @@ class RunningConsumer:
         limit = retry_schedule.max_reconsume_times(self._settings.max_reconsume_times, orderly=orderly)
         self.group = Group(
             name=self._settings.group,
+            namespace=self._options.namespace,
             client_id=instance.client_id,
             settings=self._settings,
             clock=instance.clock,
