@@ -61,6 +61,45 @@ def test_an_offset_file_without_a_readable_copy_is_an_error_not_a_fresh_start(tm
         _store(tmp_path)
 
 
+def test_giving_up_many_queues_at_once_writes_the_offset_file_twice_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _store(tmp_path)
+    queues = [rmq.MessageQueue("flights", "broker-a", number) for number in range(100)]
+    for number, queue in enumerate(queues):
+        store.progress.update(queue, number)
+    written: list[int] = []
+    write = store._write
+    monkeypatch.setattr(store, "_write", lambda offsets: written.append(len(offsets)) or write(offsets))
+
+    async def give_up() -> None:
+        await asyncio.gather(*map(store.persist, queues))
+
+    asyncio.run(give_up())
+    assert written[-1] == 100
+    assert len(written) <= 2
+    again = _store(tmp_path)
+    assert [asyncio.run(again.read(queue)) for queue in queues] == list(range(100))
+
+
+def test_an_offset_file_that_cannot_be_written_is_tried_again_and_not_forgotten(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    blocked = tmp_path / "10.0.0.1@DEFAULT"
+    blocked.write_text("in the way of the folder")
+    store.progress.update(QUEUE, 5)
+    asyncio.run(store.persist(QUEUE))
+    assert asyncio.run(store.read(QUEUE)) == 5  # a queue that comes back goes on there all the same
+    blocked.unlink()
+    asyncio.run(store.persist_all([QUEUE]))
+    assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
+
+
+def test_a_crash_between_the_two_renames_leaves_the_backup_to_be_read(tmp_path: Path) -> None:
+    store = _store(tmp_path, {QUEUE: 5})
+    store.path.rename(store.path.with_name("offsets.json.bak"))
+    assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
+
+
 def test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up() -> None:
     message = rmq.MessageExt(
         "flights", b"x", tags="UA", keys="k", properties={"year": "2013"}, reconsume_times=2, commit_log_offset=77
