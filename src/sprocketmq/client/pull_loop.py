@@ -214,10 +214,10 @@ class PullLoop:
             messages: list[MessageExt] = []
             if result.status is PullStatus.FOUND:
                 messages = decode_pull(result, self.queue, subscription, self._group.name, self._group.namespace)
-                if self._group.hooks.filter:
-                    seen = FilterMessageContext(self._group.name, self._group.client_id, self.queue, messages)
-                    messages = self._group.hooks.filter_messages(seen)
                 now_ms = clock.now_ms()
+                if self._group.hooks.filter:
+                    seen = FilterMessageContext(self._group.name, self._group.client_id, self.queue, messages, now_ms)
+                    messages = self._group.hooks.filter_messages(seen)
                 self._group.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
                 self.process_queue.broker_backlog = result.max_offset - result.next_begin_offset
         except RemoteError as error:

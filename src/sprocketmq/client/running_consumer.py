@@ -63,7 +63,7 @@ class RunningConsumer:
         with_retry_topic: also consume the group's retry topic.
         suspend_ms, pull_timeout_ms: how long a broker holds a pull that finds nothing, and how long we wait for it.
 
-    Attributes: ``watcher`` is told of queues and asked before pulls (pull consumers).
+    Attributes: ``watcher`` is told of queues and asked before pulls (pull consumers); ``trace`` is there with ``enable_trace``.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class RunningConsumer:
         self.paused = False
         self.watcher: QueueWatcher | None = None
         self.stopping = False
-        self._trace: MessageTrace | None = None
+        self.trace: MessageTrace | None = None
         self._loops: dict[ProcessQueue, PullLoop] = {}
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
@@ -171,8 +171,8 @@ class RunningConsumer:
         if self._options.enable_trace:
             from sprocketmq.client.trace import MessageTrace  # only who traces pays for it
 
-            self._trace = MessageTrace(instance, self._options, self.group.name, "CONSUME")
-            self.group.hooks = self.group.hooks.joined_by(self._trace)
+            self.trace = MessageTrace(instance, self._options, self.group.name, "CONSUME")
+            self.group.hooks = self.group.hooks.joined_by(self.trace)
         await self.group.offset_store.load()
         self.service.start()
         self._service_started = True
@@ -202,8 +202,8 @@ class RunningConsumer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._trace is not None:
-            await self._trace.close()
+        if self.trace is not None:
+            await self.trace.close()
         if self._registered:
             try:
                 # Each request has its own limit; brokers that are frozen must not add them up without end.
