@@ -69,7 +69,7 @@ class Recorded(NamedTuple):
 MACHINES: Final[Mapping[str, Recorded]] = {
     recorded.machine.__name__: recorded
     for recorded in (
-        Recorded(ProcessQueue, ("put", "take", "done", "commit", "put_back", "rollback", "drop", "clear")),
+        Recorded(ProcessQueue, ("put", "take", "done", "commit", "put_back", "rollback", "drop", "clear", "restart")),
         Recorded(LocalQueueLock, ("granted", "lost")),
         Recorded(PullCursor, ("handle",), ("limits", "next_offset")),
         Recorded(
