@@ -36,6 +36,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
 import scale as scale_rows  # noqa: E402
 from interop.peers import APACHE_5, VERSIONS, ApacheCluster, JavaPeers, SprocketServer, unwind_on_sigterm  # noqa: E402
+from ratios import at_least  # noqa: E402
 
 LOAD: Final = ROOT / "bench/build/load"
 QUEUES: Final = 8
@@ -239,18 +240,11 @@ def print_table(results: dict[str, dict[str, Run]], goals: dict[str, Goal], cons
             ratios = [""] * 4
             if ours is not None and run is not ours:
                 goal = goals[load] if name.endswith(APACHE_5) else Goal()
-                ratios = [judged(ratio, least) for ratio, least in zip(compare(ours, run), goal, strict=True)]
+                ratios = [at_least(ratio, least) for ratio, least in zip(compare(ours, run), goal, strict=True)]
             table.add_row(load if first else "", name, *figures, *ratios)
             first = False
         table.add_section()
     console.print(table)
-
-
-def judged(ratio: float, least: float) -> str:
-    """The ratio, and beside it what is promised: ``1.62x of 1.5 ok``."""
-    if not least:
-        return f"{ratio:.2f}x"
-    return f"{ratio:.2f}x of {least:.1f} " + ("[green]ok[/green]" if ratio >= least else "[red]missed[/red]")
 
 
 def compare(ours: Run, theirs: Run) -> tuple[float, float, float, float]:

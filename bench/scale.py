@@ -24,6 +24,7 @@ from rich.table import Table
 
 from interop.peers import ApacheCluster, SprocketServer
 from interop.remoting import ask, request_frame
+from ratios import at_most
 
 __all__ = ["run"]
 
@@ -71,8 +72,7 @@ def run(console: Console, peers: list[str], stored: int, restart_messages: int, 
 def _judged(ratio: float, goal: float, *, known: bool) -> tuple[str, str]:
     if not known:
         return "-", f"<= {goal}"
-    verdict = "[green]ok[/green]" if ratio <= goal else "[red]missed[/red]"
-    return f"{ratio:.2f}x", f"<= {goal} {verdict}"
+    return f"{ratio:.2f}x", at_most(ratio, goal).partition(" of ")[2]
 
 
 # -- against Apache ------------------------------------------------------------------------------------------------------------

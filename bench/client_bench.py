@@ -1,0 +1,422 @@
+"""Our client and the others, side by side: `python bench/client_bench.py [--quick] [--brokers ours,5.4.0] [--json FILE]`.
+
+Every client runs the same load against the same broker in the same go, in a process of its own (clients/*.py, ClientLoad.java), in rounds
+in which they take turns; the best of each figure counts, since what else runs on the machine only ever makes a round worse. CPU is the
+client process's, user and system time of all its threads, per message. A ratio above 1 is ours being better; behind it stands what we
+promise ourselves, and whether it is kept. What comes before the warm-up is over does not count: the JVM's compiler needs it.
+
+The client that speaks gRPC runs only where a proxy is: Apache's broker is started inside of its proxy, if that can be had.
+After the loads come rows of ours alone: batching, order, what many queues and many messages in hand cost, import, memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
+
+from client_peers import CLIENTS, GRPC, JAVA, OURS, Client, ProxyCluster, client  # noqa: E402
+from interop.child import Child  # noqa: E402
+from interop.peers import APACHE_5, ApacheCluster, JavaPeers, PeersUnavailable, SprocketServer, unwind_on_sigterm  # noqa: E402
+from ratios import at_least, at_most  # noqa: E402
+
+LOAD_C: Final = ROOT / "bench/build/load"
+ONE_RUN_LIMIT_S: Final = 90
+BATCHING_GOAL, ORDERLY_GOAL, SCALE_GOAL, IMPORT_GOAL, MEMORY_GOAL = 10.0, 0.7, 1.2, 2.0, 0.4
+
+Server = ApacheCluster | SprocketServer
+
+
+class Goal(NamedTuple):
+    """The least ratio promised for each figure; 0 = none."""
+
+    messages_per_s: float = 0
+    p50: float = 0
+    cpu: float = 0
+
+
+class Load(NamedTuple):
+    """One line of the table. ``messages`` and ``warm_up`` are for a fast client, ``slow_share`` of them for a Python peer."""
+
+    name: str
+    ours: str
+    theirs: str
+    topic: str
+    messages: int
+    warm_up: int
+    against_python: Goal
+    against_java: Goal
+    slow_share: float = 1.0
+
+
+LOADS: Final = (
+    Load("blocking send, one at a time", "send-one", "send-one", "bench-1k", 10_000, 3_000, Goal(p50=1, cpu=1), Goal()),
+    Load(
+        "async send, 64 in flight",
+        "send-64",
+        "send-64",
+        "bench-1k",
+        100_000,
+        40_000,
+        Goal(messages_per_s=2.5),
+        Goal(messages_per_s=1.5, cpu=1),
+        slow_share=0.3,
+    ),
+    Load(
+        "push, async listener",
+        "push-async",
+        "push",
+        "bench-waiting",
+        500_000,
+        100_000,
+        Goal(messages_per_s=2.5),
+        Goal(messages_per_s=1, cpu=1),
+        slow_share=0.2,
+    ),
+    Load(
+        "push, blocking listener",
+        "push-blocking",
+        "push",
+        "bench-waiting",
+        500_000,
+        100_000,
+        Goal(messages_per_s=2.5),
+        Goal(messages_per_s=1, cpu=1),
+        slow_share=0.2,
+    ),
+)
+WAITING: Final = max(load.messages + load.warm_up for load in LOADS)
+
+
+class Run(NamedTuple):
+    """What one run of one load showed."""
+
+    messages_per_s: float
+    p50_us: float
+    p99_us: float
+    cpu_us: float
+
+
+_groups = iter(f"bench-{os.getpid()}-{number}" for number in range(1_000_000))
+
+
+def run_load(who: Client, server: Server, name: str, topic: str, messages: int, warm_up: int, *more: str) -> Run:
+    """Run one load by one client against one broker, with a group of its own.
+
+    Raises:
+        PeersUnavailable: it ended without a figure.
+    """
+    options = ["--load", name, "--topic", topic, "--group", next(_groups), "--namesrv", server.namesrv_addr]
+    options += ["--messages", str(messages), "--warm-up", str(warm_up), "--seconds", str(ONE_RUN_LIMIT_S), *more]
+    if who.name == GRPC and isinstance(server, ProxyCluster):
+        options += ["--endpoints", server.endpoints]
+    done = subprocess.run(
+        [*who.command, *options],
+        capture_output=True,
+        text=True,
+        timeout=ONE_RUN_LIMIT_S + 60,
+        check=False,
+        cwd=who.home,
+        env={**os.environ, "HOME": str(who.home)},
+    )
+    for line in done.stdout.splitlines():
+        if line.startswith('{"event"') and (seen := json.loads(line))["event"] == "load":
+            if seen["messages"] > 0:
+                return Run(seen["messages"] / seen["seconds"], seen["p50_us"], seen["p99_us"], seen["cpu_us"])
+            break
+    said = [line for line in done.stderr.splitlines() if "Error" in line or "Exception" in line or "error:" in line]
+    raise PeersUnavailable(f"{who.name} did not do {name!r}: {said[-1] if said else 'it got no message'}")
+
+
+def best_run(runs: Sequence[Run]) -> Run:
+    """Each figure's best by itself."""
+    return Run(max(run[0] for run in runs), *(min(run[figure] for run in runs) for figure in range(1, 4)))
+
+
+# -- side by side ----------------------------------------------------------------------------------------------------------------
+
+
+def measure(
+    server: Server, clients: Sequence[Client], loads: Sequence[Load], rounds: int, scale: float, console: Console
+) -> dict[str, dict[str, Run]]:
+    """Result: load name -> client name -> best run."""
+    results: dict[str, dict[str, Run]] = {}
+    for load in loads:
+        runs: dict[str, list[Run]] = {}
+        left_out: set[str] = set()
+        for number in range(rounds):
+            for who in clients if number % 2 == 0 else reversed(clients):
+                if who.name in left_out:
+                    continue
+                share = scale * (load.slow_share if who.is_python_peer else 1.0)
+                warm_up = int(load.warm_up * min(1.0, share))
+                kind = load.ours if who.name == OURS else load.theirs
+                try:
+                    run = run_load(who, server, kind, load.topic, int(load.messages * share), warm_up)
+                except PeersUnavailable as reason:
+                    console.print(f"left out: {reason}")
+                    left_out.add(who.name)
+                else:
+                    runs.setdefault(who.name, []).append(run)
+        results[load.name] = {name: best_run(of_client) for name, of_client in runs.items()}
+        console.print(f"measured: {load.name}")
+    return results
+
+
+def print_table(results: dict[str, dict[str, Run]], broker: str, console: Console) -> None:
+    """One line per load and client; behind a peer's the ratios of ours to it, with the goals."""
+    table = Table("load", "client", title=f"against {broker}: best of the rounds; ratios above 1 are ours being better")
+    for heading in ("messages/s", "p50 us", "p99 us", "CPU us/message", "throughput", "p50", "CPU"):
+        table.add_column(heading, justify="right")
+    goals = {load.name: load for load in LOADS}
+    for name, by_client in results.items():
+        ours = by_client.get(OURS)
+        for number, (who, run) in enumerate(by_client.items()):
+            timed = [f"{run.p50_us:,.0f}", f"{run.p99_us:,.0f}"] if run.p50_us else ["", ""]
+            ratios = ["", "", ""]
+            if ours is not None and who != OURS:
+                goal = goals[name].against_java if who == JAVA else goals[name].against_python
+                ratios = [
+                    at_least(ours.messages_per_s / run.messages_per_s, goal.messages_per_s),
+                    at_least(run.p50_us / ours.p50_us, goal.p50) if run.p50_us and ours.p50_us else "",
+                    at_least(run.cpu_us / ours.cpu_us, goal.cpu),
+                ]
+            first = "" if number else name
+            table.add_row(first, who, f"{run.messages_per_s:,.0f}", *timed, f"{run.cpu_us:.1f}", *ratios)
+        table.add_section()
+    console.print(table)
+
+
+# -- ours alone ------------------------------------------------------------------------------------------------------------------
+
+
+def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, console: Console) -> dict[str, float]:
+    """Batching, order, growth, import, memory: each printed beside its goal. Result: row -> ratio."""
+    table = Table(
+        "what", "less", "more", "ratio", title="ours against ours; import against asyncio, memory against Java's client"
+    )
+    ratios: dict[str, float] = {}
+
+    def row(name: str, first: float, second: float, ratio: float, verdict: str) -> None:
+        ratios[name] = ratio
+        table.add_row(name, f"{first:,.1f}", f"{second:,.1f}", verdict)
+
+    with SprocketServer() as server:
+        messages = int(100_000 * scale)
+        for topic, queues in (
+            ("bench-100", 8),
+            ("queues-1", 1),
+            ("queues-1000", 1000),
+            ("queues-64", 64),
+            ("in-hand", 2),
+        ):
+            server.create_topic(topic, queues)
+            if topic != "bench-100":
+                fill(server, topic, queues, messages + messages // 10)
+
+        def best(load: str, topic: str, *more: str) -> Run:
+            return best_run(
+                [run_load(ours, server, load, topic, messages, messages // 10, *more) for _ in range(rounds)]
+            )
+
+        plain, batched = best("send-64", "bench-100", "--body", "100"), None
+        with contextlib.suppress(PeersUnavailable):
+            batched = best("send-64-linger", "bench-100", "--body", "100")
+        if batched is not None:
+            ratio = batched.messages_per_s / plain.messages_per_s
+            verdict = at_least(ratio, BATCHING_GOAL)
+            row("100 B/s: one by one, batched by itself", plain.messages_per_s, batched.messages_per_s, ratio, verdict)
+        concurrent, orderly = best("push-classic", "queues-64"), best("orderly", "queues-64")
+        ratio = orderly.messages_per_s / concurrent.messages_per_s
+        verdict = at_least(ratio, ORDERLY_GOAL)
+        row(
+            "64 queues, messages/s: concurrent, orderly",
+            concurrent.messages_per_s,
+            orderly.messages_per_s,
+            ratio,
+            verdict,
+        )
+        one, many = best("push-blocking", "queues-1"), best("push-blocking", "queues-1000")
+        ratio = many.cpu_us / one.cpu_us
+        row("CPU us: 1 queue assigned, 1,000", one.cpu_us, many.cpu_us, ratio, at_most(ratio, SCALE_GOAL))
+        few, full = (best("push-blocking", "in-hand", "--in-hand", in_hand) for in_hand in ("10", "50000"))
+        ratio = full.cpu_us / few.cpu_us
+        row("CPU us: 10 in hand of each queue, 50,000", few.cpu_us, full.cpu_us, ratio, at_most(ratio, SCALE_GOAL))
+        if java is not None:
+            theirs, own = idle_mb(java, server), idle_mb(ours, server)
+            row("idle consumer, MB: Java's, ours", theirs, own, own / theirs, at_most(own / theirs, MEMORY_GOAL))
+    bare_ms, of_asyncio_ms, own_ms = import_times_ms(
+        "pass", "import asyncio", "from sprocketmq import Producer, PushConsumer"
+    )
+    ratio = (own_ms - bare_ms) / (of_asyncio_ms - bare_ms)
+    row(
+        "import, ms: asyncio, Producer and PushConsumer",
+        of_asyncio_ms - bare_ms,
+        own_ms - bare_ms,
+        ratio,
+        at_most(ratio, IMPORT_GOAL),
+    )
+    console.print(table)
+    return ratios
+
+
+def import_times_ms(*statements: str) -> list[float]:
+    """CPU of a Python that runs each statement and ends, the least of many; compiled files are there, as after an installation."""
+    least = [1e9] * len(statements)
+    with tempfile.TemporaryDirectory() as compiled:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        for number in range(21):
+            for index, statement in enumerate(statements):
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                subprocess.run([sys.executable, "-c", statement], check=True, env=environment)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                spent_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                if number:  # the first one compiles
+                    least[index] = min(least[index], spent_s * 1000)
+    return least
+
+
+def idle_mb(who: Client, server: Server) -> float:
+    """Resident memory of a consumer that has started and waits."""
+    server.create_topic("bench-idle", 8)
+    options = ["--load", "idle", "--topic", "bench-idle", "--group", next(_groups), "--namesrv", server.namesrv_addr]
+    child = Child([*who.command, *options], who.home / "idle.err", {"HOME": str(who.home)}, who.home)
+    try:
+        while '"ready"' not in child.read_line():
+            pass
+        time.sleep(5)
+        pages = int(Path(f"/proc/{child.pid}/statm").read_text().split()[1])
+    finally:
+        child.close_input()
+        child.stop(5)
+    return pages * resource.getpagesize() / (1 << 20)
+
+
+# -- around it -------------------------------------------------------------------------------------------------------------------
+
+
+def fill(server: Server, topic: str, queues: int, messages: int) -> None:
+    """Messages of 1 KB that wait."""
+    host, port = server.broker_addr.rsplit(":", 1)
+    command = [
+        str(LOAD_C),
+        "--host",
+        host,
+        "--port",
+        port,
+        "--topic",
+        topic,
+        "--queues",
+        str(queues),
+        "--mode",
+        "batch",
+    ]
+    command += ["--batch", "100", "--body", "1024", "--inflight", "8", "--messages", str(messages), "--seconds", "300"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"bench: {topic} could not be filled: {done.stderr.strip()}")
+
+
+def chosen_server(name: str, console: Console) -> Server | None:
+    """Ours, or Apache's inside of its proxy, or without one where there is none."""
+    if name == "ours":
+        return SprocketServer()
+    if reason := JavaPeers.available():
+        console.print(f"without Apache: {reason}")
+        return None
+    try:
+        return ProxyCluster()
+    except PeersUnavailable as reason:
+        console.print(f"without Apache's proxy, so without {GRPC}: {reason}")
+        return ApacheCluster(APACHE_5)
+
+
+@contextlib.contextmanager
+def chosen_clients(names: Sequence[str], console: Console) -> Iterator[list[Client]]:
+    """The clients that can be had here."""
+    found = [who for name in names if (who := _had(name, console)) is not None]
+    try:
+        yield found
+    finally:
+        for who in found:
+            shutil.rmtree(who.home, ignore_errors=True)
+
+
+def _had(name: str, console: Console) -> Client | None:
+    try:
+        return client(name)
+    except PeersUnavailable as reason:
+        console.print(f"without {name}: {reason}")
+        return None
+
+
+def parsed_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Our client and the others under the same load, side by side.")
+    parser.add_argument(
+        "--quick", action="store_true", help="one round of a tenth of the messages: a look, not a result"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="rounds per load, default 3")
+    parser.add_argument("--brokers", default="ours,5.4.0", help="by commas, out of ours, 5.4.0; - for none")
+    parser.add_argument(
+        "--clients", default="", help="only clients with one of these texts (by commas) in their name, and ours"
+    )
+    parser.add_argument("--loads", default="", help="only loads with this text in their name")
+    parser.add_argument("--no-own", action="store_true", help="without the rows of ours alone")
+    parser.add_argument("--json", type=Path, help="write all figures to this file as well")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parsed_options()
+    console = Console(width=None if sys.stdout.isatty() else 180)
+    console.print(f"ours runs on {sys.executable}: Python {platform.python_version()}, {platform.python_compiler()}")
+    if subprocess.run(["make", "-s", "-C", str(ROOT / "bench")], check=False).returncode:
+        raise SystemExit("bench: the load generator could not be built, see above")
+    unwind_on_sigterm()
+    rounds, scale = (1, 0.1) if options.quick else (options.rounds, 1.0)
+    wanted = [text for text in options.clients.split(",") if text]
+    names = [name for name in CLIENTS if name == OURS or not wanted or any(text in name for text in wanted)]
+    loads = [load for load in LOADS if options.loads in load.name]
+    figures: dict[str, Any] = {}
+    with chosen_clients(names, console) as clients:
+        for broker in options.brokers.split(","):
+            server = chosen_server(broker, console) if broker != "-" and loads else None
+            if server is None:
+                continue
+            with server:
+                for topic in ("bench-1k", "bench-waiting"):
+                    server.create_topic(topic, 8)
+                if any(load.topic == "bench-waiting" for load in loads):
+                    fill(server, "bench-waiting", 8, int(WAITING * scale) + 10_000)
+                able = [who for who in clients if who.name != GRPC or isinstance(server, ProxyCluster)]
+                results = measure(server, able, loads, rounds, scale, console)
+            title = "our broker" if broker == "ours" else f"Apache {broker}"
+            print_table(results, title, console)
+            figures[title] = {load: {who: run._asdict() for who, run in runs.items()} for load, runs in results.items()}
+        if not options.no_own:
+            by_name = {who.name: who for who in clients}
+            figures["ours alone"] = own_rows(by_name[OURS], by_name.get(JAVA), rounds, scale, console)
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""The clients that client_bench.py compares, each as a command that runs one load, and the broker behind Apache's proxy.
+
+Python peers get a venv each below the cache of the interop peers (``SPROCKETMQ_PEERS_CACHE``, default ``~/.cache/sprocketmq/peers``), made
+once from the pinned list beside its program; never the project's. What cannot be had here is left out, with the reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from interop.apache_cluster import _BROKER, ApacheCluster, free_ports
+from interop.child import Child
+from interop.java_peers import APACHE_5, Java, JavaPeers, PeersUnavailable, _cache_dir, _move_into_place, _run
+
+__all__ = ["CLIENTS", "Client", "ProxyCluster", "client"]
+
+_HERE: Final = Path(__file__).resolve().parent
+_PROXY_POM: Final = _HERE.parent / "tests/interop/maven/rocketmq-5-proxy/pom.xml"
+_PROXY: Final = "org.apache.rocketmq.proxy.ProxyStartup"
+_JAVA_HEAP: Final = ("-Xms256m", "-Xmx512m")
+OURS, CPP, GRPC, JAVA = "SprocketMQ", "rocketmq 0.4.4", "rocketmq-python-client 5.1.2", f"Java {APACHE_5}"
+CLIENTS: Final = (OURS, CPP, GRPC, JAVA)
+_PROGRAMS: Final = {CPP: "rocketmq_cpp", GRPC: "rocketmq_grpc"}
+
+
+class Client(NamedTuple):
+    """A client and the command of its program, to which the options of a load are added; ``home`` takes its logs."""
+
+    name: str
+    command: tuple[str, ...]
+    home: Path
+
+    @property
+    def is_python_peer(self) -> bool:
+        return self.name in _PROGRAMS
+
+
+def client(name: str) -> Client:
+    """One of CLIENTS, ready to run; the first call may download.
+
+    Raises:
+        PeersUnavailable: it cannot be had on this machine.
+    """
+    home = Path(tempfile.mkdtemp(prefix="bench-client-"))
+    if name == OURS:
+        return Client(name, (sys.executable, str(_HERE / "clients/ours.py")), home)
+    if name == JAVA:
+        java = JavaPeers.java(APACHE_5)
+        return Client(name, tuple(java.command("peers.ClientLoad", flags=_JAVA_HEAP, home=home)), home)
+    program = _HERE / f"clients/{_PROGRAMS[name]}.py"
+    return Client(name, (str(_venv(name, program.with_suffix(".txt"))), str(program)), home)
+
+
+def _venv(name: str, pinned: Path) -> Path:
+    """The Python of a venv that holds what ``pinned`` lists."""
+    digest = hashlib.sha256(f"{sys.version} {sys.platform}".encode() + pinned.read_bytes()).hexdigest()[:12]
+    folder = _cache_dir("clients") / f"{pinned.stem}-{digest}"
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        _run([sys.executable, "-m", "venv", str(folder)], f"no venv for {name}")
+        install = [str(python), "-m", "pip", "install", "-q", "--no-input", "--disable-pip-version-check"]
+        _run([*install, "-r", str(pinned)], f"{name} could not be installed")
+        (folder / "complete").touch()
+    if subprocess.run([str(python), "-c", _IMPORT[name]], capture_output=True, check=False).returncode:
+        raise PeersUnavailable(f"{name} is installed and does not load on this machine")
+    return python
+
+
+_IMPORT: Final = {CPP: "import rocketmq.client", GRPC: "import rocketmq"}
+
+
+class ProxyCluster(ApacheCluster):
+    """Apache's name server, and its proxy in LOCAL mode: one process serves remoting clients as a broker, gRPC clients as a proxy."""
+
+    def __init__(self, **broker_conf: str | int | bool) -> None:
+        super().__init__(APACHE_5, **broker_conf)
+        self.java = Java(APACHE_5, self.java.programs, _proxy_jars())
+        self.endpoints = ""
+
+    def _jvm(self, main_class: str, conf: Path) -> Child:
+        if main_class != _BROKER:
+            return super()._jvm(main_class, conf)
+        port = free_ports(1)
+        self.endpoints = f"127.0.0.1:{port}"
+        settings = {
+            "rocketMQClusterName": "DefaultCluster",
+            "namesrvAddr": self.namesrv_addr,
+            "grpcServerPort": port,
+            "remotingListenPort": port + 1,
+            "proxyMode": "LOCAL",
+        }
+        proxy_conf = self.home / "proxy.json"
+        proxy_conf.write_text(json.dumps(settings), "utf-8")
+        heap = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")
+        options = ("-pm", "local", "-bc", str(conf), "-pc", str(proxy_conf), "-n", self.namesrv_addr)
+        command = self.java.command(_PROXY, *options, flags=heap, home=self.home)
+        environment = {"ROCKETMQ_HOME": str(self.home), "RMQ_PROXY_HOME": str(self.home)}
+        return Child(command, self.home / "proxy.err", environment, cwd=self.home)
+
+
+def _proxy_jars() -> Path:
+    lib = _cache_dir(f"{APACHE_5}-proxy") / "lib"
+    if lib.is_dir():
+        return lib
+    if shutil.which("mvn") is None:
+        raise PeersUnavailable(f"mvn is not on the PATH, and {lib} does not hold the jars of Apache's proxy")
+    with tempfile.TemporaryDirectory(dir=lib.parent) as scratch:
+        command = ["mvn", "-q", "-B", "-f", str(_PROXY_POM), "dependency:copy-dependencies"]
+        command += ["-DincludeScope=runtime", f"-DoutputDirectory={scratch}/lib"]
+        _run(command, "Apache's proxy could not be fetched from Maven Central")
+        _move_into_place(Path(scratch) / "lib", lib)
+    return lib

@@ -1,0 +1,108 @@
+"""What one load of a client showed, taken by the program itself: rate, latencies, CPU.
+
+Standard library only: peers run it in venvs of their own.
+
+A program runs one load and prints one JSON line: ``{"event": "load", "messages", "seconds", "p50_us", "p99_us", "cpu_us"}``. CPU is user
+and system time of the whole process, all its threads, per message. Messages of the warm-up do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import threading
+import time
+
+__all__ = ["LoadClock", "parsed_load"]
+
+
+def parsed_load() -> argparse.Namespace:
+    """The options that every program takes."""
+    parser = argparse.ArgumentParser()
+    for name in ("--load", "--namesrv", "--topic", "--group"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--endpoints", default="", help="of the proxy, for a client that speaks gRPC")
+    parser.add_argument("--messages", type=int, default=10_000)
+    parser.add_argument("--warm-up", type=int, default=0)
+    parser.add_argument("--body", type=int, default=1024)
+    parser.add_argument("--seconds", type=float, default=120.0, help="a program that is slower ends here")
+    parser.add_argument("--in-hand", type=int, default=1000, help="pull threshold of a queue")
+    parser.add_argument("--profile", default="", help="write a cProfile of the thread that does the work there")
+    return parser.parse_args()
+
+
+class LoadClock:
+    """Counts what is done; from the end of the warm-up on it measures.
+
+    Args:
+        messages: how many to measure.
+        warm_up: how many to let pass before.
+        seconds: limit of everything together.
+    """
+
+    def __init__(self, messages: int, warm_up: int, seconds: float) -> None:
+        self.messages, self.warm_up = messages, warm_up
+        self.deadline_s = time.perf_counter() + seconds
+        self.seen = 0
+        self.latencies_s: list[float] = []
+        self.ended = threading.Event()
+        self._lock = threading.Lock()
+        self._started_s = self._started_cpu_s = self._ended_s = self._ended_cpu_s = 0.0
+        if not warm_up:
+            self.begin()
+
+    @property
+    def is_over(self) -> bool:
+        return time.perf_counter() > self.deadline_s
+
+    def begin(self) -> None:
+        self.latencies_s.clear()
+        self._started_cpu_s = _cpu_s()
+        self._started_s = time.perf_counter()
+
+    def count(self) -> None:
+        """One more message; safe from any thread."""
+        with self._lock:
+            self.seen += 1
+            seen = self.seen
+        if seen == self.warm_up:
+            self.begin()
+        elif seen == self.warm_up + self.messages:
+            self.end()
+
+    def end(self) -> None:
+        self._ended_cpu_s, self._ended_s = _cpu_s(), time.perf_counter()
+        self.ended.set()
+
+    def wait(self) -> None:
+        """Until all were counted or the time is up."""
+        self.ended.wait(max(0.0, self.deadline_s - time.perf_counter()))
+
+    def report(self, done: int | None = None) -> None:
+        """Print the line; `done` messages were measured, default as many as were counted."""
+        if not self.ended.is_set():
+            self.end()
+        if done is None:
+            done = min(self.messages, self.seen - self.warm_up)
+        took = sorted(self.latencies_s) or [0.0]
+        say(
+            "load",
+            messages=done,
+            seconds=self._ended_s - self._started_s,
+            p50_us=took[len(took) // 2] * 1e6,
+            p99_us=took[int(len(took) * 0.99)] * 1e6,
+            cpu_us=(self._ended_cpu_s - self._started_cpu_s) * 1e6 / max(done, 1),
+        )
+
+
+def say(event: str, **figures: float) -> None:
+    """One JSON line on standard output."""
+    sys.stdout.write(json.dumps({"event": event, **figures}) + "\n")
+    sys.stdout.flush()
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime

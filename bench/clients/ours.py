@@ -1,0 +1,202 @@
+"""One load by our own client; see load_clock.py for what it prints and client_bench.py for what it is compared with.
+
+send-one        blocking, one thread, one at a time            send-64         64 coroutines, each one at a time
+send-64-threads blocking, 64 threads                           send-64-linger  as send-64, automatic batching, 6400 coroutines
+push-async, push-blocking, push-classic, orderly               idle            prints "ready", ends with its input
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import cProfile
+import sys
+import threading
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from load_clock import LoadClock, parsed_load, say
+
+from sprocketmq import (
+    AsyncProducer,
+    AsyncPushConsumer,
+    ConsumeConcurrentlyStatus,
+    ConsumeFromWhere,
+    ConsumeOrderlyStatus,
+    Message,
+    MessageExt,
+    Producer,
+    PushConsumer,
+)
+from sprocketmq.net.engine import new_event_loop
+
+
+def run_sync(load: Namespace, clock: LoadClock) -> None:
+    body = b"x" * load.body
+    with Producer(load.group, namesrv_addr=load.namesrv) as producer:
+        for _ in range(clock.warm_up):
+            producer.send(Message(load.topic, body, tags="TagA", keys="key"))
+        clock.begin()
+        done = 0
+        while done < clock.messages and not clock.is_over:
+            started_s = time.perf_counter()
+            producer.send(Message(load.topic, body, tags="TagA", keys="key"))
+            clock.latencies_s.append(time.perf_counter() - started_s)
+            done += 1
+        clock.report(done)
+
+
+def run_threads(load: Namespace, clock: LoadClock) -> None:
+    body = b"x" * load.body
+
+    def work(count: int) -> None:
+        for _ in range(count):
+            started_s = time.perf_counter()
+            producer.send(Message(load.topic, body, tags="TagA", keys="key"))
+            clock.latencies_s.append(time.perf_counter() - started_s)
+            if clock.is_over:
+                return
+
+    def in_threads(messages: int) -> None:
+        threads = [threading.Thread(target=work, args=(messages // 64,)) for _ in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    with Producer(load.group, namesrv_addr=load.namesrv) as producer:
+        in_threads(clock.warm_up)
+        clock.begin()
+        in_threads(clock.messages)
+        clock.report(len(clock.latencies_s))
+
+
+async def run_async(load: Namespace, clock: LoadClock, in_flight: int, **options: Any) -> None:
+    body = b"x" * load.body
+
+    async def send(count: int) -> None:
+        for _ in range(count):
+            started_s = time.perf_counter()
+            await producer.send(Message(load.topic, body, tags="TagA", keys="key"))
+            clock.latencies_s.append(time.perf_counter() - started_s)
+            if clock.is_over:
+                return
+
+    async with AsyncProducer(load.group, namesrv_addr=load.namesrv, **options) as producer:
+        await asyncio.gather(*(send(clock.warm_up // in_flight) for _ in range(in_flight)))
+        with profiled(load.profile):
+            clock.begin()
+            await asyncio.gather(*(send(clock.messages // in_flight) for _ in range(in_flight)))
+            clock.end()
+        clock.report(len(clock.latencies_s))
+
+
+def push_options(load: Namespace) -> dict[str, Any]:
+    return {
+        "namesrv_addr": load.namesrv,
+        "consume_from_where": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        "pull_threshold_for_queue": load.in_hand,
+        "consume_concurrently_max_span": max(2000, min(65_535, load.in_hand)),
+    }
+
+
+async def run_push_async(load: Namespace, clock: LoadClock) -> None:
+    consumer = AsyncPushConsumer(load.group, **push_options(load))
+    consumer.subscribe(load.topic)
+    count = clock.count
+
+    @consumer.on_message
+    async def consume(message: MessageExt) -> None:
+        count()
+
+    with profiled(load.profile):
+        async with consumer:
+            await asyncio.get_running_loop().run_in_executor(None, clock.wait)
+            clock.report()
+
+
+def run_push_blocking(load: Namespace, clock: LoadClock) -> None:
+    consumer = PushConsumer(load.group, **push_options(load))
+    consumer.subscribe(load.topic)
+    count = clock.count
+
+    if load.load == "orderly":
+
+        @consumer.orderly_listener
+        def in_order(messages: Sequence[MessageExt], context: Any) -> ConsumeOrderlyStatus:
+            for _ in messages:
+                count()
+            return ConsumeOrderlyStatus.SUCCESS
+
+    elif load.load == "push-classic":
+
+        @consumer.concurrent_listener
+        def consume_batch(messages: Sequence[MessageExt], context: Any) -> ConsumeConcurrentlyStatus:
+            for _ in messages:
+                count()
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    else:
+
+        @consumer.on_message
+        def consume(message: MessageExt) -> None:
+            count()
+
+    with consumer:
+        clock.wait()
+        clock.report()
+
+
+def run_idle(load: Namespace) -> None:
+    consumer = PushConsumer(load.group, **push_options(load))
+    consumer.subscribe(load.topic)
+
+    @consumer.on_message
+    def consume(message: MessageExt) -> None:
+        pass
+
+    with consumer:
+        say("ready")
+        sys.stdin.read()
+
+
+@contextlib.contextmanager
+def profiled(path: str) -> Iterator[None]:
+    if not path:
+        yield
+        return
+    profile = cProfile.Profile()
+    profile.enable()
+    yield
+    profile.disable()
+    profile.dump_stats(path)
+
+
+def main() -> None:
+    load = parsed_load()
+    if load.load == "idle":
+        run_idle(load)
+        return
+    clock = LoadClock(load.messages, load.warm_up, load.seconds)
+    if load.load == "send-one":
+        run_sync(load, clock)
+    elif load.load == "send-64-threads":
+        run_threads(load, clock)
+    elif load.load in ("push-blocking", "push-classic", "orderly"):
+        run_push_blocking(load, clock)
+    else:
+        if load.load == "push-async":
+            work = run_push_async(load, clock)
+        elif load.load == "send-64-linger":
+            work = run_async(load, clock, 6400, linger_ms=5)
+        else:
+            work = run_async(load, clock, 64)
+        loop = new_event_loop()
+        loop.run_until_complete(work)
+        loop.close()
+
+
+if __name__ == "__main__":
+    main()

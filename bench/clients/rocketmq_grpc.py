@@ -1,0 +1,113 @@
+"""One load by Apache's `rocketmq-python-client` 5.1 (gRPC, through a proxy); runs in a venv of its own, see load_clock.py.
+
+send-one, send-64 (its futures), push, idle
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from argparse import Namespace
+from concurrent.futures import Future
+
+from load_clock import LoadClock, parsed_load, say
+from rocketmq import (
+    ClientConfiguration,
+    ConsumeResult,
+    Credentials,
+    FilterExpression,
+    Message,
+    MessageListener,
+    Producer,
+    PushConsumer,
+)
+
+
+def message(load: Namespace, body: bytes) -> Message:
+    made = Message()
+    made.topic = load.topic
+    made.body = body
+    made.tag = "TagA"
+    made.keys = "key"
+    return made
+
+
+def configuration(load: Namespace) -> ClientConfiguration:
+    return ClientConfiguration(load.endpoints, Credentials())
+
+
+def send(load: Namespace, clock: LoadClock, in_flight: int) -> None:
+    producer, body = Producer(configuration(load), (load.topic,)), b"x" * load.body
+    producer.startup()
+
+    def one_at_a_time(count: int) -> None:
+        for _ in range(count):
+            started_s = time.perf_counter()
+            producer.send(message(load, body))
+            clock.latencies_s.append(time.perf_counter() - started_s)
+            if clock.is_over:
+                return
+
+    def many(count: int) -> None:
+        free = threading.Semaphore(in_flight)
+        for _ in range(count):
+            if clock.is_over:
+                break
+            free.acquire()
+            started_s = time.perf_counter()
+
+            def answered(future: Future[object], started_s: float = started_s) -> None:
+                future.result()
+                clock.latencies_s.append(time.perf_counter() - started_s)
+                free.release()
+
+            producer.send_async(message(load, body)).add_done_callback(answered)
+        for _ in range(in_flight):
+            free.acquire(timeout=5)
+
+    run = one_at_a_time if in_flight == 1 else many
+    run(clock.warm_up)
+    clock.begin()
+    run(clock.messages)
+    clock.report(len(clock.latencies_s))
+    producer.shutdown()
+
+
+class Counting(MessageListener):
+    def __init__(self, clock: LoadClock | None) -> None:
+        self._clock = clock
+
+    def consume(self, message: Message) -> ConsumeResult:
+        if self._clock is not None:
+            self._clock.count()
+        return ConsumeResult.SUCCESS
+
+
+def consume(load: Namespace, clock: LoadClock | None) -> None:
+    consumer = PushConsumer(configuration(load), load.group, Counting(clock), {load.topic: FilterExpression()})
+    consumer.startup()
+    if clock is None:
+        say("ready")
+        sys.stdin.read()
+    else:
+        clock.wait()
+        clock.report()
+
+
+def main() -> None:
+    load = parsed_load()
+    if load.load == "idle":
+        consume(load, None)
+    else:
+        clock = LoadClock(load.messages, load.warm_up, load.seconds)
+        if load.load.startswith("send"):
+            send(load, clock, 1 if load.load == "send-one" else 64)
+        else:
+            consume(load, clock)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
