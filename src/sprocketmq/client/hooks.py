@@ -129,13 +129,15 @@ _DONE: Final = frozenset({"CONSUME_SUCCESS", "SUCCESS", "COMMIT"})
 class FilterMessageContext:
     """Messages that came with one pull, after the check of their tags (Java: FilterMessageContext).
 
-    Attributes: ``messages`` may be shortened in place or replaced; what is missing afterwards counts as consumed.
+    Attributes: ``messages`` may be shortened in place or replaced; what is missing afterwards counts as consumed. ``received_ms`` is when
+    they came, on the client's clock.
     """
 
     group: str
     client_id: str
     message_queue: MessageQueue
     messages: list[MessageExt]
+    received_ms: int = 0
 
 
 @dataclass(slots=True)
