@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from sprocketmq.errors import RemoteError as RemoteError
     from sprocketmq.errors import RequestTimeout as RequestTimeout
     from sprocketmq.errors import RocketMQError as RocketMQError
+    from sprocketmq.errors import TooMuchRequest as TooMuchRequest
     from sprocketmq.errors import TopicNotExist as TopicNotExist
     from sprocketmq.wire.bodies import MessageModel as MessageModel
     from sprocketmq.wire.message import Message as Message
@@ -94,6 +95,7 @@ _WHERE = {
         "RemoteError",
         "RequestTimeout",
         "RocketMQError",
+        "TooMuchRequest",
         "TopicNotExist",
     ),
     "wire.bodies": ("MessageModel",),

@@ -12,6 +12,7 @@
     |   |-- ConnectFailed                   nobody listens there, unknown host, refused
     |   `-- ConnectionLost                  the connection broke while a request was in flight
     |-- RequestTimeout (TimeoutError)       no answer in time: .address, .timeout_ms; the request may have been carried out
+    |-- TooMuchRequest                      more sends are under way than back-pressure allows; nothing was sent
     |-- ProtocolError                       bytes that break the remoting protocol; costs the connection, never the process
     |   `-- FrameTooLarge
     `-- StoreError                          the broker's own files
@@ -42,6 +43,7 @@ __all__ = [
     "StoreLocked",
     "StoreNotWritable",
     "SystemBusy",
+    "TooMuchRequest",
     "TopicNotExist",
 ]
 
@@ -123,6 +125,10 @@ class RequestTimeout(RocketMQError, TimeoutError):
         self.address = address
         self.timeout_ms = timeout_ms
         super().__init__(message)
+
+
+class TooMuchRequest(RocketMQError):
+    """More sends are under way than back-pressure allows, and none ended in time; nothing was sent. Send slower, or wait for results."""
 
 
 class ProtocolError(RocketMQError):

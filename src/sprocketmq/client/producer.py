@@ -17,10 +17,11 @@ from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.request_reply import ReplyDesk, send_reply
 from sprocketmq.client.results import SendResult
+from sprocketmq.client.send_permits import SendPermits
 from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.sender import QueueSelector, Sender
 from sprocketmq.client.split_options import split_options
-from sprocketmq.client.validators import check_group
+from sprocketmq.client.validators import check_group, check_range
 from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire.message import Message, MessageExt, MessageQueue
@@ -60,6 +61,12 @@ class AsyncProducer:
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
         self._batches: BatchAccumulator | None = None  # None without auto_batch
+        self._permits: SendPermits | None = None  # None without back-pressure
+        if self._settings.enable_backpressure_for_async_mode:
+            self._permits = SendPermits(
+                self._settings.back_pressure_for_async_send_num,
+                self._settings.back_pressure_for_async_send_size_bytes,
+            )
         self._hooks = Hooks()
         self._trace: MessageTrace | None = None
 
@@ -166,7 +173,20 @@ class AsyncProducer:
             TopicNotExist: the topic has no route and no broker creates it.
             RemoteError: the broker refused it (after the retries that make sense).
             NetworkError, RequestTimeout: no broker answered; the message may have been stored nevertheless.
+            TooMuchRequest: with back-pressure on, its turn did not come in time; nothing was sent.
         """
+        if self._permits is not None:
+            how = {
+                "queue": queue,
+                "selector": selector,
+                "sharding_key": sharding_key,
+                "delay_level": delay_level,
+                "delay_ms": delay_ms,
+                "deliver_time_ms": deliver_time_ms,
+                "timeout_ms": timeout_ms,
+            }
+            how = {name: value for name, value in how.items() if value}
+            return await self.send_permitted(message, how, await self.take_permit(message, how))
         sender = self._started()
         batches = self._batches
         is_delayed = delay_level or delay_ms is not None or deliver_time_ms is not None
@@ -189,11 +209,42 @@ class AsyncProducer:
 
     def send_async(self, message: Message, **how: Any) -> asyncio.Future[SendResult]:
         """Like ``send``, without waiting: the future has the SendResult or the exception."""
-        if not self.takes_into_batches(message, how):
+        if self._permits is not None or not self.takes_into_batches(message, how):
             return asyncio.ensure_future(self.send(message, **how))
         future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
         self.send_into(message, future, how)
         return future
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether back-pressure is on."""
+        return self._permits is not None
+
+    async def take_permit(self, message: Message, how: dict[str, Any]) -> int:
+        """Wait for this send's turn, with back-pressure on; what is left of its timeout then."""
+        sender = self._started()
+        assert self._permits is not None
+        sender.check(message)
+        timeout_ms = check_range(
+            "timeout_ms", how.get("timeout_ms") or sender.settings.send_msg_timeout_ms, 1, 86_400_000
+        )
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        await self._permits.take(len(message.body), timeout_ms)
+        return max(1, timeout_ms - int((loop.time() - started_s) * 1000))
+
+    async def send_permitted(self, message: Message, how: dict[str, Any], timeout_ms: int) -> SendResult:
+        """Send a message whose turn has come, and let the next one have it."""
+        assert self._permits is not None
+        how = {**how, "timeout_ms": timeout_ms}
+        try:
+            if not self.takes_into_batches(message, how):
+                return await self._started().send(message, **how)
+            future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+            self.send_into(message, future, how)
+            return await future
+        finally:
+            self._permits.give_back(len(message.body))
 
     def takes_into_batches(self, message: Message, how: dict[str, Any]) -> bool:
         """Whether this send may travel in a batch."""
@@ -391,7 +442,13 @@ class Producer(BlockingFace):
         )
 
     def send_async(self, message: Message, **how: Any) -> concurrent.futures.Future[SendResult]:
-        """Like ``send``, without waiting: the future has the SendResult or the exception."""
+        """Like ``send``, without waiting: the future has the SendResult or the exception.
+
+        With ``enable_backpressure_for_async_mode`` it waits for its turn here, and raises TooMuchRequest when that does not come in time.
+        """
+        if self._async.is_limited:
+            left_ms = self._run(self._async.take_permit(message, how))
+            return self._engine.submit(self._async.send_permitted(message, how, left_ms))
         if self._async.takes_into_batches(message, how):
             return self._into_batches(message, how)
         return self._engine.submit(self._async.send(message, **how))
