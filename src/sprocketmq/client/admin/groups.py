@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sprocketmq.client.admin.session import NO_DATA, AdminSession
+from sprocketmq.client.admin.session import NO_DATA, PAGE, AdminSession, all_pages
 from sprocketmq.client.validators import check_group, check_range, check_topic
 from sprocketmq.core.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, GroupNotExist, RemoteError
@@ -17,7 +17,6 @@ from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["GroupRequests", "GroupSummary", "QueueProgress"]
 
-_PAGE: Final = 1_000
 _CALL_TIMEOUT_MS: Final = 15_000
 _RETRY: Final = "%RETRY%"
 
@@ -137,17 +136,18 @@ class GroupRequests(AdminSession):
 
     async def group_configs(self, broker: str) -> dict[str, bodies.SubscriptionGroupConfig]:
         """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata)."""
-        address, found = await self._one(broker), dict[str, bodies.SubscriptionGroupConfig]()
-        while True:
-            # As for topics: pages of 5.x, everything at once of 4.9.
-            header = headers.GetAllSubscriptionGroupRequestHeader(group_seq=len(found), max_group_num=_PAGE)
+        address = await self._one(broker)
+
+        async def page(first: int, version: str) -> tuple[dict[str, bodies.SubscriptionGroupConfig], str, int]:
+            header = headers.GetAllSubscriptionGroupRequestHeader(
+                group_seq=first, data_version=version, max_group_num=PAGE
+            )
             answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
-            page = bodies.SubscriptionGroupWrapper.decode(answer.body).subscription_group_table
+            body = bodies.SubscriptionGroupWrapper.decode(answer.body)
             total = int(answer.ext_fields.get("totalGroupNum") or 0)
-            before = len(found)
-            found.update(page)
-            if len(found) >= total or len(found) == before:
-                return dict(sorted(found.items()))
+            return body.subscription_group_table, body.data_version.encode().decode(), total
+
+        return await all_pages(page)
 
     async def group_config(self, group: str) -> dict[str, bodies.SubscriptionGroupConfig]:
         """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig). Raises GroupNotExist."""

@@ -82,7 +82,10 @@ class MessageRequests(TopicRequests, OffsetRequests):
         begin_ms: int = 0,
         end_ms: int = _FOREVER_MS,
     ) -> list[MessageExt]:
-        """Messages of ``topic`` with this key, stored between two times, by the brokers' index, oldest first (mqadmin: queryMsgByKey)."""
+        """Messages of ``topic`` with this key, stored between two times, by the brokers' index, oldest first (mqadmin: queryMsgByKey).
+
+        ``max_messages``: at most so many, the newest.
+        """
         found = await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False)
         return [message for message in found if key in message.keys]
 
@@ -117,7 +120,9 @@ class MessageRequests(TopicRequests, OffsetRequests):
         answers = await asyncio.gather(*(ask(name, address) for name, address in masters.items()))
         # The index compares hashes, so the callers compare keys; and a broker's index may hold another topic of this hash.
         found = (message for answer in answers for message in answer if message.topic == topic)
-        return sorted(found, key=lambda message: message.store_timestamp_ms)[:max_messages]
+        return sorted(found, key=lambda message: (message.store_timestamp_ms, message.commit_log_offset))[
+            -max_messages:
+        ]
 
     async def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
         """The message at one place of a queue; None when there is none (mqadmin: queryMsgByOffset)."""

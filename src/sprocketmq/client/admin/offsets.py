@@ -16,7 +16,7 @@ from sprocketmq.client.admin.groups import GroupRequests
 from sprocketmq.client.validators import check_group, check_range
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.wire import bodies, headers
-from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["OffsetRequests"]
@@ -151,7 +151,7 @@ class OffsetRequests(GroupRequests):
         """
         check_range("offset", offset, 0, _MAX)
         address = await self._address_of(queue)
-        if await self._version(address) >= Version.V5_0_0:
+        if await self._moves_single_queues(address, queue.topic):
             await self._api.update_consumer_offset(address, check_group(group), queue, offset)
             header = headers.ResetOffsetRequestHeader(
                 topic=queue.topic, group=group, timestamp=0, is_force=True, queue_id=queue.queue_id, offset=offset
@@ -165,12 +165,15 @@ class OffsetRequests(GroupRequests):
             )
         await self._api.update_consumer_offset(address, group, queue, offset)
 
-    async def _version(self, address: str) -> int:
-        """MQVersion ordinal of a broker; 0 when it does not say."""
+    async def _moves_single_queues(self, address: str, topic: str) -> bool:
+        """Whether a broker speaks 5.x, found by asking something harmless that 4.9 does not know: what it calls itself is no promise."""
         try:
-            return int((await self._api.broker_runtime_info(address)).get("brokerVersion", "0"))
-        except ValueError:
-            return 0
+            await self._ask(address, RequestCode.GET_TOPIC_CONFIG, headers.GetTopicConfigRequestHeader(topic=topic))
+        except RemoteError as error:
+            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                return False
+            raise
+        return True
 
     async def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
         """Let ``destination`` begin where ``source`` is, in one topic or in all (mqadmin: cloneGroupOffset).

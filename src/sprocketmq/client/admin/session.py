@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.name_servers import NameServers, parse_addresses
@@ -23,7 +23,11 @@ from sprocketmq.wire.message import MessageQueue
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["NO_DATA", "AdminSession"]
+__all__ = ["NO_DATA", "PAGE", "AdminSession", "all_pages"]
+
+V = TypeVar("V")
+PAGE: Final = 1_000
+"""Topics or groups asked for at once; 5.x answers with fewer when it likes, 4.9 has never heard of pages and answers with everything."""
 
 NO_DATA: Final = (
     ResponseCode.SYSTEM_ERROR,
@@ -192,3 +196,21 @@ class AdminSession:
 
 def _listed(names: Iterable[str] | Mapping[str, object]) -> str:
     return ", ".join(sorted(names)) or "none"
+
+
+async def all_pages(page: Callable[[int, str], Awaitable[tuple[dict[str, V], str, int]]]) -> dict[str, V]:
+    """All rows of a table that comes in pages, by name, sorted.
+
+    Args:
+        page: ``(number of the first row, state of the table)`` -> its rows, the state of the table now, how many rows there are (0: these).
+    """
+    found: dict[str, V] = {}
+    state = ""
+    while True:
+        rows, now, total = await page(len(found), state)
+        if state and now != state:
+            found.clear()  # the table changed, so the broker began again
+        state = now
+        found.update(rows)
+        if not rows or len(found) >= total:
+            return dict(sorted(found.items()))

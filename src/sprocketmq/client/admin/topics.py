@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages
 from sprocketmq.client.validators import check_range, check_topic
 from sprocketmq.core import allocation
 from sprocketmq.core.route_table import DEFAULT_TOPIC
@@ -19,7 +19,6 @@ from sprocketmq.wire.message import MessageQueue
 __all__ = ["TopicRequests", "TopicTraffic"]
 
 _POLL_S: Final = 0.02
-_PAGE: Final = 1_000
 # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
 _ORDER: Final = "ORDER_TOPIC_CONFIG"
 
@@ -213,17 +212,16 @@ class TopicRequests(AdminSession):
 
     async def topic_configs(self, broker: str) -> dict[str, bodies.TopicConfig]:
         """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata)."""
-        address, found = await self._one(broker), dict[str, bodies.TopicConfig]()
-        while True:
-            # 5.x answers in pages and says how many there are; 4.9 has never heard of pages and answers with everything.
-            header = headers.GetAllTopicConfigRequestHeader(topic_seq=len(found), max_topic_num=_PAGE)
+        address = await self._one(broker)
+
+        async def page(first: int, version: str) -> tuple[dict[str, bodies.TopicConfig], str, int]:
+            header = headers.GetAllTopicConfigRequestHeader(topic_seq=first, data_version=version, max_topic_num=PAGE)
             answer = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, header)
-            page = bodies.TopicConfigSerializeWrapper.decode(answer.body).topic_config_table
+            body = bodies.TopicConfigSerializeWrapper.decode(answer.body)
             total = int(answer.ext_fields.get("totalTopicNum") or 0)
-            before = len(found)
-            found.update(page)
-            if len(found) >= total or len(found) == before:
-                return dict(sorted(found.items()))
+            return body.topic_config_table, body.data_version.encode().decode(), total
+
+        return await all_pages(page)
 
     async def _topic_configs_of(self, topic: str, masters: Mapping[str, str]) -> dict[str, bodies.TopicConfig]:
         async def ask(address: str) -> bodies.TopicConfig | None:
