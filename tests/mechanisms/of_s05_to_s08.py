@@ -13,6 +13,13 @@ PROGRESS = "unit/core/test_consume_progress.py"
 TIMEOUT = "unit/core/test_consume_timeout.py"
 SCHEDULE = "unit/core/test_retry_schedule.py"
 RETRY = "inproc/broker/test_broker_retry.py"
+TOLD = "inproc/client/test_client_stuck.py"
+SIGNALS = "inproc/client/test_client_signals.py"
+RESET = "inproc/client/test_client_reset.py"
+POLICY = "inproc/client/test_client_retry_policy.py"
+LETTERS = "inproc/client/test_client_dead_letters.py"
+COST = "unit/core/test_progress_cost.py"
+OURS = "test_our_client_progress.py"
 STUCK = f"{CONCURRENT}::test_one_stuck_message_holds_progress_until_its_timeout_and_makes_one_retry_copy"
 
 S05_TO_S08 = [
@@ -142,7 +149,8 @@ S05_TO_S08 = [
         "progress of a queue is its smallest unfinished offset",
         "B 消息ACK消费进度; A removeMessage",
         "core/process_queue.py",
-        f"{CACHED}::test_the_commit_offset_is_the_lowest_unfinished_message",
+        f"{CACHED}::test_the_commit_offset_is_the_lowest_unfinished_message "
+        f"{COST}::test_settling_a_message_costs_the_same_with_10_and_with_100_000_in_hand",
         EVERY_FORM,
     ),
     Mechanism(
@@ -151,6 +159,7 @@ S05_TO_S08 = [
         "B 2101-2200",
         "core/process_queue.py",
         f"{STUCK} {CACHED}::test_the_commit_offset_is_the_lowest_unfinished_message",
+        f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
     Mechanism(
         "S6",
@@ -191,7 +200,9 @@ S05_TO_S08 = [
         "A LocalFileOffsetStore",
         "client/offset_store.py",
         f"{PARTS}::test_the_offset_file_is_javas_and_is_found_again "
-        f"{PARTS}::test_a_broken_offset_file_falls_back_to_its_backup",
+        f"{PARTS}::test_a_broken_offset_file_falls_back_to_its_backup "
+        f"{PARTS}::test_a_crash_between_the_two_renames_leaves_the_backup_to_be_read",
+        f"{OURS}::test_broadcasting_progress_goes_from_java_to_us_and_back",
     ),
     Mechanism(
         "S6",
@@ -214,7 +225,9 @@ S05_TO_S08 = [
         "CONSUME_FROM_LAST_OFFSET skips what is there and nothing that comes",
         "B CONSUME_FROM_LAST_OFFSET",
         "core/consume_progress.py",
-        f"{SHARING}::test_from_last_offset_skips_what_is_there_and_nothing_that_comes",
+        f"{SHARING}::test_from_last_offset_skips_what_is_there_and_nothing_that_comes "
+        f"{RESET}::test_retries_that_wait_are_not_skipped_by_a_group_that_begins_at_the_end",
+        f"{OURS}::test_a_member_without_progress_begins_where_it_is_told",
     ),
     Mechanism(
         "S6",
@@ -230,6 +243,7 @@ S05_TO_S08 = [
         "B CONSUME_FROM_TIMESTAMP",
         "core/consume_progress.py",
         f"{SHARING}::test_from_a_given_timestamp {OPTIONS}::test_consume_timestamp_is_local_time",
+        f"{OURS}::test_a_member_without_progress_begins_where_it_is_told",
     ),
     Mechanism(
         "S6",
@@ -247,11 +261,21 @@ S05_TO_S08 = [
         MIXED,
     ),
     Mechanism(
+        "S6",
+        "an administrator's reset moves running members, pushed (4.9) or by the answer to their next pull (5.x)",
+        "B 启动的时候从哪里消费",
+        "client/consumer_requests.py",
+        f"{RESET}::test_a_reset_to_a_time_gives_everything_from_then_on_again "
+        f"{RESET}::test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_undo_it",
+        f"{OURS}::test_a_reset_by_mqadmin_moves_a_running_member",
+    ),
+    Mechanism(
         "S7",
         "each message has its own deadline, from the moment its listener was called",
         "B resendAfterIfStillUnAck; B cleanExpiredMsg",
         "core/consume_timeout.py",
         f"{TIMEOUT}::test_every_message_has_its_own_deadline",
+        f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
     Mechanism(
         "S7",
@@ -267,6 +291,7 @@ S05_TO_S08 = [
         "core/consume_timeout.py",
         f"{TIMEOUT}::test_a_new_limit_holds_at_once_for_running_messages "
         f"{CONCURRENT}::test_the_consume_timeout_can_be_changed_while_a_message_runs",
+        f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
     Mechanism(
         "S7",
@@ -280,7 +305,8 @@ S05_TO_S08 = [
         "sent back first, then progress moves on: nothing is lost, and nothing behind it comes twice",
         "B 弃车保帅; B ConsumeTooLongChecker",
         "client/concurrent_service.py",
-        STUCK,
+        f"{STUCK} {TOLD}::test_broadcasting_gives_a_stuck_message_up_and_goes_on",
+        f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
     Mechanism(
         "S7",
@@ -289,7 +315,10 @@ S05_TO_S08 = [
         "core/consume_timeout.py",
         f"{TIMEOUT}::test_a_result_in_time_is_settled_and_a_late_one_ignored "
         f"{TIMEOUT}::test_a_result_during_the_send_back_waits_for_it "
-        f"{STUCK}",
+        f"{STUCK} "
+        f"{TOLD}::test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers "
+        f"{TOLD}::test_in_a_storm_of_stuck_failing_and_refused_messages_each_gets_at_most_one_copy",
+        f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
     Mechanism(
         "S7",
@@ -304,6 +333,16 @@ S05_TO_S08 = [
         "B 2101-2200",
         "core/consume_timeout.py",
         f"{TIMEOUT}::test_nothing_finished_is_kept_behind_a_stuck_message",
+    ),
+    Mechanism(
+        "S7",
+        "the user is told of a stuck call once, with the stack of its listener",
+        "B ConsumeTooLongChecker",
+        "client/stuck_listener.py",
+        f"{TOLD}::test_the_user_is_told_of_a_stuck_call_with_its_stack_once_at_its_deadline "
+        f"{TOLD}::test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for "
+        f"{TOLD}::test_a_stuck_call_whose_send_back_fails_is_told_of_once",
+        f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
     Mechanism(
         "S8",
@@ -360,7 +399,11 @@ S05_TO_S08 = [
         "a listener may choose the delay, or the dead-letter topic at once",
         "A sendMessageBack, delayLevel",
         "client/send_back.py",
-        f"{CONCURRENT}::test_a_listener_may_choose_the_delay_or_the_dead_letter_topic",
+        f"{CONCURRENT}::test_a_listener_may_choose_the_delay_or_the_dead_letter_topic "
+        f"{SIGNALS}::test_retry_later_chooses_the_wait_of_one_message "
+        f"{SIGNALS}::test_dead_letter_goes_straight_to_the_dead_letter_topic",
+        f"{OURS}::test_a_listener_chooses_the_level_of_its_retry "
+        f"{OURS}::test_dead_letters_of_ours_and_of_java_are_read_and_replayed",
     ),
     Mechanism(
         "S8",
@@ -376,5 +419,24 @@ S05_TO_S08 = [
         "core/send_latency.py",
         "unit/core/test_send_latency.py::test_a_retry_goes_to_another_broker "
         "inproc/client/test_client_producer.py::test_a_refused_send_goes_to_the_other_broker",
+    ),
+    Mechanism(
+        "S8",
+        "where nobody chooses, the waits follow the group's policy of a 5.x broker",
+        "B messageDelayLevel",
+        "core/retry_policy.py",
+        f"{POLICY}::test_the_policy_of_the_group_chooses_the_waits "
+        f"{POLICY}::test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then",
+        f"{OURS}::test_the_groups_retry_policy_is_followed_where_there_is_one",
+    ),
+    Mechanism(
+        "S8",
+        "dead letters are read, and replayed to the topic they came from as they were first sent",
+        "B 死信队列",
+        "client/dead_letters.py",
+        f"{LETTERS}::test_a_replayed_letter_is_the_message_that_was_first_sent "
+        f"{LETTERS}::test_replay_all_leaves_out_what_dies_again_meanwhile_and_can_go_on_from_there "
+        f"{LETTERS}::test_replay_all_stops_at_the_first_that_fails_and_says_which",
+        f"{OURS}::test_dead_letters_of_ours_and_of_java_are_read_and_replayed",
     ),
 ]
