@@ -8,19 +8,24 @@ applied, exactly one fault per request; without a match the request is handled a
         fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=2)
         ...
         assert fault.hits == 2
+
+Faults on the way there (the request is not handled): ``drop``, ``delay``, ``fail``, ``close_connection``. On the way back (it is):
+``drop_answer``, ``delay_answer``, ``repeat_answer``, ``mislabel_answer``, ``cut_answer``; these hold for every answer, whoever writes
+it and when: also for that of a pull that was parked.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Final
+from typing import Any, Final, cast
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, response
 
 __all__ = ["HEARTBEATS", "PULLS", "SENDS", "Fault", "FaultInjector"]
 
@@ -31,6 +36,28 @@ HEARTBEATS: Final = (RequestCode.HEART_BEAT,)
 
 Action = Callable[[Connection, Command, RequestHandler], "Command | None"]
 Match = Callable[[Command], bool]
+
+
+WriteAnswer = Callable[[Connection, bytes], None]
+
+
+class _Answering:
+    """A connection as a struck request's handler sees it: what it writes, now or later, goes through the fault."""
+
+    def __init__(self, connection: Connection, write: WriteAnswer) -> None:
+        self._connection, self._write = connection, write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def send(self, command: Command) -> None:
+        self._write(self._connection, encode_command(command))
+
+    def send_with_body(self, command: Command, body: Iterable[Any], body_bytes: int) -> None:
+        self._write(self._connection, b"".join([encode_head(command, body_bytes), *body]))
+
+    def send_pieces(self, chunks: Iterable[Any], body_bytes: int) -> None:
+        self._write(self._connection, b"".join(chunks))
 
 
 class Fault:
@@ -95,16 +122,49 @@ class FaultInjector:
         return self._add("drop", code, lambda connection, command, handler: None, times, when)
 
     def drop_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """The request is carried out but its answer is lost: the case in which a caller's retry makes a duplicate.
+        """The request is carried out but its answer is lost: the case in which a caller's retry makes a duplicate."""
+        return self._add_on_answer("drop_answer", code, lambda connection, frame: None, times, when)
 
-        Pull answers are written by their handler itself and are not covered; ``drop`` looks the same to a puller.
-        """
+    def delay_answer(
+        self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
+    ) -> Fault:
+        """The answer comes ``delay_ms`` later (of the embedded broker's clock), so that those of later requests overtake it."""
+        if delay_ms < 0:
+            raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
 
-        def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
-            handler(connection, command)
-            return None
+        def write(connection: Connection, frame: bytes) -> None:
+            self._clock.call_later(delay_ms, lambda: connection.send_raw([frame]))
 
-        return self._add("drop_answer", code, act, times, when)
+        return self._add_on_answer("delay_answer", code, write, times, when)
+
+    def repeat_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
+        """The answer comes twice."""
+        return self._add_on_answer(
+            "repeat_answer", code, lambda connection, frame: connection.send_raw([frame, frame]), times, when
+        )
+
+    def mislabel_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
+        """Before the answer comes a copy of it with an opaque that nobody asked with."""
+
+        def write(connection: Connection, frame: bytes) -> None:
+            stray = decode_command(memoryview(frame)[4:])
+            stray.opaque = 0x7FFFFFFF - stray.opaque
+            connection.send_raw([encode_command(stray), frame])
+
+        return self._add_on_answer("mislabel_answer", code, write, times, when)
+
+    def cut_answer(
+        self, code: int | Iterable[int], keep_bytes: int, times: int | None = 1, *, when: Match | None = None
+    ) -> Fault:
+        """The request is carried out; of its answer ``keep_bytes`` come (negative: all but so many), then the connection is closed."""
+
+        def write(connection: Connection, frame: bytes) -> None:
+            connection.send_raw([frame[:keep_bytes]])
+            asyncio.get_running_loop().call_soon(
+                connection.close
+            )  # answers of one read are written after the last of them
+
+        return self._add_on_answer("cut_answer", code, write, times, when)
 
     def delay(
         self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
@@ -166,6 +226,23 @@ class FaultInjector:
             if fault.matches(command):
                 return fault.apply(connection, command, handler)
         return handler(connection, command)
+
+    def _add_on_answer(
+        self,
+        name: str,
+        code: int | Iterable[int],
+        write: WriteAnswer,
+        times: int | None,
+        when: Match | None,
+    ) -> Fault:
+        def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
+            answering = cast(Connection, _Answering(connection, write))
+            answer = handler(answering, command)
+            if answer is not None and not command.is_oneway:
+                answering.send(answer)
+            return None
+
+        return self._add(name, code, act, times, when)
 
     def _add(
         self, name: str, code: int | Iterable[int], action: Action, times: int | None, when: Match | None

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.clock import ManualClock
-from sprocketmq.testing.faults import PULLS, SENDS, FaultInjector
+from sprocketmq.testing.faults import PULLS, SENDS, Fault, FaultInjector
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, request, response
+from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, request, response
 
 
 class RecordingConnection:
@@ -16,6 +18,15 @@ class RecordingConnection:
 
     def __init__(self) -> None:
         self.is_aborted = False
+        self.is_closed = False
+        self.written = b""
+        self.note = "of the connection"
+
+    def send_raw(self, chunks: list[Any]) -> None:
+        self.written += b"".join(chunks)
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def abort(self) -> None:
         self.is_aborted = True
@@ -64,6 +75,102 @@ def test_a_dropped_answer_is_handled_all_the_same(faults: FaultInjector) -> None
     faults.drop_answer(SENDS)
     assert ask(faults, RequestCode.SEND_BATCH_MESSAGE, served) is None
     assert served.codes == [RequestCode.SEND_BATCH_MESSAGE]
+
+
+class Writing(Served):
+    """A handler that writes its answer itself, as that of pulls does, or keeps the connection to do so later."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.later: list[Any] = []
+
+    def __call__(self, connection: Any, command: Command) -> Command | None:  # type: ignore[override]
+        answer = super().__call__(connection, command)
+        assert connection.note == "of the connection"
+        if self.how == "returned":
+            return answer
+        if self.how == "with body":
+            connection.send_with_body(answer, [b"re", b"cord"], 6)
+        elif self.how == "in pieces":
+            connection.send_pieces([encode_head(answer, 6), b"record"], 6)
+        elif self.how == "later":
+            self.later.append(lambda: connection.send(answer))
+        return None
+
+
+def _whole(how: str) -> bytes:
+    """What is written without a fault."""
+    answer = response(request(RequestCode.PULL_MESSAGE))
+    return encode_head(answer, 6) + b"record" if how in ("with body", "in pieces") else encode_command(answer)
+
+
+def _strike(fault: Callable[[FaultInjector], Fault], how: str, clock: Any = None) -> RecordingConnection:
+    faults, connection, handler = FaultInjector(clock or ManualClock()), RecordingConnection(), Writing(how)
+    struck = fault(faults)
+    assert ask(faults, RequestCode.PULL_MESSAGE, handler, connection) is None
+    for write in handler.later:
+        write()
+    assert (struck.hits, handler.codes) == (1, [RequestCode.PULL_MESSAGE])
+    return connection
+
+
+class _Alarm(ManualClock):
+    """A clock without loops: what it was asked to do later is done when it rings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delays: list[float] = []
+        self._calls: list[Callable[[], object]] = []
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Any:
+        self.delays.append(delay_ms)
+        self._calls.append(callback)
+
+    def ring(self) -> None:
+        for call in self._calls:
+            call()
+
+
+HOW = pytest.mark.parametrize("how", ["returned", "with body", "in pieces", "later"])
+
+
+@HOW
+def test_an_answer_can_be_lost_or_repeated_whoever_writes_it(how: str) -> None:
+    assert _strike(lambda faults: faults.drop_answer(PULLS), how).written == b""
+    assert _strike(lambda faults: faults.repeat_answer(PULLS), how).written == _whole(how) * 2
+
+
+@HOW
+def test_a_mislabelled_answer_comes_before_the_real_one(how: str) -> None:
+    written = _strike(lambda faults: faults.mislabel_answer(PULLS), how).written
+    stray = written.removesuffix(_whole(how))
+    assert len(stray) >= len(_whole(how))
+    assert decode_command(memoryview(stray)[4:]).opaque == 0x7FFFFFFF
+
+
+@HOW
+@pytest.mark.parametrize("keep_bytes", [0, 3, 20, -1])
+def test_a_cut_answer_ends_with_the_connection(how: str, keep_bytes: int) -> None:
+    async def main() -> None:
+        connection = _strike(lambda faults: faults.cut_answer(PULLS, keep_bytes), how)
+        assert connection.written == _whole(how)[:keep_bytes]
+        assert not connection.is_closed  # what else the read brought is written first
+        await asyncio.sleep(0)
+        assert connection.is_closed
+
+    asyncio.run(main())
+
+
+@HOW
+def test_a_late_answer_is_made_now_and_written_then(how: str) -> None:
+    clock = _Alarm()
+    connection = _strike(lambda faults: faults.delay_answer(PULLS, 500), how, clock)
+    assert (connection.written, clock.delays) == (b"", [500])
+    clock.ring()
+    assert connection.written == _whole(how)
+    with pytest.raises(ConfigurationError, match="delay_ms is -1"):
+        FaultInjector(clock).delay_answer(PULLS, -1)
 
 
 def test_a_failed_request_carries_the_code_and_remark_asked_for(faults: FaultInjector) -> None:
