@@ -20,10 +20,11 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
+from sprocketmq.client.message_writer import Outgoing
 from sprocketmq.client.namespace import wrap, wrap_queue
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.routes import Routes
-from sprocketmq.client.sender import Outgoing, QueueSelector, Sender
+from sprocketmq.client.sender import QueueSelector, Sender
 from sprocketmq.client.validators import check_message, check_range
 from sprocketmq.core.send_batches import Batch, SendBatches
 from sprocketmq.core.send_latency import queue_of_sharding_key
@@ -134,7 +135,7 @@ class BatchAccumulator:
             sender.use(topic)
         if timeout_ms is not None:
             check_range("timeout_ms", timeout_ms, 1, 86_400_000)
-        key = sender.identify(message)
+        key = sender.writer.identify(message)
         copy = message
         if sharding_key is not None or sender.namespace is not None:
             copy = _with_own_properties(message)
@@ -275,7 +276,7 @@ class BatchAccumulator:
         timeout_ms = min(timeouts) if timeouts else None
         first = sends[0].message
         if len(sends) == 1:  # an ordinary send, which may be compressed
-            outgoing = sender.outgoing(first, None, 0, None, None, None)
+            outgoing = sender.writer.one(first, None, 0, None, None, None)
             return [await sender.deliver(outgoing, chosen, timeout_ms)]
         properties = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
         if sender.namespace is not None:

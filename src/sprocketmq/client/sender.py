@@ -14,11 +14,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.hooks import EndTransactionContext, Hooks, SendMessageContext, message_type
+from sprocketmq.client.message_writer import MessageWriter, Outgoing
 from sprocketmq.client.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.routes import Routes
@@ -41,20 +40,13 @@ from sprocketmq.wire import headers
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.batch import encode_batch
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, request
-from sprocketmq.wire.compression import CompressionType, compress
+from sprocketmq.wire.command import request
 from sprocketmq.wire.message import Message, MessageQueue
 from sprocketmq.wire.recall_handle import RecallHandle
-from sprocketmq.wire.sys_flag import TRANSACTION_PREPARED_TYPE
 
-__all__ = ["Outgoing", "QueueSelector", "SendSettings", "Sender", "vip_address"]
+__all__ = ["QueueSelector", "SendSettings", "Sender", "vip_address"]
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
-
-_MAX_DELAY_LEVEL: Final = 0x7FFFFFFF
-_MAX_TIME_MS: Final = 1 << 62
-# MixAll.REPLY_MESSAGE_FLAG
-_REPLY: Final = "reply"
 
 
 def vip_address(address: str) -> str:
@@ -62,31 +54,6 @@ def vip_address(address: str) -> str:
     (MixAll.brokerVIPChannel)."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}"
-
-
-@dataclass(slots=True)
-class Outgoing:
-    """What one send sends.
-
-    Attributes:
-        topic: as brokers know it.
-        messages: one, or those of a batch.
-        properties: what goes into the request's header: of the message and of this send, or of the batch as a whole.
-        message_id: what the result will call it.
-        code, body, sys_flag: the request without its queue.
-    """
-
-    topic: str
-    messages: Sequence[Message]
-    properties: dict[str, str]
-    message_id: str
-    code: int
-    body: bytes
-    sys_flag: int = 0
-
-    @property
-    def is_batch(self) -> bool:
-        return self.code == RequestCode.SEND_BATCH_MESSAGE
 
 
 class Sender:
@@ -110,11 +77,11 @@ class Sender:
         unit_mode: bool = False,
         vip_channel: bool = False,
     ) -> None:
-        self._api, self._routes, self._clock, self._keys = api, routes, clock, keys
+        self._api, self._routes, self._clock = api, routes, clock
         self.settings = settings
         self.namespace = namespace
-        self._unit_mode, self._vip_channel = unit_mode, vip_channel
-        self._compression = CompressionType.of(settings.compress_type)
+        self._vip_channel = vip_channel
+        self.writer = MessageWriter(settings, clock, keys, namespace, unit_mode)
         self._turns: dict[str, QueueRoundRobin] = {}
         self._latency = LatencyFaultTable() if settings.send_latency_fault_enable else None
         self.hooks: Hooks | None = None  # None when there are none
@@ -155,7 +122,7 @@ class Sender:
         extra: Mapping[str, str] | None = None,
     ) -> SendResult:
         """See ``AsyncProducer.send``. ``extra`` properties travel with this send and do not stay with the message."""
-        outgoing = self.outgoing(message, sharding_key, delay_level, delay_ms, deliver_time_ms, extra)
+        outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, extra)
         chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
         return await self.deliver(outgoing, chosen, timeout_ms)
 
@@ -171,10 +138,10 @@ class Sender:
         messages = list(messages)
         check_batch(messages, self.settings.max_message_bytes)
         for message in messages:
-            self.identify(message)
+            self.writer.identify(message)
             if sharding_key is not None:
                 message.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
-        outgoing = self.outgoing_batch(messages)
+        outgoing = self.writer.batch(messages)
         chosen = await self.chosen_queue(messages[0], outgoing.topic, queue, None, sharding_key)
         return await self.deliver(outgoing, chosen, timeout_ms)
 
@@ -190,16 +157,16 @@ class Sender:
         deliver_time_ms: int | None = None,
     ) -> None:
         """See ``AsyncProducer.send_oneway``."""
-        outgoing = self.outgoing(message, sharding_key, delay_level, delay_ms, deliver_time_ms, None)
+        outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, None)
         target = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
         if target is None:
             target = self._next_queue(outgoing.topic, await self.queues(outgoing.topic), None)
         address = await self._address(target)
         if self.hooks is None:
-            await self._api.pool.invoke_oneway(address, self._command(outgoing, target))
+            await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target))
             return
         with self.hooks.around_send(self._context(outgoing, target, address, is_oneway=True)):
-            await self._api.pool.invoke_oneway(address, self._command(outgoing, target))
+            await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target))
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """See ``AsyncProducer.recall``."""
@@ -301,7 +268,7 @@ class Sender:
     async def _try(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> SendResult:
         if self.hooks is not None:
             return await self._try_with_hooks(self.hooks, target, outgoing, timeout_ms)
-        command = self._command(outgoing, target)
+        command = self.writer.command(outgoing, target)
         status, header = await self._api.send_message(await self._address(target), command, timeout_ms)
         return self._result(outgoing, target, status, header)
 
@@ -314,7 +281,7 @@ class Sender:
         with hooks.around_send(context):
             if outgoing.is_batch:
                 outgoing.body = encode_batch(outgoing.messages)
-            command = self._command(outgoing, target)
+            command = self.writer.command(outgoing, target)
             status, header, marks = await self._api.send_message_with_marks(address, command, timeout_ms)
             context.region_id = marks.get(props.MSG_REGION) or context.region_id
             context.trace_on = marks.get(props.TRACE_ON) != "false"
@@ -443,108 +410,3 @@ class Sender:
             return self._turn(topic).choose(queues, last_broker)
         now_ms = self._clock.now_ms()
         return self._turn(topic).choose(queues, last_broker, lambda name: latency.is_available(name, now_ms))
-
-    # -- writing ---------------------------------------------------------------------------------------------------------------
-
-    def identify(self, message: Message) -> str:
-        """The message's UNIQ_KEY, given to it now if it has none; it stays, so that the message can be sent again as itself."""
-        key = message.properties.get(props.UNIQ_KEY)
-        if key is None:
-            key = message.properties[props.UNIQ_KEY] = self._keys.next(self._clock.now_ms())
-        return key
-
-    def outgoing(
-        self,
-        message: Message,
-        sharding_key: str | None,
-        delay_level: int,
-        delay_ms: int | None,
-        deliver_time_ms: int | None,
-        extra: Mapping[str, str] | None,
-    ) -> Outgoing:
-        """One message, checked, with the properties of this send; the message itself only gets its UNIQ_KEY."""
-        check_message(message, self.settings.max_message_bytes)
-        key = self.identify(message)
-        properties = dict(message.properties)
-        if extra is not None:
-            properties.update(extra)
-        if self.namespace is not None:
-            properties[props.INSTANCE_ID] = self.namespace
-        if sharding_key is not None:
-            properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
-        if delay_level or delay_ms is not None or deliver_time_ms is not None:
-            properties.update(_delay(delay_level, delay_ms, deliver_time_ms))
-        body, sys_flag = message.body, 0
-        if len(body) >= self.settings.compress_msg_body_over_bytes:
-            packed = compress(body, self._compression, self.settings.compress_level)
-            if len(packed) < len(body):
-                body, sys_flag = packed, self._compression.sys_flag
-        code: int = RequestCode.SEND_MESSAGE_V2
-        if properties.get(props.TRAN_MSG) == "true":
-            sys_flag |= TRANSACTION_PREPARED_TYPE
-        elif properties.get(props.MSG_TYPE) == _REPLY:
-            code = RequestCode.SEND_REPLY_MESSAGE_V2
-        return Outgoing(wrap(self.namespace, message.topic), (message,), properties, key, code, body, sys_flag)
-
-    def outgoing_batch(self, messages: Sequence[Message]) -> Outgoing:
-        """A batch of messages that are checked and have their UNIQ_KEYs."""
-        first = messages[0]
-        properties: dict[str, str] = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
-        if self.namespace is not None:
-            properties[props.INSTANCE_ID] = self.namespace
-            for message in messages:
-                message.properties[props.INSTANCE_ID] = self.namespace
-        body = encode_batch(messages)
-        if len(body) > self.settings.max_message_bytes:
-            raise ConfigurationError(
-                f"the batch of {len(messages)} messages takes {len(body)} bytes, at most {self.settings.max_message_bytes} are allowed "
-                "(max_message_bytes); send it in parts"
-            )
-        ids = ",".join([message.properties[props.UNIQ_KEY] for message in messages])
-        topic = wrap(self.namespace, first.topic)
-        return Outgoing(topic, messages, properties, ids, RequestCode.SEND_BATCH_MESSAGE, body)
-
-    def _command(self, outgoing: Outgoing, target: MessageQueue) -> Command:
-        properties = outgoing.properties
-        reconsume_times = 0
-        max_reconsume_times: int | None = None
-        if outgoing.topic.startswith("%RETRY%"):
-            # The broker reads these two from the header; as properties they would stay with the message for ever.
-            properties = dict(properties)
-            reconsume_times = int(properties.pop(props.RECONSUME_TIME, "0"))
-            limit = properties.pop(props.MAX_RECONSUME_TIMES, None)
-            max_reconsume_times = None if limit is None else int(limit)
-        header = headers.SendMessageRequestHeaderV2(
-            producer_group=self.settings.group,
-            topic=outgoing.topic,
-            default_topic=self.settings.create_topic_key,
-            default_topic_queue_nums=self.settings.default_topic_queue_nums,
-            queue_id=target.queue_id,
-            sys_flag=outgoing.sys_flag,
-            born_timestamp=self._clock.now_ms(),
-            flag=outgoing.messages[0].flag,
-            properties=props.encode_properties(properties).decode(),
-            reconsume_times=reconsume_times,
-            unit_mode=self._unit_mode,
-            max_reconsume_times=max_reconsume_times,
-            batch=outgoing.is_batch,
-            bname=target.broker_name,
-        )
-        return request(outgoing.code, header, outgoing.body)
-
-
-def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | None) -> dict[str, str]:
-    """The one property that delays a message.
-
-    Raises:
-        ConfigurationError: more than one is given (a broker would take the level and drop the others), or a value is out of range.
-    """
-    if bool(delay_level) + (delay_ms is not None) + (deliver_time_ms is not None) > 1:
-        raise ConfigurationError(
-            "more than one of delay_level, delay_ms and deliver_time_ms is given, one at most is allowed"
-        )
-    if delay_ms is not None:
-        return {props.TIMER_DELAY_MS: str(check_range("delay_ms", delay_ms, 0, _MAX_TIME_MS))}
-    if deliver_time_ms is not None:
-        return {props.TIMER_DELIVER_MS: str(check_range("deliver_time_ms", deliver_time_ms, 0, _MAX_TIME_MS))}
-    return {props.DELAY: str(check_range("delay_level", delay_level, 0, _MAX_DELAY_LEVEL))}

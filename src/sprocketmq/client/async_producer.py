@@ -1,0 +1,375 @@
+"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking face of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from sprocketmq.client.batch_accumulator import BatchAccumulator, ResultFuture
+from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
+from sprocketmq.client.instance import ClientInstance
+from sprocketmq.client.namespace import wrap
+from sprocketmq.client.options import ClientOptions
+from sprocketmq.client.request_reply import ReplyDesk, send_reply
+from sprocketmq.client.results import SendResult
+from sprocketmq.client.send_permits import SendPermits
+from sprocketmq.client.send_settings import SendSettings
+from sprocketmq.client.sender import QueueSelector, Sender
+from sprocketmq.client.split_options import split_options
+from sprocketmq.client.validators import check_group, check_range
+from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
+from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sprocketmq.client.trace import MessageTrace
+
+__all__ = ["AsyncProducer"]
+
+_BATCHED_HOW: Final = frozenset({"queue", "selector", "sharding_key", "timeout_ms"})
+
+
+class AsyncProducer:
+    """Sends messages from a running event loop.
+
+    ::
+
+        async with AsyncProducer("ops", namesrv_addr="127.0.0.1:9876") as producer:
+            result = await producer.send(Message("flights", b"..."), sharding_key="N14228")
+
+    Args:
+        group: the producer group; any name, equal in all producers that do the same work.
+        options: those of ``ClientOptions`` (``namesrv_addr``, ``instance_name``, ...) and ``SendSettings`` (``send_msg_timeout_ms``,
+            ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...).
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
+    """
+
+    def __init__(self, group: str, **options: Any) -> None:
+        self._options, settings = split_options(options, ClientOptions, SendSettings, "a producer")
+        check_group(group, "the producer group")
+        self._settings = SendSettings(group=wrap(self._options.namespace, group), **settings)
+        self._group = group
+        self._instance: ClientInstance | None = None
+        self._sender: Sender | None = None
+        self._batches: BatchAccumulator | None = None  # None without auto_batch
+        self._permits: SendPermits | None = None  # None without back-pressure
+        if self._settings.enable_backpressure_for_async_mode:
+            self._permits = SendPermits(
+                self._settings.back_pressure_for_async_send_num,
+                self._settings.back_pressure_for_async_send_size_bytes,
+            )
+        self._hooks = Hooks()
+        self._trace: MessageTrace | None = None
+
+    @property
+    def group(self) -> str:
+        return self._group
+
+    @property
+    def client_id(self) -> str:
+        """``ip@instanceName``; empty before start."""
+        return self._instance.client_id if self._instance is not None else ""
+
+    def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
+        """Call ``hook`` around every try of a send, or when a transaction ends; before ``start``.
+
+        Args:
+            hook: has ``before_send`` and ``after_send``, ``check_forbidden``, ``end_transaction``, or several of them; see
+                ``sprocketmq.client.hooks``.
+
+        Raises:
+            ConfigurationError: it has none of them, or the producer is started.
+        """
+        if self._instance is not None:
+            raise ConfigurationError("the producer is started, add hooks before start()")
+        self._hooks.add(hook, ("send", "check_forbidden", "end_transaction"))
+
+    async def start(self) -> None:
+        """Join the client instance; connections open with the first send. Harmless when started already."""
+        if self._instance is not None:
+            return
+        instance = ClientInstance.acquire(self._options, self._options.client_id())
+        try:
+            self._sender = instance.sender(self._settings, self._options)
+            self._sender.client_id = instance.client_id
+            hooks = self._hooks
+            if self._options.enable_trace:
+                from sprocketmq.client.trace import MessageTrace  # only who traces pays for it
+
+                self._trace = MessageTrace(instance, self._options, self._group, "PRODUCE")
+                hooks = hooks.joined_by(self._trace)
+            self._sender.hooks = hooks if hooks else None
+        except BaseException:
+            await instance.release()
+            raise
+        self._instance = instance
+        if self._settings.auto_batch:
+            self._batches = BatchAccumulator(self._sender, instance.routes, instance.clock, instance.spawn)
+        if self._settings.topics:
+            await instance.routes.refresh_all(self._sender.topics)  # what fails is logged, and tried again each 30 s
+            await instance.heartbeat()
+
+    async def shutdown(self) -> None:
+        """Leave; what still lingers in batches is sent, other sends that still run fail with ClosedError or ConnectionLost. Harmless when
+        not started."""
+        batches, self._batches = self._batches, None
+        if batches is not None:
+            await batches.close()
+        instance, self._instance, self._sender = self._instance, None, None
+        if instance is not None:
+            trace, self._trace = self._trace, None
+            if trace is not None:
+                await trace.close()
+            await instance.remove_sender(self._settings.group)
+            await instance.release()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_time_ms: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send one message and wait until the broker has it.
+
+        Args:
+            message: goes to a queue chosen in turn, unless one of the next three is given.
+            queue: exactly this queue (see ``publish_queues``); no other one is tried.
+            selector: called with (queues, message), returns one of the queues.
+            sharding_key: messages of one key go to one queue and stay in order; Java's hash, so all clients agree.
+            delay_level: 1..18, delivered later (1s 5s 10s 30s 1m .. 2h by default).
+            delay_ms: delivered so much later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once).
+            deliver_time_ms: delivered at this time, milliseconds since 1970 (likewise).
+            timeout_ms: limit of all tries together; default ``send_msg_timeout_ms``.
+
+        Returns:
+            SendResult; every status in it means that the message is stored.
+
+        Raises:
+            ConfigurationError: the message or an argument is wrong; nothing was sent.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; the message may have been stored nevertheless.
+            TooMuchRequest: with back-pressure on, its turn did not come in time; nothing was sent.
+        """
+        if self._permits is not None:
+            how = {
+                "queue": queue,
+                "selector": selector,
+                "sharding_key": sharding_key,
+                "delay_level": delay_level,
+                "delay_ms": delay_ms,
+                "deliver_time_ms": deliver_time_ms,
+                "timeout_ms": timeout_ms,
+            }
+            how = {name: value for name, value in how.items() if value}
+            return await self.send_permitted(message, how, await self.take_permit(message, how))
+        sender = self._started()
+        batches = self._batches
+        is_delayed = delay_level or delay_ms is not None or deliver_time_ms is not None
+        if batches is not None and not is_delayed and batches.takes(message):
+            future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+            batches.add(
+                message, future, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
+            )
+            return await future
+        return await sender.send(
+            message,
+            queue=queue,
+            selector=selector,
+            sharding_key=sharding_key,
+            delay_level=delay_level,
+            delay_ms=delay_ms,
+            deliver_time_ms=deliver_time_ms,
+            timeout_ms=timeout_ms,
+        )
+
+    def send_async(self, message: Message, **how: Any) -> asyncio.Future[SendResult]:
+        """Like ``send``, without waiting: the future has the SendResult or the exception."""
+        if self._permits is not None or not self.takes_into_batches(message, how):
+            return asyncio.ensure_future(self.send(message, **how))
+        future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+        self.send_into(message, future, how)
+        return future
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether back-pressure is on."""
+        return self._permits is not None
+
+    async def take_permit(self, message: Message, how: dict[str, Any]) -> int:
+        """Wait for this send's turn, with back-pressure on; what is left of its timeout then."""
+        sender = self._started()
+        assert self._permits is not None
+        sender.check(message)
+        timeout_ms = check_range(
+            "timeout_ms", how.get("timeout_ms") or sender.settings.send_msg_timeout_ms, 1, 86_400_000
+        )
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        await self._permits.take(len(message.body), timeout_ms)
+        return max(1, timeout_ms - int((loop.time() - started_s) * 1000))
+
+    async def send_permitted(self, message: Message, how: dict[str, Any], timeout_ms: int) -> SendResult:
+        """Send a message whose turn has come, and let the next one have it."""
+        assert self._permits is not None
+        how = {**how, "timeout_ms": timeout_ms}
+        try:
+            if not self.takes_into_batches(message, how):
+                return await self._started().send(message, **how)
+            future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+            self.send_into(message, future, how)
+            return await future
+        finally:
+            self._permits.give_back(len(message.body))
+
+    def takes_into_batches(self, message: Message, how: dict[str, Any]) -> bool:
+        """Whether this send may travel in a batch."""
+        return self._batches is not None and _BATCHED_HOW.issuperset(how) and self._batches.takes(message)
+
+    def send_into(self, message: Message, future: ResultFuture, how: dict[str, Any]) -> None:
+        """Put a message into the batches; ``future`` has the SendResult or the exception. Only for what the batches take."""
+        try:
+            if self._batches is None:
+                self._started()
+                raise ClosedError(f"producer {self.group!r} was shut down")
+            self._batches.add(message, future, **how)
+        except RocketMQError as error:
+            future.set_exception(error)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_time_ms: int | None = None,
+    ) -> None:
+        """Hand the message to the connection and forget it: fast, and nobody says whether it was stored. Raises as ``send`` until then."""
+        await self._started().send_oneway(
+            message,
+            queue=queue,
+            selector=selector,
+            sharding_key=sharding_key,
+            delay_level=delay_level,
+            delay_ms=delay_ms,
+            deliver_time_ms=deliver_time_ms,
+        )
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send messages of one topic in one request, stored all or none, one behind the other in one queue.
+
+        Not allowed in a batch: other topics, delays, retry topics, more than ``max_message_bytes`` in sum. Raises as ``send``.
+        """
+        return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = 3_000,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+    ) -> MessageExt:
+        """Send one message and wait for the reply of whoever consumes it (see ``reply``).
+
+        Args:
+            message, queue, selector, sharding_key: as of ``send``.
+            timeout_ms: limit of both, sending and waiting; it travels along as TTL.
+
+        Returns:
+            The reply: ``body``, and the properties that the replier gave it.
+
+        Raises:
+            RequestTimeout: no reply came in time; the request may have been stored, and consumed.
+            As ``send``: the request could not be sent.
+        """
+        sender = self._started()
+        assert self._instance is not None
+        return await ReplyDesk.of(self._instance).request(
+            sender, message, timeout_ms, queue=queue, selector=selector, sharding_key=sharding_key
+        )
+
+    async def reply(
+        self,
+        request: Message,
+        body: bytes,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Answer a message that was sent by ``request``, from within or after the listener that received it.
+
+        Args:
+            request: as it was received.
+            body: the answer, at least one byte.
+            properties: go along with it.
+            timeout_ms: limit of all tries together; default ``send_msg_timeout_ms``.
+
+        Raises:
+            ConfigurationError: ``request`` is no request.
+            RemoteError: code 1: the broker could not reach who asked (it left, or waits no longer).
+            As ``send`` otherwise.
+        """
+        return await send_reply(self._started(), request, body, properties, timeout_ms)
+
+    async def recall(self, topic: str, recall_handle: str) -> str:
+        """Take back a message that waits for its delivery time (5.x brokers with ``recallMessageEnable=true``).
+
+        Args:
+            topic: where it was sent.
+            recall_handle: of its SendResult.
+
+        Returns:
+            Its message id.
+
+        Raises:
+            ConfigurationError: that is no handle.
+            RemoteError: the broker refused: it is delivered already, or the broker does not recall messages.
+        """
+        return await self._started().recall(topic, recall_handle)
+
+    async def publish_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that messages to ``topic`` may go to (Java: fetchPublishMessageQueues)."""
+        return await self._started().publish_queues(topic)
+
+    def _started(self) -> Sender:
+        if self._sender is None:
+            raise ClosedError(
+                f"producer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
+            )
+        return self._sender
+
+    def __repr__(self) -> str:
+        state = "started" if self._instance is not None else "not started"
+        return f"{type(self).__name__}(group={self.group!r}, namesrv_addr={self._options.namesrv_addr!r}, {state})"

@@ -1,0 +1,172 @@
+"""What a send looks like on the wire: ids, properties, compression, header (Java: DefaultMQProducerImpl.sendKernelImpl, MessageBatch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sprocketmq.client.namespace import wrap
+from sprocketmq.client.send_settings import SendSettings
+from sprocketmq.client.unique_keys import UniqueKeys
+from sprocketmq.client.validators import check_message, check_range
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.clock import Clock
+from sprocketmq.wire import headers
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.batch import encode_batch
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.compression import CompressionType, compress
+from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.sys_flag import TRANSACTION_PREPARED_TYPE
+
+__all__ = ["MessageWriter", "Outgoing"]
+
+_MAX_DELAY_LEVEL: Final = 0x7FFFFFFF
+_MAX_TIME_MS: Final = 1 << 62
+# MixAll.REPLY_MESSAGE_FLAG
+_REPLY: Final = "reply"
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """What one send sends.
+
+    Attributes:
+        topic: as brokers know it.
+        messages: one, or those of a batch.
+        properties: what goes into the request's header: of the message and of this send, or of the batch as a whole.
+        message_id: what the result will call it.
+        code, body, sys_flag: the request without its queue.
+    """
+
+    topic: str
+    messages: Sequence[Message]
+    properties: dict[str, str]
+    message_id: str
+    code: int
+    body: bytes
+    sys_flag: int = 0
+
+    @property
+    def is_batch(self) -> bool:
+        return self.code == RequestCode.SEND_BATCH_MESSAGE
+
+
+class MessageWriter:
+    """Makes requests of messages, for one producer group.
+
+    Args:
+        namespace, unit_mode: as of Sender.
+    """
+
+    def __init__(
+        self, settings: SendSettings, clock: Clock, keys: UniqueKeys, namespace: str | None, unit_mode: bool
+    ) -> None:
+        self._settings, self._clock, self._keys = settings, clock, keys
+        self.namespace, self._unit_mode = namespace, unit_mode
+        self._compression = CompressionType.of(settings.compress_type)
+
+    def identify(self, message: Message) -> str:
+        """The message's UNIQ_KEY, given to it now if it has none; it stays, so that the message can be sent again as itself."""
+        key = message.properties.get(props.UNIQ_KEY)
+        if key is None:
+            key = message.properties[props.UNIQ_KEY] = self._keys.next(self._clock.now_ms())
+        return key
+
+    def one(
+        self,
+        message: Message,
+        sharding_key: str | None,
+        delay_level: int,
+        delay_ms: int | None,
+        deliver_time_ms: int | None,
+        extra: Mapping[str, str] | None,
+    ) -> Outgoing:
+        """One message, checked, with the properties of this send; the message itself only gets its UNIQ_KEY."""
+        check_message(message, self._settings.max_message_bytes)
+        key = self.identify(message)
+        properties = dict(message.properties)
+        if extra is not None:
+            properties.update(extra)
+        if self.namespace is not None:
+            properties[props.INSTANCE_ID] = self.namespace
+        if sharding_key is not None:
+            properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
+        if delay_level or delay_ms is not None or deliver_time_ms is not None:
+            properties.update(_delay(delay_level, delay_ms, deliver_time_ms))
+        body, sys_flag = message.body, 0
+        if len(body) >= self._settings.compress_msg_body_over_bytes:
+            packed = compress(body, self._compression, self._settings.compress_level)
+            if len(packed) < len(body):
+                body, sys_flag = packed, self._compression.sys_flag
+        code: int = RequestCode.SEND_MESSAGE_V2
+        if properties.get(props.TRAN_MSG) == "true":
+            sys_flag |= TRANSACTION_PREPARED_TYPE
+        elif properties.get(props.MSG_TYPE) == _REPLY:
+            code = RequestCode.SEND_REPLY_MESSAGE_V2
+        return Outgoing(wrap(self.namespace, message.topic), (message,), properties, key, code, body, sys_flag)
+
+    def batch(self, messages: Sequence[Message]) -> Outgoing:
+        """A batch of messages that are checked and have their UNIQ_KEYs."""
+        first = messages[0]
+        properties: dict[str, str] = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
+        if self.namespace is not None:
+            properties[props.INSTANCE_ID] = self.namespace
+            for message in messages:
+                message.properties[props.INSTANCE_ID] = self.namespace
+        body = encode_batch(messages)
+        if len(body) > self._settings.max_message_bytes:
+            raise ConfigurationError(
+                f"the batch of {len(messages)} messages takes {len(body)} bytes, at most {self._settings.max_message_bytes} are allowed "
+                "(max_message_bytes); send it in parts"
+            )
+        ids = ",".join([message.properties[props.UNIQ_KEY] for message in messages])
+        topic = wrap(self.namespace, first.topic)
+        return Outgoing(topic, messages, properties, ids, RequestCode.SEND_BATCH_MESSAGE, body)
+
+    def command(self, outgoing: Outgoing, target: MessageQueue) -> Command:
+        properties = outgoing.properties
+        reconsume_times = 0
+        max_reconsume_times: int | None = None
+        if outgoing.topic.startswith("%RETRY%"):
+            # The broker reads these two from the header; as properties they would stay with the message for ever.
+            properties = dict(properties)
+            reconsume_times = int(properties.pop(props.RECONSUME_TIME, "0"))
+            limit = properties.pop(props.MAX_RECONSUME_TIMES, None)
+            max_reconsume_times = None if limit is None else int(limit)
+        header = headers.SendMessageRequestHeaderV2(
+            producer_group=self._settings.group,
+            topic=outgoing.topic,
+            default_topic=self._settings.create_topic_key,
+            default_topic_queue_nums=self._settings.default_topic_queue_nums,
+            queue_id=target.queue_id,
+            sys_flag=outgoing.sys_flag,
+            born_timestamp=self._clock.now_ms(),
+            flag=outgoing.messages[0].flag,
+            properties=props.encode_properties(properties).decode(),
+            reconsume_times=reconsume_times,
+            unit_mode=self._unit_mode,
+            max_reconsume_times=max_reconsume_times,
+            batch=outgoing.is_batch,
+            bname=target.broker_name,
+        )
+        return request(outgoing.code, header, outgoing.body)
+
+
+def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | None) -> dict[str, str]:
+    """The one property that delays a message.
+
+    Raises:
+        ConfigurationError: more than one is given (a broker would take the level and drop the others), or a value is out of range.
+    """
+    if bool(delay_level) + (delay_ms is not None) + (deliver_time_ms is not None) > 1:
+        raise ConfigurationError(
+            "more than one of delay_level, delay_ms and deliver_time_ms is given, one at most is allowed"
+        )
+    if delay_ms is not None:
+        return {props.TIMER_DELAY_MS: str(check_range("delay_ms", delay_ms, 0, _MAX_TIME_MS))}
+    if deliver_time_ms is not None:
+        return {props.TIMER_DELIVER_MS: str(check_range("deliver_time_ms", deliver_time_ms, 0, _MAX_TIME_MS))}
+    return {props.DELAY: str(check_range("delay_level", delay_level, 0, _MAX_DELAY_LEVEL))}
