@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from sprocketmq.client.dead_letters import ReplayReport as ReplayReport
     from sprocketmq.client.listener_signals import DeadLetter as DeadLetter
     from sprocketmq.client.listener_signals import RetryLater as RetryLater
+    from sprocketmq.client.hooks import CheckForbiddenHook as CheckForbiddenHook
+    from sprocketmq.client.hooks import ConsumeMessageContext as ConsumeMessageContext
+    from sprocketmq.client.hooks import ConsumeMessageHook as ConsumeMessageHook
+    from sprocketmq.client.hooks import EndTransactionContext as EndTransactionContext
+    from sprocketmq.client.hooks import EndTransactionHook as EndTransactionHook
+    from sprocketmq.client.hooks import FilterMessageContext as FilterMessageContext
+    from sprocketmq.client.hooks import FilterMessageHook as FilterMessageHook
+    from sprocketmq.client.hooks import SendMessageContext as SendMessageContext
+    from sprocketmq.client.hooks import SendMessageHook as SendMessageHook
+    from sprocketmq.client.metrics import ClientMetrics as ClientMetrics
     from sprocketmq.client.producer import AsyncProducer as AsyncProducer
     from sprocketmq.client.producer import Producer as Producer
     from sprocketmq.client.pull_consumer import AsyncPullConsumer as AsyncPullConsumer
@@ -41,6 +51,7 @@ if TYPE_CHECKING:
     from sprocketmq.core.allocation import AllocateByConsistentHash as AllocateByConsistentHash
     from sprocketmq.core.allocation import AllocateByMachineRoom as AllocateByMachineRoom
     from sprocketmq.core.allocation import AllocateMachineRoomNearby as AllocateMachineRoomNearby
+    from sprocketmq.client.tracing import OpenTelemetryHook as OpenTelemetryHook
     from sprocketmq.core.consume_progress import ConsumeFromWhere as ConsumeFromWhere
     from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
     from sprocketmq.core.open_transactions import LocalTransactionState as LocalTransactionState
@@ -61,10 +72,25 @@ if TYPE_CHECKING:
     from sprocketmq.wire.message import Message as Message
     from sprocketmq.wire.message import MessageExt as MessageExt
     from sprocketmq.wire.message import MessageQueue as MessageQueue
+    from sprocketmq.wire.trace import ConsumeReturnType as ConsumeReturnType
+    from sprocketmq.wire.trace import TraceRecord as TraceRecord
+    from sprocketmq.wire.trace import TraceType as TraceType
 
 _WHERE = {
     "client.admin": ("Admin", "AsyncAdmin"),
     "client.listener_signals": ("DeadLetter", "RetryLater"),
+    "client.hooks": (
+        "CheckForbiddenHook",
+        "ConsumeMessageContext",
+        "ConsumeMessageHook",
+        "EndTransactionContext",
+        "EndTransactionHook",
+        "FilterMessageContext",
+        "FilterMessageHook",
+        "SendMessageContext",
+        "SendMessageHook",
+    ),
+    "client.metrics": ("ClientMetrics",),
     "client.producer": ("AsyncProducer", "Producer"),
     "client.pull_consumer": ("AsyncPullConsumer", "PullConsumer"),
     "client.push_consumer": ("AsyncPushConsumer", "PushConsumer"),
@@ -81,6 +107,7 @@ _WHERE = {
         "AllocateMachineRoomNearby",
     ),
     "client.transaction_producer": ("AsyncTransactionProducer", "TransactionProducer", "TransactionSendResult"),
+    "client.tracing": ("OpenTelemetryHook",),
     "core.consume_progress": ("ConsumeFromWhere",),
     "core.consume_result": ("ConsumeConcurrentlyStatus",),
     "core.open_transactions": ("LocalTransactionState",),
@@ -100,6 +127,7 @@ _WHERE = {
     ),
     "wire.bodies": ("MessageModel",),
     "wire.message": ("Message", "MessageExt", "MessageQueue"),
+    "wire.trace": ("ConsumeReturnType", "TraceRecord", "TraceType"),
 }
 _MODULE_OF = {name: f"sprocketmq.{module}" for module, names in _WHERE.items() for name in names}
 
