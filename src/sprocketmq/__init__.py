@@ -14,10 +14,10 @@ from sprocketmq.version import __version__
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin as Admin
     from sprocketmq.client.admin import AsyncAdmin as AsyncAdmin
+    from sprocketmq.client.dead_letter_message import DeadLetterMessage as DeadLetterMessage
+    from sprocketmq.client.dead_letter_message import ReplayReport as ReplayReport
     from sprocketmq.client.dead_letters import AsyncDeadLetters as AsyncDeadLetters
-    from sprocketmq.client.dead_letters import DeadLetterMessage as DeadLetterMessage
     from sprocketmq.client.dead_letters import DeadLetters as DeadLetters
-    from sprocketmq.client.dead_letters import ReplayReport as ReplayReport
     from sprocketmq.client.listener_signals import DeadLetter as DeadLetter
     from sprocketmq.client.listener_signals import RetryLater as RetryLater
     from sprocketmq.client.hooks import CheckForbiddenHook as CheckForbiddenHook
@@ -78,6 +78,8 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "client.admin": ("Admin", "AsyncAdmin"),
+    "client.dead_letter_message": ("DeadLetterMessage", "ReplayReport"),
+    "client.dead_letters": ("AsyncDeadLetters", "DeadLetters"),
     "client.listener_signals": ("DeadLetter", "RetryLater"),
     "client.hooks": (
         "CheckForbiddenHook",
@@ -94,7 +96,6 @@ _WHERE = {
     "client.producer": ("AsyncProducer", "Producer"),
     "client.pull_consumer": ("AsyncPullConsumer", "PullConsumer"),
     "client.push_consumer": ("AsyncPushConsumer", "PushConsumer"),
-    "client.dead_letters": ("AsyncDeadLetters", "DeadLetterMessage", "DeadLetters", "ReplayReport"),
     "client.queue_reader": ("QueueReader",),
     "client.results": ("ConsumeConcurrentlyContext", "ConsumeOrderlyContext", "SendResult", "SendStatus"),
     "client.stuck_listener": ("StuckListener",),

@@ -114,7 +114,7 @@ PROGRESS_MUTANTS = [
     Mutant(
         "S8",
         "a replayed message carries its old life with it",
-        f"{CLIENT}/dead_letters.py",
+        f"{CLIENT}/dead_letter_message.py",
         "if name not in _NOT_REPLAYED and value",
         "if value",
         f"{LETTERS}::test_nothing_of_retry_delay_timer_transaction_or_broker_is_replayed",

@@ -7,7 +7,8 @@ import sys
 from datetime import datetime
 from typing import Any, Final
 
-from sprocketmq.client.dead_letters import DeadLetterMessage, DeadLetters
+from sprocketmq.client.dead_letter_message import DeadLetterMessage
+from sprocketmq.client.dead_letters import DeadLetters
 from sprocketmq.errors import ConfigurationError, RocketMQError
 
 __all__ = ["list_letters", "replay_letters", "show_letter", "time_ms"]

@@ -18,14 +18,14 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.name_servers import NameServers, parse_addresses
-from sprocketmq.client.namespace import unwrap, wrap
+from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.producer import AsyncProducer
 from sprocketmq.client.results import PullResult, PullStatus, SendResult
@@ -33,18 +33,18 @@ from sprocketmq.client.routes import Routes
 from sprocketmq.client.split_options import split_options
 from sprocketmq.client.validators import check_group, check_topic
 from sprocketmq.core.retry_schedule import dlq_topic
-from sprocketmq.errors import ConfigurationError, NetworkError, RocketMQError
+from sprocketmq.errors import ConfigurationError, GroupNotExist, NetworkError, NoPermission, RocketMQError
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import headers, sys_flag
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record import decode_records
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["AsyncDeadLetters", "DeadLetterMessage", "DeadLetters", "ReplayReport", "replay_copy"]
+__all__ = ["AsyncDeadLetters", "DeadLetters"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -52,88 +52,7 @@ _READABLE: Final = 4
 _AT_ONCE: Final = 32
 _SYS_FLAG: Final = sys_flag.pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 _REPLAY_GROUP: Final = "sprocketmq-dead-letters"
-# Law 3: everything that was not there when the message was first sent.
-_NOT_REPLAYED: Final = frozenset(
-    {
-        *(props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES),
-        *(props.DLQ_ORIGIN_TOPIC, props.DLQ_ORIGIN_MESSAGE_ID, props.WAIT, props.DELAY, props.REAL_TOPIC, props.REAL_QID),
-        *(props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS, props.TIMER_OUT_MS, props.TIMER_ENQUEUE_MS),
-        *(props.TIMER_DEQUEUE_MS, props.TIMER_ROLL_TIMES, props.TIMER_DEL_UNIQKEY, props.TIMER_DELAY_LEVEL),
-        *(props.TRAN_MSG, props.PGROUP, props.TRANSACTION_ID, props.TRANSACTION_CHECK_TIMES, props.TRAN_PREPARED_QUEUE_OFFSET),
-        *(props.CHECK_IMMUNITY_TIME_IN_SECONDS, props.MIN_OFFSET, props.MAX_OFFSET, props.CONSUME_START_TIME),
-        *(props.POP_CK, props.POP_CK_OFFSET, props.FIRST_POP_TIME, props.INNER_NUM, props.INNER_BASE, props.CRC32),
-        *(props.INNER_MULTI_DISPATCH, props.INNER_MULTI_QUEUE_OFFSET, props.BORN_HOST, props.BORN_TIMESTAMP),
-        *(props.CLUSTER, props.MSG_REGION, props.TRACE_ON, props.DUP_INFO, props.FORWARD_QUEUE_ID, props.REDIRECT),
-        *(props.TRANSIENT_TOPIC_SYS_FLAG, props.TRANSIENT_GROUP_SYS_FLAG),
-    }
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetterMessage:
-    """One dead letter.
-
-    Attributes:
-        message: as it is stored: its topic is ``%DLQ%group``, its body, tags, keys and properties those of the message that failed.
-        namespace: of the client that read it, if it has one.
-    """
-
-    message: MessageExt
-    namespace: str | None = None
-
-    @property
-    def message_id(self) -> str:
-        """The id its first sender gave it."""
-        return self.message.message_id
-
-    @property
-    def origin_topic(self) -> str | None:
-        """The topic it was first sent to; None when nothing in it says so (then ``replay`` needs ``topic=``)."""
-        properties = self.message.properties
-        stored = properties.get(props.RETRY_TOPIC) or properties.get(props.DLQ_ORIGIN_TOPIC)
-        return None if stored is None else unwrap(self.namespace, stored)
-
-    @property
-    def origin_offset_message_id(self) -> str | None:
-        """``offset_message_id`` of the copy that was first stored, for ``Admin.view_message`` as long as the broker keeps it."""
-        properties = self.message.properties
-        return properties.get(props.ORIGIN_MESSAGE_ID) or properties.get(props.DLQ_ORIGIN_MESSAGE_ID)
-
-    @property
-    def dead_since_ms(self) -> int:
-        """When it became a dead letter, in milliseconds since 1970."""
-        return self.message.store_timestamp_ms
-
-    @property
-    def deliveries(self) -> int:
-        """How often listeners had it."""
-        return self.message.reconsume_times
-
-
-@dataclass(slots=True)
-class ReplayReport:
-    """What ``replay_all`` did.
-
-    Attributes:
-        replayed: the acknowledgements, in order.
-        error: why it stopped; None when it came to the end.
-        failed: the letter that could not be sent.
-        next_offsets: where to go on, per queue: pass it as ``start_offsets`` to continue, or later to replay only what came after.
-    """
-
-    replayed: list[SendResult] = field(default_factory=list)
-    error: RocketMQError | None = None
-    failed: DeadLetterMessage | None = None
-    next_offsets: dict[MessageQueue, int] = field(default_factory=dict)
-
-
-def replay_copy(letter: MessageExt, topic: str) -> Message:
-    """The message to send to ``topic`` so that a listener gets what was first sent (law 3)."""
-    copy = Message(topic, letter.body, flag=letter.flag)
-    copy.properties.update(
-        {name: value for name, value in letter.properties.items() if name not in _NOT_REPLAYED and value}
-    )
-    return copy
+_TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # MixAll.TOOLS_CONSUMER_GROUP: every broker has it
 
 
 class AsyncDeadLetters:
@@ -159,6 +78,7 @@ class AsyncDeadLetters:
         self._group = check_group(group, "the consumer group")
         self._given = dict(options)
         self._options, _ = split_options(options, ClientOptions, None, "a reader of dead letters")
+        self._reader = wrap(self._options.namespace, self._group)
         self._pool: ConnectionPool | None = None
         self._api: RemotingApi | None = None
         self._routes: Routes | None = None
@@ -297,8 +217,19 @@ class AsyncDeadLetters:
         return ends
 
     async def _pull(self, queue: MessageQueue, at: int) -> PullResult:
+        """As the group itself, whose permissions these letters are about; as the brokers' tools where it is gone or was switched off."""
+        try:
+            return await self._pull_as(self._reader, queue, at)
+        except (GroupNotExist, NoPermission):
+            if self._reader == _TOOLS_GROUP:
+                raise
+            result = await self._pull_as(_TOOLS_GROUP, queue, at)
+            self._reader = _TOOLS_GROUP
+            return result
+
+    async def _pull_as(self, reader: str, queue: MessageQueue, at: int) -> PullResult:
         header = headers.PullMessageRequestHeader(
-            consumer_group=wrap(self._options.namespace, self._group),
+            consumer_group=reader,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=at,

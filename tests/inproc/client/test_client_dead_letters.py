@@ -11,7 +11,7 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
-from sprocketmq.client.dead_letters import replay_copy
+from sprocketmq.client.dead_letter_message import replay_copy
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
@@ -175,6 +175,17 @@ def test_letters_of_all_brokers_are_read(
     assert sorted(int(letter.message.body) for letter in found) == list(range(12))
 
 
+def test_letters_of_a_group_that_was_switched_off_are_still_read(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["1"])
+    _kill(rocketmq, consumers, 1)
+    with rocketmq.admin() as admin:
+        admin.create_group("delays", consume_enable=False)
+    assert [letter.message.body for letter in letters.read()] == [b"1"]
+
+
 def test_a_topic_that_cannot_be_read_is_said_with_the_way_out(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:
@@ -240,3 +251,19 @@ def test_nothing_of_retry_delay_timer_transaction_or_broker_is_replayed() -> Non
     letter.properties.update({**kept, **gone})
     copy = replay_copy(letter, "flights")
     assert (copy.topic, copy.body, copy.flag, copy.properties) == ("flights", b"x", 3, kept)
+
+
+def test_letters_of_a_namespace_are_read_and_replayed_under_the_users_names(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers
+) -> None:
+    with rocketmq.producer("ops", namespace="tower") as producer:
+        result = producer.send(rmq.Message("flights", b"x"))
+    recorder = Recorder(lambda message: _refuse(message) if message.reconsume_times == 0 else None)
+    consumer = consumers(recorder, namespace="tower")
+    rocketmq.advance_until(lambda: len(rocketmq.messages("%DLQ%tower%delays")) == 1)
+    consumer.shutdown()
+    with rmq.DeadLetters("delays", namesrv_addr=rocketmq.namesrv_addr, namespace="tower") as letters:
+        (letter,) = letters.read(topic="flights")
+        assert (letter.origin_topic, letter.message_id) == ("flights", result.message_id)
+        letters.replay(letter)
+    assert [message.message_id for message in rocketmq.messages("tower%flights")] == [result.message_id] * 2
