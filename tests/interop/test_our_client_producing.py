@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -57,6 +57,10 @@ def reader(apache: ApacheCluster, topic: str) -> Iterator[Reader]:
         yield made
 
 
+def saying(state: rmq.LocalTransactionState) -> Callable[[rmq.Message], rmq.LocalTransactionState]:
+    return lambda sent: state
+
+
 def test_transactions_commit_roll_back_and_are_asked_for(apache: ApacheCluster, topic: str, reader: Reader) -> None:
     asked: list[tuple[str, str]] = []
     group = f"transactions-{time.time_ns()}"
@@ -71,7 +75,7 @@ def test_transactions_commit_roll_back_and_are_asked_for(apache: ApacheCluster, 
     with rmq.TransactionProducer(group, check=check, namesrv_addr=apache.namesrv_addr) as producer:
         for body, state in answers.items():
             message = rmq.Message(topic, body.encode(), tags="T", keys=body.replace(" ", "-"))
-            result = producer.send_in_transaction(message, execute=lambda sent, state=state: state)
+            result = producer.send_in_transaction(message, execute=saying(state))
             assert result.status is rmq.SendStatus.SEND_OK
         poll_until(lambda: {body for body, _ in asked} == {"asked yes", "asked no"}, "both are asked for", 90)
         poll_until(lambda: reader.bodies == ["asked yes", "yes"], "what was committed is consumed", 60)

@@ -87,7 +87,7 @@ class Producer(BlockingFace):
         if self._async.is_limited:
             left_ms = self._run(self._async.take_permit(message, how))
             return self._engine.submit(self._async.send_permitted(message, how, left_ms))
-        if self._async.takes_into_batches(message, how):
+        if self._async.takes_into_batches(message, how) and not self._engine.is_inherited:
             return self._into_batches(message, how)
         return self._engine.submit(self._async.send(message, **how))
 

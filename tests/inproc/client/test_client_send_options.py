@@ -1,0 +1,209 @@
+"""What a producer can be told beyond the forms of sending: retries, slow brokers, delays, recall, compression, the second port, routes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.broker import Broker
+from sprocketmq.client.sender import Sender
+from sprocketmq.testing import SENDS, EmbeddedRocketMQ
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.hashing import java_hash
+
+
+def sender(producer: rmq.Producer) -> Sender:
+    started = producer._async._sender
+    assert started is not None
+    return started
+
+
+def two_brokers(rocketmq: EmbeddedRocketMQ, queues: int = 2) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=queues)
+
+
+def test_the_codes_that_are_tried_again_are_the_users_choice(rocketmq: EmbeddedRocketMQ, second_broker: Broker) -> None:
+    two_brokers(rocketmq)
+    with rocketmq.producer("ops", retry_response_codes={13}) as producer:
+        fault = rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, times=1)
+        assert producer.send(rmq.Message("flights", b"x")).status is rmq.SendStatus.SEND_OK
+        assert fault.hits == 1
+        rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
+        with pytest.raises(rmq.RemoteError, match="code 2"):
+            producer.send(rmq.Message("flights", b"x"))
+    for bad in ([0], ["2"], [True]):
+        with pytest.raises(rmq.ConfigurationError, match="retry_response_codes"):
+            rocketmq.producer("ops", retry_response_codes=bad)
+
+
+def test_no_retry_means_one_try(rocketmq: EmbeddedRocketMQ, second_broker: Broker) -> None:
+    two_brokers(rocketmq)
+    with rocketmq.producer("ops", retry_times_when_send_failed=0) as producer:
+        fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=None)
+        with pytest.raises(rmq.RemoteError, match="code 2"):
+            producer.send(rmq.Message("flights", b"x"))
+        assert fault.hits == 1
+
+
+def test_a_broker_that_failed_is_avoided_for_ten_seconds_and_then_used_again(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker
+) -> None:
+    two_brokers(rocketmq)
+
+    def brokers(producer: rmq.Producer, count: int = 8) -> set[str]:
+        return {producer.send(rmq.Message("flights", b"x")).message_queue.broker_name for _ in range(count)}
+
+    with rocketmq.producer("ops", send_latency_fault_enable=True) as producer:
+        assert brokers(producer) == {"broker-a", "broker-b"}
+        queue = rmq.MessageQueue("flights", "broker-b", 0)
+        rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
+        with pytest.raises(rmq.RemoteError):
+            producer.send(rmq.Message("flights", b"x"), queue=queue)
+        assert brokers(producer) == {"broker-a"}
+        rocketmq.advance(9_999)
+        assert brokers(producer) == {"broker-a"}
+        rocketmq.advance(1)
+        assert brokers(producer) == {"broker-a", "broker-b"}
+
+
+def test_delays_in_milliseconds_and_delivery_times_are_kept_to_the_second(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with rocketmq.producer("ops") as producer:
+        producer.send(rmq.Message("flights", b"in 5 s"), delay_ms=5_000)
+        producer.send(rmq.Message("flights", b"at 9 s"), deliver_time_ms=rocketmq.clock.now_ms() + 9_000)
+        producer.send_oneway(rmq.Message("flights", b"in 3 s"), delay_ms=3_000)
+        rocketmq.advance(1_000)
+        assert rocketmq.messages("flights") == []
+        rocketmq.advance_until(lambda: len(rocketmq.messages("flights")) == 3, step_ms=500)
+        assert [message.body for message in rocketmq.messages("flights")] == [b"in 3 s", b"in 5 s", b"at 9 s"]
+        for how in ({"delay_ms": 1, "delay_level": 1}, {"delay_ms": 1, "deliver_time_ms": 1}):
+            with pytest.raises(rmq.ConfigurationError, match="more than one of delay_level"):
+                producer.send(rmq.Message("flights", b"x"), **how)  # type: ignore[arg-type]
+        with pytest.raises(rmq.ConfigurationError, match="delay_ms is -1"):
+            producer.send(rmq.Message("flights", b"x"), delay_ms=-1)
+
+
+@pytest.mark.rocketmq(recallMessageEnable=True)
+def test_a_message_that_waits_for_its_time_can_be_taken_back(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with rocketmq.producer("ops") as producer:
+        assert producer.send(rmq.Message("flights", b"now")).recall_handle is None
+        kept = producer.send(rmq.Message("flights", b"kept"), delay_ms=20_000)
+        gone = producer.send(rmq.Message("flights", b"gone"), delay_ms=20_000)
+        assert kept.recall_handle
+        assert gone.recall_handle
+        assert producer.recall("flights", gone.recall_handle) == gone.message_id
+        rocketmq.advance_until(lambda: len(rocketmq.messages("flights")) == 2, step_ms=1_000)
+        rocketmq.advance(5_000)
+        assert [message.body for message in rocketmq.messages("flights")] == [b"now", b"kept"]
+        for handle, sentence in (("nonsense", "recall_handle is 'nonsense'"), (None, "recall_handle is None")):
+            with pytest.raises(rmq.ConfigurationError, match=sentence):
+                producer.recall("flights", handle)  # type: ignore[arg-type]
+        with pytest.raises(rmq.ConfigurationError, match="cannot be recalled"):
+            producer.recall("%RETRY%delays", gone.recall_handle)
+
+
+@pytest.mark.parametrize("kind", ["ZLIB", "LZ4", "ZSTD"])
+def test_a_body_compressed_in_any_way_comes_back_whole(rocketmq: EmbeddedRocketMQ, kind: str) -> None:
+    if kind != "ZLIB":
+        pytest.importorskip({"LZ4": "lz4", "ZSTD": "zstandard"}[kind])
+    rocketmq.create_topic("flights", queues=1)
+    body = b"UA1545 " * 2_000
+    sizes: dict[int, int] = {}
+    for level in (1, 9):
+        with rocketmq.producer("ops", compress_type=kind, compress_level=level) as producer:
+            message = rmq.Message("flights", body)
+            producer.send(message)
+            assert message.body == body
+        stored = rocketmq.messages("flights")[-1]
+        assert stored.body == body
+        sizes[level] = stored.store_size_bytes
+    assert max(sizes.values()) < 1_500
+    with pytest.raises(rmq.ConfigurationError, match="compress_level is 23"):
+        rocketmq.producer("ops", compress_type=kind, compress_level=23)
+
+
+def test_sends_go_to_the_second_port_when_that_is_wanted(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    asked: list[str] = []
+    with rocketmq.producer("ops", vip_channel_enabled=True) as producer:
+        api = sender(producer)._api
+        original = api.send_message
+
+        async def to_the_first_port(address: str, command: Command, timeout_ms: int) -> Any:
+            asked.append(address)
+            return await original(rocketmq.broker_addr, command, timeout_ms)
+
+        api.send_message = to_the_first_port  # type: ignore[method-assign]
+        producer.send(rmq.Message("flights", b"x"))
+    host, _, port = rocketmq.broker_addr.rpartition(":")
+    assert asked == [f"{host}:{int(port) - 2}"]
+
+
+def test_brokers_of_named_topics_hear_of_a_producer_at_its_start(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    groups: list[bytes] = []
+
+    def look(command: Command) -> bool:
+        groups.append(bytes(command.body))
+        return False
+
+    rocketmq.faults.drop(RequestCode.HEART_BEAT, times=None, when=look)
+    with rocketmq.producer("ops", topics=["flights", "not-there-yet"]):
+        assert any(b'"ops"' in body for body in groups)
+    with pytest.raises(rmq.ConfigurationError, match="topics is 'flights'"):
+        rocketmq.producer("ops", topics="flights")
+
+
+def _grown(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, queues: int) -> None:
+    rocketmq.create_topic("flights", queues=queues)
+    routes = sender(producer)._routes
+    rocketmq.advance_until(
+        lambda: len(routes.table.publish_queues("flights")) == queues, step_ms=1_000, limit_ms=60_000
+    )
+
+
+def test_a_key_moves_as_javas_does_when_queues_are_added_and_awaited_sends_keep_their_order(
+    rocketmq: EmbeddedRocketMQ,
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    keys = [f"N{number}" for number in range(6)]
+    with rocketmq.producer("ops") as producer:
+        for number in range(3):
+            for key in keys:
+                producer.send(rmq.Message("flights", b"%s %d" % (key.encode(), number)), sharding_key=key)
+        _grown(rocketmq, producer, 5)
+        for number in range(3, 6):
+            for key in keys:
+                result = producer.send(rmq.Message("flights", b"%s %d" % (key.encode(), number)), sharding_key=key)
+                assert result.message_queue.queue_id == abs(java_hash(key)) % 5
+    stored = sorted(rocketmq.messages("flights"), key=lambda message: message.commit_log_offset)
+    for key in keys:
+        of_key = [message for message in stored if message.properties[props.SHARDING_KEY] == key]
+        assert [message.body for message in of_key] == [b"%s %d" % (key.encode(), number) for number in range(6)]
+        assert [message.queue_id for message in of_key[:3]] == [abs(java_hash(key)) % 2] * 3
+
+
+def test_the_async_face_has_the_same_options(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    tried: list[Callable[..., Any]] = []
+
+    async def run() -> None:
+        options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock}
+        async with rmq.AsyncProducer("ops", **options) as producer:
+            await producer.send_oneway(rmq.Message("flights", b"1"), delay_ms=1_000)
+            with pytest.raises(rmq.RequestTimeout):
+                await producer.request(rmq.Message("flights", b"2"), timeout_ms=50)
+            with pytest.raises(rmq.ConfigurationError):
+                await producer.recall("flights", "nonsense")
+            tried.append(producer.send)
+
+    asyncio.run(run())
+    assert tried
