@@ -1,12 +1,12 @@
 """The file of ``record=``: every decision of one consumer, written down while it is made (format in core.decision_record).
 
     machines --core.decision_tape--+
-    listener calls, send-backs ----+--> one line, one write() --> FILE --half of record_max_bytes is reached--> FILE.1, a new FILE
-                                                                              the new one begins with the state of all machines
+    listener calls, send-backs ----+--> lines --one write() per turn of the loop--> FILE --half of record_max_bytes--> FILE.1, a new FILE
+                                                                                         the new one begins with the state of all machines
 
 Laws
-1. A line is handed to the operating system before the decision takes effect outside: a process that is killed leaves every decision but, at
-   most, a torn last line.
+1. What was decided in a turn of the loop is with the operating system at its end: of a process that is killed the record is whole up
+   to its last turn, give or take one torn line. (What a listener began since then may be missing.)
 2. FILE and FILE.1 together hold at most ``record_max_bytes`` and the two states they begin with; what is lost is the oldest.
 3. Recording never stops the consumer: when the file cannot be written it ends there, and one log line says so.
 4. A record that is there already moves to FILE.1: a restarted process does not wipe out what its predecessor saw.
@@ -14,6 +14,7 @@ Laws
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import os
@@ -42,6 +43,7 @@ __all__ = ["RecordedSendBack", "Recorder", "record_lines"]
 log = logging.getLogger("sprocketmq.client")
 
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
+_AT_ONCE_BYTES: Final = 64 * 1024
 _OWNER_ONLY: Final = 0o600  # keys and ids are the business of whoever runs the consumer
 
 
@@ -67,6 +69,9 @@ class Recorder:
         self._part = 0
         self._file = -1
         self._room = 0
+        self._lines: list[bytes] = []
+        self._waiting_bytes = 0
+        self._flush_is_due = False
         self._lock = threading.Lock()  # listeners note from their threads
         self.tape = Tape(self._write, self._between)
         if self.path in self._in_use:
@@ -78,6 +83,7 @@ class Recorder:
         except OSError as error:
             raise ConfigurationError(f"record={self.path} cannot be written: {error.strerror}") from error
         self._in_use[self.path] = self
+        self._flush()
 
     @classmethod
     def of(
@@ -124,6 +130,7 @@ class Recorder:
         if self._file != -1:
             self.tape.note("record_ended")
         with self._lock:
+            self._flush()
             self._end()
 
     # -- the file ----------------------------------------------------------------------------------------------------------------
@@ -134,45 +141,71 @@ class Recorder:
         self._file = os.open(self.path, _FLAGS, _OWNER_ONLY)
         self._room = self._part_bytes
         header = {"record": FORMAT, "version": __version__, "part": self._part, **self._about}
-        self._put({"at": self._clock.now_ms(), **header})
+        self._put(msgspec.json.encode({"at": self._clock.now_ms(), **header}))
 
     @property
     def _older(self) -> Path:
         return self.path.with_name(self.path.name + ".1")
 
     def _write(self, line: Line) -> None:
-        if self._file == -1:
-            return
+        data = msgspec.json.encode({"at": self._clock.now_ms(), **line})
         with self._lock:
-            try:
-                self._put({"at": self._clock.now_ms(), **line})
-            except OSError as error:
-                self._give_up(error)
+            if self._file != -1:
+                self._put(data)
 
-    def _put(self, line: Line) -> None:
-        if self._file == -1:
+    def _put(self, data: bytes) -> None:
+        self._lines.append(data)
+        self._waiting_bytes += len(data) + 1
+        if self._waiting_bytes > _AT_ONCE_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Hand what waits to the operating system. Under the lock."""
+        if not self._lines or self._file == -1:
             return
-        data = msgspec.json.encode(line) + b"\n"
-        written = os.write(self._file, data)
-        while written < len(data):
-            written += os.write(self._file, data[written:])
-        self._room -= len(data)
+        data = memoryview(b"\n".join([*self._lines, b""]))
+        self._lines.clear()
+        self._room, self._waiting_bytes = self._room - self._waiting_bytes, 0
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            self._give_up(error)
+
+    def _turn_ended(self) -> None:
+        self._flush_is_due = False
+        with self._lock:
+            self._flush()
 
     def _between(self) -> None:
-        """Law 2. Called on the loop with all machines at rest."""
-        if self._room > 0 or self._file == -1:
+        """Called on the loop after each decision, with all machines at rest."""
+        if self._file == -1 or self._flush_is_due:
             return
+        if self._room - self._waiting_bytes <= 0:
+            self._begin_part()
+        try:
+            asyncio.get_running_loop().call_soon(self._turn_ended)
+        except RuntimeError:  # no loop runs here: nothing else will come round
+            self._turn_ended()
+        else:
+            self._flush_is_due = True
+
+    def _begin_part(self) -> None:
+        """Law 2."""
         state = self.tape.state()
         with self._lock:
             try:
+                self._flush()
                 os.close(self._file)
                 self._file = -1
                 self._part += 1
                 self._open()
-                self._put({"at": self._clock.now_ms(), **state})
-                self._room = self._part_bytes
             except OSError as error:
                 self._give_up(error)
+                return
+            self._put(msgspec.json.encode({"at": self._clock.now_ms(), **state}))
+            self._flush()
+            self._room = self._part_bytes
 
     def _give_up(self, error: OSError) -> None:
         log.error(

@@ -56,7 +56,7 @@ class Tape:
         self._times_taken_up: dict[MessageQueue, int] = {}
         self._turns = 0
         self._same: dict[object, object] = {}
-        self._progress: dict[str, Line] = {}  # the last that was said of each queue's progress
+        self._progress: dict[str, Line] = {}  # the last that was said of each queue's progress, or, under "", of all
         self._held: dict[str, Line] = {}  # subject -> the last look at a queue that is held back, not written yet
 
     # -- machines --------------------------------------------------------------------------------------------------------------
@@ -192,15 +192,21 @@ class Tape:
         return False
 
     def _progress_stayed(self, do: str, line: Line) -> bool:
-        if do == "load" or (do == "to_persist" and not self._is_the_same(do, line)):
-            self._progress.clear()  # it may have forgotten queues
-            return False
+        known = self._progress
         if do == "to_persist":
-            return True
+            # The same twice in a row forgets nothing more; after anything else it may forget a queue that is not owned.
+            stayed = known == {"": line}
+            known.clear()
+            known[""] = line
+            return stayed
+        if do == "load":
+            known.clear()
+            return False
         queue = line["with"][0]["queue"]
-        if self._progress.get(queue) == line:
+        if known.get(queue) == line:
             return True
-        self._progress[queue] = line
+        known.pop("", None)
+        known[queue] = line
         return False
 
     def _look(self, subject: str, line: Line, now_ms: int) -> None:

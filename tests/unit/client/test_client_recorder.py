@@ -62,7 +62,7 @@ def test_the_header_names_the_consumer_and_its_settings(recorder: Recorder, file
     assert os.stat(file).st_mode & 0o077 == 0
 
 
-def test_each_line_is_in_the_file_at_once(recorder: Recorder, file: Path) -> None:
+def test_each_decision_is_in_the_file_at_once(recorder: Recorder, file: Path) -> None:
     queue = recorder.tape.process_queue(QUEUE, 0)
     before = file.stat().st_size
     queue.put([MessageExt("flights", b"x")])
