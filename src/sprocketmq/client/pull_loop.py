@@ -1,7 +1,7 @@
 """Pulling one queue for as long as it is ours (Java: PullMessageService, PullAPIWrapper). ``core.pull_cursor`` decides, this runs it.
 
 One task per queue: at most one pull is in flight, and the pauses (paused, flow control, failure) are waits of this task. A pause for flow
-control ends as soon as a message was settled, not only after its 50 ms.
+control ends as soon as a message was settled, not only after its 50 ms; one for the span only when the message at its head was.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sprocketmq.client.namespace import unwrap
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.routes import Routes
 from sprocketmq.core import pull_cursor
+from sprocketmq.core.flow_control import FlowControlCause
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.pull_cursor import PullCursor, PullStatus
 from sprocketmq.core.retry_schedule import retry_topic
@@ -118,6 +119,7 @@ class PullLoop:
         self._task: asyncio.Task[None] | None = None
         self._pause: asyncio.Future[None] | None = None
         self._wakes_on_settled = False
+        self._stuck_at: int | None = -1  # no queue has it as its head
         self._complaint = ""
 
     @property
@@ -132,7 +134,7 @@ class PullLoop:
 
     def settled(self) -> None:
         """Messages left the process queue: look again if flow control made us wait."""
-        if self._wakes_on_settled:
+        if self._wakes_on_settled and self.process_queue.min_offset != self._stuck_at:
             self.wake()
 
     def wake(self) -> None:
@@ -195,6 +197,7 @@ class PullLoop:
             )
         self._pause = asyncio.get_running_loop().create_future()
         self._wakes_on_settled = later.cause is not None
+        self._stuck_at = self.process_queue.min_offset if later.cause is FlowControlCause.SPAN else -1
         timer = self._group.clock.call_later(later.delay_ms, self.wake)
         try:
             await self._pause
@@ -241,7 +244,7 @@ class PullLoop:
         if broker is None:
             raise NetworkError(f"no route names an address of broker {queue.broker_name!r}")
         progress = self._group.offset_store.progress.read(queue) if self._group.clustering else 0
-        post = settings.post_subscription_when_pull
+        post, size = settings.post_subscription_when_pull, settings.pull_batch_size_in_bytes
         header = headers.PullMessageRequestHeader(
             consumer_group=self._group.name,
             topic=queue.topic,
@@ -254,6 +257,7 @@ class PullLoop:
             sub_version=subscription.sub_version,
             subscription=subscription.sub_string if post else None,
             expression_type=subscription.expression_type,
+            max_msg_bytes=None if size == pull_cursor.BROKER_PULL_BYTES else size,
             bname=queue.broker_name,
         )
         return await self._api.pull_message(broker.address, header, self._owner.timeout_ms)

@@ -12,6 +12,7 @@ from sprocketmq.client.validators import check_group, check_range
 from sprocketmq.core.allocation import AVG, AllocationStrategy, MachineRoomResolver, strategy_by_name
 from sprocketmq.core.consume_progress import ConsumeFromWhere
 from sprocketmq.core.flow_control import FlowLimits
+from sprocketmq.core.pull_cursor import BROKER_PULL_BYTES
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import MessageModel
 from sprocketmq.wire.message import MessageQueue
@@ -58,6 +59,7 @@ class PushSettings:
         adjust_thread_pool_nums_threshold: see there.
         consume_message_batch_max_size: messages per listener call, 1 to 1024 (``batch_size=`` of the listener wins).
         pull_batch_size: messages asked for in one pull, 1 to 1024; the broker gives at most 32 by default.
+        pull_batch_size_in_bytes: a 5.x broker ends an answer behind the message that reaches it; 262144 by default, the broker's own limit.
         pull_interval_ms: pause between pulls that found something.
         pull_threshold_for_queue, pull_threshold_size_for_queue: messages and MiB cached per queue before pulling pauses.
         pull_threshold_for_topic, pull_threshold_size_for_topic: the same, shared by all queues; -1 is off.
@@ -93,6 +95,7 @@ class PushSettings:
     adjust_thread_pool_nums_threshold: int = 100_000
     consume_message_batch_max_size: int = 1
     pull_batch_size: int = 32
+    pull_batch_size_in_bytes: int = BROKER_PULL_BYTES
     pull_interval_ms: int = 0
     pull_threshold_for_queue: int = 1000
     pull_threshold_size_for_queue: int = 100
@@ -169,6 +172,7 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("adjust_thread_pool_nums_threshold", 1, _MAX_INT),
     ("consume_message_batch_max_size", 1, 1024),
     ("pull_batch_size", 1, 1024),
+    ("pull_batch_size_in_bytes", 1, _MAX_INT),
     ("pull_interval_ms", 0, 65_535),
     ("pull_threshold_for_queue", 1, 65_535),
     ("pull_threshold_size_for_queue", 1, 1024),

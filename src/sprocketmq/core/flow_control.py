@@ -7,8 +7,10 @@
 Laws
     1. A limit is a "more than": the pull that reaches it is allowed, the next one is not.
     2. A limit per topic is shared out evenly over all process queues of the consumer, at least 1 each, at each rebalance.
-    3. The span limit bounds how much a crash repeats while one message is stuck; it never applies to orderly consumption, where the
-       head is the message being consumed.
+    3. The span is that of what is cached. So one stuck message with all later ones consumed slows its queue down to a pull each 50 ms and
+       does not stop it: what a crash would repeat grows slowly instead of fast (Java's behaviour; a limit that stopped would let one
+       message hold up all others for as long as the consume timeout). It never applies to orderly consumption, where the head is the
+       message being consumed.
 """
 
 from __future__ import annotations

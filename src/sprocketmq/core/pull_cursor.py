@@ -40,6 +40,7 @@ from sprocketmq.wire.message import MessageExt, MessageQueue
 
 __all__ = [
     "BROKER_FLOW_CONTROL_DELAY_MS",
+    "BROKER_PULL_BYTES",
     "BROKER_SUSPEND_MS",
     "EXCEPTION_DELAY_MS",
     "PAUSED_DELAY_MS",
@@ -66,6 +67,8 @@ __all__ = [
 EXCEPTION_DELAY_MS = 1_000
 PAUSED_DELAY_MS = 1_000
 BROKER_FLOW_CONTROL_DELAY_MS = 20
+BROKER_PULL_BYTES = 256 * 1024
+"""Java: pullBatchSizeInBytes, and maxTransferBytesOnMessageInMemory of a broker: where both say the same, it need not be said."""
 BROKER_SUSPEND_MS = 15_000
 """suspendTimeoutMillis of a push consumer's pull."""
 PULL_TIMEOUT_MS = 30_000

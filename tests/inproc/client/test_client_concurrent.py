@@ -10,8 +10,9 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.testing import PULLS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command
 
 Consumers = Callable[..., rmq.PushConsumer]
 SUCCESS = rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
@@ -296,6 +297,94 @@ def test_pulling_pauses_while_too_much_is_cached_and_goes_on_after(
     assert 50 < consumer.process_queues[queue].count <= 50 + 32
     release.set()
     rocketmq.wait_until(lambda: len(recorder) == 320)
+
+
+def test_pulling_pauses_by_size_too(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    release = threading.Event()
+    recorder = Recorder(lambda message: release.wait(30) and None)
+    consumer = consumers(recorder, pull_threshold_size_for_queue=1)
+    for _ in range(8):
+        producer.send(rmq.Message("flights", b"y" * 400_000))
+    rocketmq.wait_until(lambda: consumer.process_queues[queue].size_bytes > 1024 * 1024)
+    rocketmq.advance(1_000)
+    assert consumer.process_queues[queue].size_bytes <= 1024 * 1024 + 400_000
+    release.set()
+    rocketmq.wait_until(lambda: len(recorder) == 8)
+
+
+def test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_it(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    for _ in range(20):
+        producer.send_batch([rmq.Message("flights", b"x") for _ in range(10)])
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    release = threading.Event()
+    recorder = Recorder(lambda message: release.wait(30) and None if message.queue_offset == 0 else None)
+    consumer = consumers(recorder, consume_concurrently_max_span=40)
+
+    def rests() -> bool:
+        """Everything pulled is consumed but the first."""
+        held = consumer.process_queues.get(queue)
+        return held is not None and held.max_offset_seen > 40 and held.count == 1
+
+    rocketmq.wait_until(rests)
+    assert consumer.process_queues[queue].max_offset_seen <= 40 + 32
+    for _ in range(2):
+        seen = consumer.process_queues[queue].max_offset_seen
+        rocketmq.advance(49)
+        assert consumer.process_queues[queue].max_offset_seen == seen
+        rocketmq.advance(1)
+        rocketmq.wait_until(lambda seen=seen: consumer.process_queues[queue].max_offset_seen > seen and rests())
+        assert consumer.process_queues[queue].max_offset_seen <= seen + 32
+    release.set()  # the head moves: no pause any more
+    rocketmq.wait_until(lambda: len(recorder) == 200)
+
+
+def test_a_limit_per_topic_is_shared_by_the_queues_that_are_owned_now(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    consumer = consumers(
+        Recorder(), pull_threshold_for_topic=1_000, pull_threshold_size_for_topic=10, instance_name="first"
+    )
+    running = consumer._async._running
+    assert running is not None
+
+    def limits() -> set[tuple[int, int]]:
+        return {
+            (loop.cursor.limits.max_count, loop.cursor.limits.max_size_bytes) for loop in list(running._loops.values())
+        }
+
+    mib = 1024 * 1024
+    rocketmq.wait_until(lambda: limits() == {(200, 2 * mib)})  # four queues and the one of the retry topic
+    consumers(Recorder(), instance_name="second")
+    rocketmq.advance_until(lambda: len(consumer.assigned_queues) in (2, 3))
+    share = len(consumer.assigned_queues)
+    rocketmq.advance_until(lambda: limits() == {(1_000 // share, 10 * mib // share)})
+
+
+@pytest.mark.parametrize("asked", [None, 262_144, 1_000])
+def test_a_pull_may_be_limited_by_bytes(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, asked: int | None
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    producer.send_batch([rmq.Message("flights", b"x" * 100) for _ in range(64)])
+    pulls: list[str | None] = []
+
+    def note(command: Command) -> bool:
+        if command.ext_fields["topic"] == "flights":
+            pulls.append(command.ext_fields.get("maxMsgBytes"))
+        return False
+
+    rocketmq.faults.drop(PULLS, when=note)
+    recorder = Recorder()
+    consumers(recorder, **({} if asked is None else {"pull_batch_size_in_bytes": asked}))
+    rocketmq.wait_until(lambda: len(recorder) == 64)
+    assert set(pulls) == ({"1000"} if asked == 1_000 else {None})
+    assert (len(pulls) > 7) is (asked == 1_000)  # a record is 200 bytes
 
 
 def test_a_paused_consumer_pulls_nothing_until_it_resumes(
