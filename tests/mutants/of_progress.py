@@ -123,9 +123,9 @@ PROGRESS_MUTANTS = [
         "S8",
         "a replay replays what it made itself",
         f"{CLIENT}/dead_letters.py",
-        "            while at < end:",
-        "            while True:",
-        f"{LETTERS}::test_replay_all_leaves_out_what_dies_again_meanwhile_and_can_go_on_from_there",
+        "                    if not at <= message.queue_offset < end:",
+        "                    if message.queue_offset < at:",
+        f"{LETTERS}::test_a_read_ends_where_the_topic_ended_when_it_began",
     ),
     Mutant(
         "S8",

@@ -44,6 +44,8 @@ ConcurrentListener = Callable[[Sequence[MessageExt], ConsumeConcurrentlyContext]
 
 # ConsumeMessageConcurrentlyService.submitConsumeRequestLater
 _LOCAL_RETRY_MS: Final = 5_000
+_SENT_BACK: Final = "are sent back and progress passes them"
+_GIVEN_UP: Final = "are given up, for broadcasting does not retry"
 # Send-backs in flight at once: a poison topic must not open with a burst of thousands.
 _SEND_BACKS_AT_ONCE: Final = 64
 
@@ -312,7 +314,7 @@ class ConcurrentService:
             stuck = StuckListener(
                 self._group.name, queue, messages, batch.started_ms, now_ms - batch.started_ms, limit_ms, worker, stack
             )
-            tell(stuck, clustering=self._group.clustering)
+            tell(stuck, _SENT_BACK if self._group.clustering else _GIVEN_UP)
             self._group.statistics.timed_out(batch.messages[0].topic, len(messages), now_ms)
             for callback in self._group.stuck_callbacks:
                 self._spawn(call_back(callback, stuck))

@@ -30,6 +30,7 @@ from sprocketmq.client.group import Group
 from sprocketmq.client.listener_call import ListenerCall
 from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
 from sprocketmq.client.results import ConsumeOrderlyContext, ConsumeOrderlyStatus
+from sprocketmq.client.stuck_watch import StuckWatch
 from sprocketmq.core import orderly_turn, retry_schedule
 from sprocketmq.core.orderly_turn import OrderlyTurn, read_orderly_answer
 from sprocketmq.core.process_queue import ProcessQueue
@@ -50,7 +51,7 @@ _STRETCH_S: Final = 0.1
 class _Batch:
     """One listener call of a stretch; ``status`` None means it was not called."""
 
-    __slots__ = ("context", "failure", "messages", "returned_none", "spent_s", "status")
+    __slots__ = ("began_ms", "context", "failure", "messages", "returned_none", "spent_s", "status", "told", "turn")
 
     def __init__(self, messages: list[MessageExt], context: ConsumeOrderlyContext) -> None:
         self.messages = messages
@@ -59,17 +60,21 @@ class _Batch:
         self.failure: BaseException | None = None
         self.returned_none = False
         self.spent_s = 0.0
+        self.began_ms = 0  # 0: the listener was not called yet
+        self.told = False  # the user was told that it is stuck
+        self.turn: _Turn | None = None
 
 
 class _Turn:
     """The running turn of a queue, and at the same time the work item (one stretch) that travels to a worker."""
 
-    __slots__ = ("batches", "machine", "process_queue", "timer")
+    __slots__ = ("batches", "calling", "machine", "process_queue", "timer")
 
     def __init__(self, process_queue: ProcessQueue, machine: OrderlyTurn) -> None:
         self.process_queue = process_queue
         self.machine = machine
         self.batches: list[_Batch] = []
+        self.calling: _Batch | None = None  # noted by the worker
         self.timer: Timer | None = None
 
 
@@ -91,6 +96,7 @@ class OrderlyService:
         self._clock = group.clock
         self._turns: dict[ProcessQueue, _Turn] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._watch = StuckWatch(group, self._running_calls, self._stack_of, self._spawn)
         self._pool: ListenerPool[_Turn]
         self._closing = False
 
@@ -103,12 +109,35 @@ class OrderlyService:
             if self._listener.is_async
             else ThreadListenerPool(self._run, self._on_done, workers, name)
         )
+        self._watch.look()
+
+    @property
+    def consume_timeout_ms(self) -> int:
+        return self._watch.limit_ms
+
+    @consume_timeout_ms.setter
+    def consume_timeout_ms(self, limit_ms: int) -> None:
+        """When the user is told of a call that still runs; nothing is sent back."""
+        self._watch.limit_ms = limit_ms
+
+    def _running_calls(self) -> list[_Batch]:
+        calls = []
+        for turn in self._pool.running:
+            batch = turn.calling
+            if batch is not None and batch.status is None and batch.began_ms:
+                batch.turn = turn
+                calls.append(batch)
+        return calls
+
+    def _stack_of(self, batch: _Batch) -> tuple[str, str]:
+        return ("", "") if batch.turn is None else self._pool.stack_of(batch.turn)
 
     def resize(self, workers: int) -> None:
         self._pool.resize(workers)
 
     async def close(self, timeout_ms: float) -> bool:
         self._closing = self._listener.closing = True
+        self._watch.close()
         for turn in self._turns.values():
             if turn.timer is not None:
                 turn.timer.cancel()
@@ -200,6 +229,7 @@ class OrderlyService:
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
                 return
+            turn.calling, batch.began_ms = batch, self._clock.now_ms()
             self._listener.run(batch)
             if self._stops(batch):
                 return
@@ -209,6 +239,7 @@ class OrderlyService:
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
                 return
+            turn.calling, batch.began_ms = batch, self._clock.now_ms()
             await self._listener.run_async(batch)
             if self._stops(batch):
                 return
@@ -230,6 +261,7 @@ class OrderlyService:
             process_queue, batches = turn.process_queue, turn.batches
             process_queue.consuming = False
             turn.batches = []
+            turn.calling = None
             if not process_queue.is_in_flight(batches[0].messages[0]) and not process_queue.dropped:
                 self._next(turn)  # law 4: the process queue began anew meanwhile
                 continue

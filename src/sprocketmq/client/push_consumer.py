@@ -321,10 +321,13 @@ class AsyncPushConsumer:
         running.wake()
 
     async def set_consume_timeout_ms(self, limit_ms: int) -> None:
-        """Change the consume timeout; holds at once, also for messages that already run. 0 switches it off."""
+        """Change the consume timeout; holds at once, also for messages that already run. 0 switches it off.
+
+        Orderly consumption only tells of a call that is over it.
+        """
         check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
         service = self._started().service
-        if isinstance(service, ConcurrentService):
+        if isinstance(service, ConcurrentService | OrderlyService):
             service.consume_timeout_ms = limit_ms
 
     async def set_consume_thread_count(self, count: int) -> None:

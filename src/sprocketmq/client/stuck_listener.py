@@ -44,7 +44,8 @@ class StuckListener:
     Attributes:
         group: of the consumer.
         message_queue: where the messages come from.
-        messages: those of the call that are over the limit; each is sent back and comes again (broadcasting: is given up).
+        messages: those of the call that are over the limit; each is sent back and comes again (broadcasting: is given up; orderly: stays
+            and keeps its queue waiting).
         started_ms: when the call began, in milliseconds since 1970.
         running_ms: how long it has been running.
         limit_ms: the consume timeout that holds now.
@@ -65,8 +66,8 @@ class StuckListener:
 StuckListenerCallback = Callable[[StuckListener], "Awaitable[object] | object"]
 
 
-def tell(stuck: StuckListener, *, clustering: bool) -> None:
-    """The log line of one stuck call."""
+def tell(stuck: StuckListener, consequence: str) -> None:
+    """The log line of one stuck call; ``consequence`` is what becomes of its messages."""
     shown = ", ".join(message.message_id for message in stuck.messages[:_SHOWN])
     more = f" and {len(stuck.messages) - _SHOWN} more" if len(stuck.messages) > _SHOWN else ""
     log.warning(
@@ -77,7 +78,7 @@ def tell(stuck: StuckListener, *, clustering: bool) -> None:
         shown,
         more,
         stuck.message_queue,
-        "are sent back and progress passes them" if clustering else "are given up, for broadcasting does not retry",
+        consequence,
         stuck.worker or "no worker any more",
         stuck.stack or _NO_STACK,
     )

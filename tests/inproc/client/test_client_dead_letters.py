@@ -134,6 +134,21 @@ def test_replay_all_leaves_out_what_dies_again_meanwhile_and_can_go_on_from_ther
     assert len(rocketmq.messages("weather")) == len(to_another.replayed) == 3
 
 
+def test_a_read_ends_where_the_topic_ended_when_it_began(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, [str(n) for n in range(40)])  # more than one pull brings
+    consumers(Recorder(_refuse))
+    rocketmq.wait_until(lambda: letters.count() == 40)
+    reading = letters.read()
+    found = [next(reading)]
+    send_all(producer, [str(n) for n in range(40)])
+    rocketmq.wait_until(lambda: letters.count() == 80)
+    found += reading
+    assert [letter.message.queue_offset for letter in found] == list(range(40))
+
+
 def test_replay_all_stops_at_the_first_that_fails_and_says_which(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:

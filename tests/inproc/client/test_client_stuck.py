@@ -286,3 +286,43 @@ def _all_delivered(rocketmq: EmbeddedRocketMQ, ended: list[str]) -> bool:
     """Every copy that was made has been through a listener again."""
     times = Counter(ended)
     return all(times[message.message_id] >= 2 for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX"))
+
+
+@pytest.mark.parametrize("kind", ["blocking", "async"])
+def test_a_stuck_orderly_call_is_told_of_and_keeps_its_queue_in_order(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    release, seen, told = threading.Event(), list[str](), list[rmq.StuckListener]()
+
+    def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
+        seen.append(messages[0].body.decode())
+        if seen[-1] == "stuck":
+            release.wait(30)
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    async def in_order_async(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
+        seen.append(messages[0].body.decode())
+        while seen[-1] == "stuck" and not release.is_set():
+            await asyncio.sleep(0.005)
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    send_all(producer, ["1", "stuck", "2"])
+    listener = in_order if kind == "blocking" else in_order_async
+    consumer = consumers(listener, kind="orderly", consume_timeout_ms=15_000, start=False)
+    consumer.on_consume_timeout(told.append)
+    consumer.start()
+    rocketmq.advance_until(lambda: seen == ["1", "stuck"])
+    rocketmq.advance_until(lambda: len(told) == 1)
+    (stuck,) = told
+    assert [message.body for message in stuck.messages] == [b"stuck"]
+    assert stuck.running_ms >= 15_000
+    assert listener.__name__ in stuck.stack.splitlines()[0]
+    consumer.set_consume_timeout_ms(1_000)
+    rocketmq.advance(10_000)
+    assert (len(told), seen) == (1, ["1", "stuck"])
+    assert consumer.statistics.timed_out_msgs("flights") == 1
+    release.set()
+    rocketmq.advance_until(lambda: seen == ["1", "stuck", "2"])
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 3)
+    assert _copies(rocketmq) == 0
