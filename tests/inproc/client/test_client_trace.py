@@ -195,3 +195,22 @@ def test_the_end_of_a_transaction_is_traced_with_who_asked(rocketmq: EmbeddedRoc
 def test_wrong_trace_options_get_a_sentence(option: str, value: object) -> None:
     with pytest.raises(rmq.ConfigurationError, match="allowed|characters"):
         rmq.Producer("ops", namesrv_addr="127.0.0.1:1", **{option: value})  # type: ignore[arg-type]
+
+
+def test_an_administrator_reads_a_messages_trace(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    seen = Recorder()
+    with rocketmq.producer("traced", enable_trace=True) as traced:
+        send_all(traced, ["other"])
+        sent = traced.send(rmq.Message("flights", b"UA1"))
+    consumer = consumers(seen, enable_trace=True)
+    rocketmq.wait_until(lambda: len(seen) == 2)
+    consumer.shutdown()
+    with rocketmq.admin() as admin:
+        rocketmq.wait_until(lambda: len(admin.message_trace(sent.message_id)) == 3)
+        kinds = [record.trace_type for record in admin.message_trace(sent.message_id)]
+        assert kinds == [TraceType.PUB, TraceType.SUB_BEFORE, TraceType.SUB_AFTER]
+        assert admin.message_trace("0" * 32) == []
+        with pytest.raises(rmq.TopicNotExist):
+            admin.message_trace(sent.message_id, trace_topic="no-traces")

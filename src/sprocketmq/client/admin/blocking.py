@@ -17,6 +17,7 @@ from sprocketmq.core.subscription import FilterExpression
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.trace import TRACE_TOPIC, TraceRecord
 
 __all__ = ["Admin"]
 
@@ -323,6 +324,22 @@ class Admin(BlockingFace):
     def messages_by_unique_key(self, topic: str, unique_key: str) -> list[MessageExt]:
         """As ``AsyncAdmin.messages_by_unique_key``."""
         return self._run(self._async.messages_by_unique_key(topic, unique_key))
+
+    def message_trace(
+        self,
+        message_id: str,
+        *,
+        trace_topic: str = TRACE_TOPIC,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int = (1 << 63) - 1,
+    ) -> list[TraceRecord]:
+        """As ``AsyncAdmin.message_trace``."""
+        return self._run(
+            self._async.message_trace(
+                message_id, trace_topic=trace_topic, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms
+            )
+        )
 
     def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
         """As ``AsyncAdmin.message_at``."""

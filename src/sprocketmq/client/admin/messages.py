@@ -20,6 +20,7 @@ from sprocketmq.wire.command import request
 from sprocketmq.wire.message import MessageExt, MessageQueue, format_host
 from sprocketmq.wire.message_id import decode_offset_message_id
 from sprocketmq.wire.record import decode_record, decode_records
+from sprocketmq.wire.trace import TRACE_TOPIC, TraceRecord, decode_trace
 
 __all__ = ["MessageRequests", "MessageTrack", "TrackType"]
 
@@ -94,6 +95,32 @@ class MessageRequests(TopicRequests, OffsetRequests):
         (mqadmin: queryMsgByUniqueKey)."""
         found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True)
         return [message for message in found if message.message_id == unique_key]
+
+    async def message_trace(
+        self,
+        message_id: str,
+        *,
+        trace_topic: str = TRACE_TOPIC,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int = _FOREVER_MS,
+    ) -> list[TraceRecord]:
+        """Who sent and who consumed a message, by what clients of any language told the trace topic, oldest first
+        (mqadmin: queryMsgTraceById).
+
+        Args:
+            message_id: that of the message (not of a stored copy).
+            trace_topic: where the clients' traces go.
+            max_messages: look at so many trace messages, the newest.
+
+        Raises:
+            TopicNotExist: nobody has traced anything there yet.
+        """
+        found = await self._query(trace_topic, message_id, max_messages, begin_ms, end_ms, unique=False)
+        records = [
+            record for message in found for record in decode_trace(message.body) if record.message_id == message_id
+        ]
+        return sorted(records, key=lambda record: record.timestamp_ms)
 
     async def _query(
         self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, *, unique: bool

@@ -19,7 +19,7 @@ final class Consumers {
 
     static DefaultMQPushConsumer configured(Arguments arguments) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
-            arguments.need("group"), arguments.signature(), new AllocateMessageQueueAveragely());
+            arguments.need("group"), arguments.signature(), new AllocateMessageQueueAveragely(), arguments.flag("trace"), null);
         consumer.setNamesrvAddr(arguments.need("namesrv"));
         consumer.setClientIP("127.0.0.1");
         consumer.setInstanceName(Line.instance(arguments.text("instance", "interop-" + arguments.need("group"))));

@@ -23,7 +23,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  *            i % 3; the check-back answers --check (commit, the default | rollback | unknown). request: request-reply, prints the answer.
  * --tags     tags given in turn, "A,B"       --body-bytes  pads each body to this many bytes
  * --deliver-after-ms  as a timer message of 5.x; --recall N takes message N back after all are sent and prints "recalled"
- * --delay-level, --batch-size, --compress-over, --keys (number of different keys), --group, --instance
+ * --delay-level, --batch-size, --compress-over, --keys (number of different keys), --group, --instance, --trace (message trace)
  */
 public final class Producer {
     private final Arguments arguments;
@@ -39,7 +39,7 @@ public final class Producer {
             transactional.setTransactionListener(new ByNumber(arguments.text("check", "commit")));
             producer = transactional;
         } else {
-            producer = new DefaultMQProducer(group, arguments.signature());
+            producer = new DefaultMQProducer(group, arguments.signature(), arguments.flag("trace"), null);
         }
         producer.setNamesrvAddr(arguments.need("namesrv"));
         producer.setClientIP("127.0.0.1");
