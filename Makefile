@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test lint format bench bench-client bench-delay crash hostile fuzz docs interop lock mutants clean
+.PHONY: help setup demo test lint format mixed-groups soak bench bench-client bench-delay crash hostile fuzz docs interop lock mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -54,6 +54,12 @@ bench-delay: setup ## how late delayed messages come, with 100,000 of them waiti
 
 interop: setup ## our servers beside Apache's; SPROCKETMQ_WRITE_PAGE=1 writes docs/compatibility.md anew
 	@SPROCKETMQ_REQUIRE_PEERS=1 $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
+
+mixed-groups: setup ## groups of Java and Python members through 200 joins, leaves and kills, judged by their history (STEPS=20 makes it short)
+	@SPROCKETMQ_REQUIRE_PEERS=1 SPROCKETMQ_STORM_STEPS=$(or $(STEPS),200) $(BIN)/python -m pytest tests/interop/test_mixed_storm.py -s $(PYTEST_ARGS)
+
+soak: setup ## 1,000 rebalances under load and 24 hours of the manual clock, order and memory watched (REBALANCES=50 HOURS=1 makes it short)
+	@SPROCKETMQ_REBALANCES=$(or $(REBALANCES),1000) SPROCKETMQ_SIMULATED_HOURS=$(or $(HOURS),24) $(BIN)/python -m pytest tests/inproc/client/test_client_long_runs.py --durations=0 $(PYTEST_ARGS)
 
 crash: setup ## 500 kills under a mixed load, each followed by an audit (KILLS=20 makes it short)
 	@$(BIN)/python bench/kill_storm.py --kills $(or $(KILLS),500) $(CRASH_ARGS)

@@ -1,0 +1,151 @@
+"""What a consumer group may do, whoever its members are: a history of it, and the laws that it must keep. Pure functions, no I/O.
+
+Laws
+    1. At least once: each message that was sent has been consumed to its end by somebody.
+    2. Nothing is consumed that was not sent.
+    3. Orderly: a queue is never in two hands. Two members' calls for messages of one queue do not overlap in time; the call of a member
+       that was killed lasts until its death.
+    4. Orderly: a message begins only after every earlier one of its queue has ended, with whomever. (Again from an earlier one is allowed:
+       that is "at least once".)
+    5. Settled: the queues of the living members are disjoint, and together they are all queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+__all__ = ["Call", "History"]
+
+Place = tuple[int, int]  # queue id, offset
+
+
+@dataclass
+class Call:
+    """One message in one member's listener, by one monotonic clock; ``end`` is None while it runs, or when it died with its member."""
+
+    member: str
+    place: Place
+    body: str
+    begin: int
+    end: int | None = None
+
+
+@dataclass
+class History:
+    """What was sent, who consumed it when, who was killed when, and who had which queues once nothing moved any more.
+
+    Attributes: ``sent`` (place -> body), ``deaths`` (member -> time), ``settled`` (living member -> queue ids; None: not looked at),
+    ``queues`` (how many the topic has).
+    """
+
+    queues: int
+    orderly: bool
+    sent: dict[Place, str] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    deaths: dict[str, int] = field(default_factory=dict)
+    settled: Mapping[str, Iterable[int]] | None = None
+    _running: dict[tuple[str, Place], Call] = field(default_factory=dict)
+
+    # -- recording ---------------------------------------------------------------------------------------------------------------
+
+    def began(self, member: str, place: Place, body: str, at: int) -> None:
+        call = self._running[member, place] = Call(member, place, body, at)
+        self.calls.append(call)
+
+    def ended(self, member: str, place: Place, at: int) -> None:
+        self._running.pop((member, place)).end = at
+
+    def died(self, member: str, at: int) -> None:
+        """It was killed, and is certainly gone at ``at``."""
+        self.deaths[member] = at
+        for key in [key for key in self._running if key[0] == member]:
+            del self._running[key]
+
+    @property
+    def finished(self) -> set[Place]:
+        """Places consumed to their end."""
+        return {call.place for call in self.calls if call.end is not None}
+
+    # -- judging -----------------------------------------------------------------------------------------------------------------
+
+    def problems(self) -> list[str]:
+        """Every breach of a law, as a sentence; empty when all hold."""
+        found = self._lost() + self._invented()
+        if self.orderly:
+            for queue in range(self.queues):
+                calls = sorted((call for call in self.calls if call.place[0] == queue), key=lambda call: call.begin)
+                found += self._shared_hands(queue, calls) + self._disorder(queue, calls)
+        return found + self._unsettled()
+
+    def _lost(self) -> list[str]:
+        missing = sorted(self.sent.keys() - self.finished)
+        return [
+            f"message {self.sent[place]!r} (queue {place[0]}, offset {place[1]}) was never consumed"
+            for place in missing
+        ]
+
+    def _invented(self) -> list[str]:
+        return [
+            f"{call.member} consumed {call.body!r} at {call.place}, where {self.sent.get(call.place)!r} was sent"
+            for call in self.calls
+            if self.sent.get(call.place) != call.body
+        ]
+
+    def _shared_hands(self, queue: int, calls: list[Call]) -> list[str]:
+        found: list[str] = []
+        # The latest end so far per member: a long call may reach over many short ones of another.
+        ends: dict[str, tuple[int, Call]] = {}
+        for call in calls:
+            for other, (end, earlier) in ends.items():
+                if other != call.member and end > call.begin:
+                    found.append(
+                        f"queue {queue} was in two hands: {call.member} began offset {call.place[1]} at {call.begin} while {other} had "
+                        f"offset {earlier.place[1]} from {earlier.begin} to {end}"
+                    )
+            end = self._end(call)
+            if end is not None and (call.member not in ends or end > ends[call.member][0]):
+                ends[call.member] = end, call
+        return found
+
+    def _end(self, call: Call) -> int | None:
+        return call.end if call.end is not None else self.deaths.get(call.member)
+
+    def _disorder(self, queue: int, calls: list[Call]) -> list[str]:
+        found: list[str] = []
+        finished_at: dict[int, int] = {}
+        for call in calls:
+            if call.end is not None:
+                offset = call.place[1]
+                finished_at[offset] = min(call.end, finished_at.get(offset, call.end))
+        offsets = sorted(offset for number, offset in self.sent if number == queue)
+        # The time at which everything before an offset was finished for the first time.
+        ready_at: dict[int, int | None] = {}
+        latest: int | None = 0
+        for before, offset in pairwise([-1, *offsets]):
+            if before >= 0:
+                done = finished_at.get(before)
+                latest = None if latest is None or done is None else max(latest, done)
+            ready_at[offset] = latest
+        for call in calls:
+            ready = ready_at.get(call.place[1], 0)
+            if ready is None or call.begin < ready:
+                found.append(
+                    f"queue {queue}: {call.member} began offset {call.place[1]} before all earlier ones had ended"
+                )
+        return found
+
+    def _unsettled(self) -> list[str]:
+        if self.settled is None:
+            return []
+        found: list[str] = []
+        owners: dict[int, str] = {}
+        for member, queues in self.settled.items():
+            for queue in queues:
+                if queue in owners:
+                    found.append(f"queue {queue} is owned twice after settling, by {owners[queue]} and {member}")
+                owners[queue] = member
+        return found + [
+            f"queue {queue} is owned by nobody after settling" for queue in range(self.queues) if queue not in owners
+        ]

@@ -1,0 +1,99 @@
+"""The history checker itself: it accepts what is right, and names each way of being wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from interop.group_history import History
+
+
+def good() -> History:
+    """Two queues; a consumes queue 0 and is killed over its last message, b has queue 1 and takes queue 0 over from the start."""
+    history = History(queues=2, orderly=True)
+    history.sent = {(0, 0): "x", (0, 1): "y", (1, 0): "z"}
+    history.began("a", (0, 0), "x", 10)
+    history.began("b", (1, 0), "z", 12)
+    history.ended("a", (0, 0), 15)
+    history.began("a", (0, 1), "y", 16)
+    history.died("a", 18)
+    history.ended("b", (1, 0), 20)
+    history.began("b", (0, 0), "x", 20)
+    history.ended("b", (0, 0), 21)
+    history.began("b", (0, 1), "y", 22)
+    history.ended("b", (0, 1), 23)
+    history.settled = {"b": [0, 1]}
+    return history
+
+
+def lose(history: History) -> None:
+    history.sent[1, 1] = "lost"
+
+
+def invent(history: History) -> None:
+    history.began("b", (1, 7), "made up", 30)
+
+
+def change(history: History) -> None:
+    history.sent[0, 1] = "another body"
+
+
+def overlap_with_the_dead(history: History) -> None:
+    history.deaths["a"] = 21
+
+
+def overlap(history: History) -> None:
+    history.began("c", (1, 0), "z", 13)
+
+
+def overlap_over_a_short_call(history: History) -> None:
+    history.began("c", (1, 0), "z", 11)
+    history.ended("c", (1, 0), 40)
+
+
+def skip(history: History) -> None:
+    history.sent |= {(1, 1): "v", (1, 2): "w"}
+    for offset, body, begin in ((2, "w", 30), (1, "v", 32)):
+        history.began("b", (1, offset), body, begin)
+        history.ended("b", (1, offset), begin + 1)
+
+
+def two_owners(history: History) -> None:
+    history.settled = {"b": [0, 1], "c": [1]}
+
+
+def no_owner(history: History) -> None:
+    history.settled = {"b": [1]}
+
+
+def test_a_take_over_after_a_kill_breaks_no_law() -> None:
+    assert good().problems() == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lose, "'lost' (queue 1, offset 1) was never consumed"),
+        (invent, "b consumed 'made up'"),
+        (change, "where 'another body' was sent"),
+        (overlap_with_the_dead, "queue 0 was in two hands: b began offset 0 at 20 while a had offset 1"),
+        (overlap, "queue 1 was in two hands: c began offset 0 at 13"),
+        (overlap_over_a_short_call, "queue 1 was in two hands: b began offset 0 at 12 while c"),
+        (skip, "queue 1: b began offset 2 before all earlier ones had ended"),
+        (two_owners, "queue 1 is owned twice after settling, by b and c"),
+        (no_owner, "queue 0 is owned by nobody after settling"),
+    ],
+)
+def test_each_breach_is_named(spoil: Callable[[History], None], sentence: str) -> None:
+    history = good()
+    spoil(history)
+    assert any(sentence in problem for problem in history.problems()), history.problems()
+
+
+def test_a_concurrent_group_may_overlap_and_come_again() -> None:
+    history = good()
+    overlap(history)
+    skip(history)
+    history.orderly = False
+    assert history.problems() == []

@@ -1,0 +1,53 @@
+"""Mixed groups through a storm of joins, leaves and kills, judged by a history of all that was sent and consumed.
+
+A few steps by default; SPROCKETMQ_STORM_STEPS=200 (`make mixed-groups`) is the full size, with kills in orderly groups, too, whose queues
+stay locked for up to a minute then. SPROCKETMQ_STORM_SEED picks another course of events.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from interop.group_storm import GroupStorm
+from interop.peers import APACHE_4, APACHE_5, ApacheCluster
+
+STEPS = int(os.environ.get("SPROCKETMQ_STORM_STEPS", "6"))
+SEED = int(os.environ.get("SPROCKETMQ_STORM_SEED", "20"))
+QUEUES = 8
+IS_FULL = STEPS > 20
+
+pytestmark = pytest.mark.timeout(900 if not IS_FULL else 3600 + 30 * STEPS)
+
+
+@pytest.mark.parametrize("kind", ["concurrent", "orderly"])
+@pytest.mark.parametrize(
+    ("fixture", "version"), [("apache5", APACHE_5), ("apache4", APACHE_4)], ids=[APACHE_5, APACHE_4]
+)
+def test_a_mixed_group_keeps_its_promises_through_joins_leaves_and_kills(
+    java_peers: None, request: pytest.FixtureRequest, fixture: str, version: str, kind: str
+) -> None:
+    cluster: ApacheCluster = request.getfixturevalue(fixture)
+    topic = f"storm-{kind}-{os.getpid()}-{time.time_ns()}"
+    cluster.create_topic(topic, QUEUES)
+    with GroupStorm(
+        cluster.namesrv_addr,
+        topic,
+        f"of-{topic}",
+        queues=QUEUES,
+        orderly=kind == "orderly",
+        java_version=version,
+        seed=SEED,
+        kills=kind == "concurrent" or IS_FULL,
+    ) as storm:
+        for _ in range(STEPS):
+            storm.step()
+        storm.settle()
+        assert storm.history.problems() == [], f"seed {SEED}, {dict(storm.happened)}"
+    assert storm.happened["join"]
+    assert storm.happened["leave"] + storm.happened["kill"]
+    print(
+        f"{kind} {version}: {dict(storm.happened)}, {len(storm.history.sent)} sent, {len(storm.history.calls)} deliveries"
+    )
