@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from sprocketmq.client.group import Group
 from sprocketmq.client.listener_call import ListenerCall
-from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
+from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool, run_beside_the_loop
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from sprocketmq.client.stuck_listener import StuckListener, call_back, tell
 from sprocketmq.core.consume_result import acked_count, read_answer
@@ -153,7 +153,7 @@ class ConcurrentService:
         if direct.is_async:
             await direct.run_async(batch)
         else:
-            await asyncio.get_running_loop().run_in_executor(None, direct.run, batch)
+            await run_beside_the_loop(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
         return batch
 
     def _call(self, batch: Batch) -> None:
@@ -236,13 +236,20 @@ class ConcurrentService:
         async with self._send_backs:
             if process_queue.dropped:
                 return
-            sent = await self._group.send_back(message, batch.context.delay_level_when_next_consume)
+            sent = await self._send_back(message, batch.context.delay_level_when_next_consume)
         if sent:
             self._done(process_queue, [message])
             return
         message.reconsume_times += 1
         log.warning("group %s: %s is tried again here in %d ms", self._group.name, message.message_id, _LOCAL_RETRY_MS)
         self._clock.call_later(_LOCAL_RETRY_MS, lambda: self._again(process_queue, message))
+
+    async def _send_back(self, message: MessageExt, level: int) -> bool:
+        try:
+            return await self._group.send_back(message, level)
+        except Exception:  # law 1: a message that cannot even be written down for its way back is tried again here
+            log.exception("group %s: %s could not be sent back", self._group.name, message.message_id)
+            return False
 
     def _again(self, process_queue: ProcessQueue, message: MessageExt) -> None:
         if not self._closing and not process_queue.dropped:
@@ -285,7 +292,7 @@ class ConcurrentService:
             self._tracked.pop(message, None)
             self._done(process_queue, [message])  # broadcasting gives it up, as any that failed
             return
-        sent = await self._group.send_back(message, FIRST_RETRY_LEVEL)
+        sent = await self._send_back(message, FIRST_RETRY_LEVEL)
         if message not in self._timeouts:
             return  # meanwhile its queue was dropped, and its listener has ended
         if sent:

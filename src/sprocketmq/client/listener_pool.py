@@ -20,6 +20,7 @@ Laws
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import queue
 import threading
@@ -30,7 +31,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from sprocketmq.client.stuck_listener import task_stack, thread_stack
 
-__all__ = ["AsyncListenerPool", "ListenerPool", "ThreadListenerPool"]
+__all__ = ["AsyncListenerPool", "ListenerPool", "ThreadListenerPool", "run_beside_the_loop"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -62,6 +63,22 @@ class ListenerPool(Protocol[T]):
     async def close(self, timeout_ms: float) -> bool:
         """Start nothing more, wait for what runs; False when something still ran after ``timeout_ms``."""
         ...
+
+
+async def run_beside_the_loop(call: Callable[[], object], name: str) -> None:
+    """Run one call in a thread of its own and wait for it; one that hangs does not keep the process, as an executor's would."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+
+    def run() -> None:
+        try:
+            call()
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(lambda: None if over.done() else over.set_result(None))
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    await over
 
 
 class _Chunk(deque[T]):

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from sprocketmq.client.group import Group
 from sprocketmq.client.listener_call import ListenerCall
-from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
+from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool, run_beside_the_loop
 from sprocketmq.client.results import ConsumeOrderlyContext, ConsumeOrderlyStatus
 from sprocketmq.client.stuck_watch import StuckWatch
 from sprocketmq.core import orderly_turn, retry_schedule
@@ -168,7 +168,7 @@ class OrderlyService:
         if direct.is_async:
             await direct.run_async(batch)
         else:
-            await asyncio.get_running_loop().run_in_executor(None, direct.run, batch)
+            await run_beside_the_loop(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
         return batch
 
     # -- the turn --------------------------------------------------------------------------------------------------------------
@@ -323,11 +323,18 @@ class OrderlyService:
                 if turn.process_queue.dropped:
                     self._end(turn)
                     return
-                stored = await self._group.send_back.dead_letter_orderly(message)
+                stored = await self._store_dead_letter(message)
                 (sent if stored else failed).append(message)
         finally:
             turn.process_queue.consuming = False
         self._apply(turn, turn.machine.dead_lettered(sent, failed))
+
+    async def _store_dead_letter(self, message: MessageExt) -> bool:
+        try:
+            return await self._group.send_back.dead_letter_orderly(message)
+        except Exception:  # it blocks its queue and is tried again, as any that could not be stored
+            log.exception("group %s: %s could not be dead-lettered", self._group.name, message.message_id)
+            return False
 
     def _measure(self, batches: Sequence[_Batch]) -> None:
         now_ms = self._clock.now_ms()

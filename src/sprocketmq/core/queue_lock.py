@@ -13,7 +13,8 @@ Laws of the table
     2. Only an expired lock changes its owner without an unlock; asking again by the owner renews it.
     3. Only the owner unlocks.
 Laws of the pair
-    4. A client whose local lock is valid is the owner at the broker (30 s < 60 s, counted from before the request was sent).
+    4. A client whose local lock is valid is the owner at the broker (30 s < 60 s, counted from before the request was sent), also
+       when its clock is set back meanwhile.
     5. Between two grants of one tenure nobody else can have owned the lock: a grant after a refusal, or after more than 60 s, begins a
        new tenure. What was known of the queue under an earlier one may be out of date (core.pull_cursor finds out).
 """
@@ -160,7 +161,9 @@ class LocalQueueLock:
         self.locked = False
 
     def is_expired(self, now_ms: int) -> bool:
-        return now_ms - self.last_lock_ms > LOCAL_LOCK_MAX_LIVE_MS
+        """Too old to be trusted, or from the future: the clock was set back by more than the lock's age. (By less is harmless: the age is
+        30 s at most, and what the clock takes off it the broker's 60 s cover.)"""
+        return not 0 <= now_ms - self.last_lock_ms <= LOCAL_LOCK_MAX_LIVE_MS
 
     def is_valid(self, now_ms: int) -> bool:
         """May we consume now?"""
@@ -169,7 +172,7 @@ class LocalQueueLock:
     def is_ours(self, now_ms: int) -> bool:
         """Whether the broker cannot have given the lock to anybody else yet: longer than we may begin anything new, and as long as what
         was begun may still be written down."""
-        return self.locked and now_ms - self.last_lock_ms <= BROKER_LOCK_MAX_LIVE_MS
+        return self.locked and 0 <= now_ms - self.last_lock_ms <= BROKER_LOCK_MAX_LIVE_MS
 
     def __repr__(self) -> str:
         return f"LocalQueueLock(locked={self.locked}, last_lock_ms={self.last_lock_ms})"

@@ -13,6 +13,7 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
+from sprocketmq.client.send_back import SendBack
 from sprocketmq.testing import EmbeddedRocketMQ
 
 Consumers = Callable[..., rmq.PushConsumer]
@@ -129,6 +130,42 @@ def test_an_orderly_pause_that_is_no_number_is_the_consumers_own(
     consumer = consumers(listen, kind="orderly")
     rocketmq.advance_until(lambda: len(seen) == 3)
     assert seen == [("0", 0), ("0", 1), ("1", 0)]
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+
+
+def test_blocking_listeners_never_run_on_the_engine_and_async_ones_only_there(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    blocking: set[str] = set()
+    on_loop: set[str] = set()
+
+    async def handle(message: rmq.MessageExt) -> None:
+        on_loop.add(threading.current_thread().name)
+
+    recorder = Recorder(lambda message: blocking.add(threading.current_thread().name))
+    consumers(recorder, group="one", consume_thread_count=3)
+    consumer = consumers(handle, group="two")
+    send_all(producer, [str(n) for n in range(30)])
+    rocketmq.wait_until(lambda: len(recorder) == 30 and _committed(rocketmq, consumer) == 30)
+    assert blocking <= {"sprocketmq-one-1", "sprocketmq-one-2", "sprocketmq-one-3"}
+    assert on_loop == {"sprocketmq-engine"}
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("sprocketmq-two")]
+
+
+def test_a_message_that_cannot_be_written_down_for_its_way_back_is_tried_again_here(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(self: SendBack, message: rmq.MessageExt, delay_level: int) -> bool:
+        raise TypeError("a listener put something odd into its message")
+
+    monkeypatch.setattr(SendBack, "__call__", broken)
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder(lambda message: None if message.reconsume_times else 1 / 0)
+    consumer = consumers(recorder)
+    send_all(producer, ["0", "1"])
+    assert rocketmq.advance_until(lambda: len(recorder) == 4) >= 5_000
+    assert sorted(recorder.bodies) == ["0", "0", "1", "1"]
     rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.client.listener_pool import AsyncListenerPool, ThreadListenerPool
+from sprocketmq.client.listener_pool import AsyncListenerPool, ThreadListenerPool, run_beside_the_loop
 
 
 async def _until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
@@ -298,5 +298,16 @@ def test_resized_at_random_it_still_runs_everything_once(kind: str) -> None:
         await _until(lambda: len(done) == 600)
         assert sorted(ran) == sorted(done) == list(range(600))
         assert await pool.close(1000)
+
+    asyncio.run(main())
+
+
+def test_a_call_beside_the_loop_is_waited_for_and_keeps_no_process() -> None:
+    async def main() -> None:
+        where: list[threading.Thread] = []
+        await run_beside_the_loop(lambda: where.append(threading.current_thread()), "direct")
+        assert where[0].name == "direct"
+        assert where[0].daemon
+        assert where[0] is not threading.current_thread()
 
     asyncio.run(main())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -99,6 +99,19 @@ def test_one_renewal_may_fail_and_the_broker_keeps_longer_than_the_client_trusts
             assert not lock.is_valid(now_ms)
             return
     raise AssertionError("the lock was never given away")
+
+
+@given(asked_ms=st.integers(0, 10**6), age_ms=st.integers(0, LOCAL_LOCK_MAX_LIVE_MS), back_ms=st.integers(0, 10**7))
+def test_a_clock_that_is_set_back_never_makes_a_lock_outlive_the_brokers(
+    asked_ms: int, age_ms: int, back_ms: int
+) -> None:
+    """The clock is set back by back_ms when the lock is up to 30 s old; what finds it invalid asks the broker, and that is that."""
+    lock = LocalQueueLock()
+    lock.granted(asked_ms)
+    true_age_ms = age_ms
+    while lock.is_valid(asked_ms + true_age_ms - back_ms):
+        assert true_age_ms <= BROKER_LOCK_MAX_LIVE_MS
+        true_age_ms += 500
 
 
 def test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock() -> None:
