@@ -238,7 +238,7 @@ def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, conso
 
         plain, batched = best("send-64", "bench-100", "--body", "100"), None
         with contextlib.suppress(PeersUnavailable):
-            batched = best("send-64-linger", "bench-100", "--body", "100")
+            batched = best("send-batched", "bench-100", "--body", "100")
         if batched is not None:
             ratio = batched.messages_per_s / plain.messages_per_s
             verdict = at_least(ratio, BATCHING_GOAL)
@@ -401,7 +401,13 @@ def main() -> None:
             server = chosen_server(broker, console) if broker != "-" and loads else None
             if server is None:
                 continue
-            with server:
+            try:
+                server.start()
+            except (TimeoutError, RuntimeError, EOFError) as reason:
+                console.print(f"without the broker {broker}: {reason}")
+                continue
+            with contextlib.ExitStack() as stack:
+                stack.callback(server.stop)
                 for topic in ("bench-1k", "bench-waiting"):
                     server.create_topic(topic, 8)
                 if any(load.topic == "bench-waiting" for load in loads):

@@ -26,7 +26,9 @@ def message(load: Namespace, body: str) -> Message:
 def started_producer(load: Namespace) -> Producer:
     producer = Producer(load.group)
     producer.set_namesrv_addr(load.namesrv)
+    producer.set_timeout(30_000)
     producer.start()
+    producer.send_sync(message(load, "x"))  # 64 threads that all ask for the route at once get none
     return producer
 
 

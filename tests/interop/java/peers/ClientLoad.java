@@ -81,6 +81,7 @@ public final class ClientLoad {
     private void sendInFlight(int inFlight) throws Exception {
         DefaultMQProducer producer = startedProducer();
         Message message = message();
+        producer.send(fresh(message));
         sendAll(producer, message, inFlight, warmUp, new long[warmUp]);
         begin();
         print(sendAll(producer, message, inFlight, messages, latencies));
@@ -170,6 +171,9 @@ public final class ClientLoad {
     private DefaultMQProducer startedProducer() throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer(arguments.need("group"));
         producer.setNamesrvAddr(arguments.need("namesrv"));
+        // A machine that is busy with other things must not make a load of errors of it.
+        producer.setSendMsgTimeout(30_000);
+        producer.setMqClientApiTimeout(30_000);
         producer.start();
         return producer;
     }
