@@ -1,6 +1,8 @@
 """Handing a failed message back for a later try (Java: DefaultMQPushConsumerImpl.sendMessageBack).
 
-    CONSUMER_SEND_MSG_BACK to the broker that stores it  --ok-->  the broker makes the retry copy
+    level: the listener's choice, else the group's retry policy (5.x), else the broker's schedule
+        v
+    CONSUMER_SEND_MSG_BACK to the broker that stores it  --ok-->  the broker makes the retry copy, or the dead letter
         | no answer, or refused
         v
     ordinary send to %RETRY%group through the inner producer  --ok-->  the copy is ours
@@ -8,8 +10,12 @@
         v
     False: the caller keeps the message and tries again locally
 
-The copy of the second way carries what the broker would have written: RETRY_TOPIC, ORIGIN_MESSAGE_ID, one more reconsume time, the next
+The copy of the second way carries what the broker would have written: RETRY_TOPIC, ORIGIN_MESSAGE_ID, one more reconsume time, the
 delay level, and UNIQ_KEY unchanged, so the message keeps its id whichever way it went.
+
+Laws
+    1. A level that was chosen holds whichever way the message goes; a dead letter is one by either way (its copy says a limit of 0).
+    2. What got no answer may have been carried out; the second way makes a second copy then. Losing the message would be worse.
 """
 
 from __future__ import annotations
