@@ -25,7 +25,7 @@ from sprocketmq.client.namespace import wrap, wrap_queue
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.routes import Routes
 from sprocketmq.client.sender import QueueSelector, Sender
-from sprocketmq.client.validators import check_message, check_range
+from sprocketmq.client.validators import check_range
 from sprocketmq.core.send_batches import Batch, SendBatches
 from sprocketmq.core.send_latency import queue_of_sharding_key
 from sprocketmq.errors import ClosedError, ConfigurationError
@@ -130,8 +130,7 @@ class BatchAccumulator:
         sender = self._sender
         topic = self._topics.get(message.topic)
         if topic is None or not 0 < len(message.body) <= self._max_body_bytes:
-            check_message(message, self._max_body_bytes)
-            topic = self._topics[message.topic] = wrap(sender.namespace, message.topic)
+            topic = self._topics[message.topic] = sender.writer.checked_topic(message)
             sender.use(topic)
         if timeout_ms is not None:
             check_range("timeout_ms", timeout_ms, 1, 86_400_000)

@@ -27,6 +27,8 @@ _MAX_DELAY_LEVEL: Final = 0x7FFFFFFF
 _MAX_TIME_MS: Final = 1 << 62
 # MixAll.REPLY_MESSAGE_FLAG
 _REPLY: Final = "reply"
+_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+_SINGLE: Final = int(RequestCode.SEND_MESSAGE_V2)
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class Outgoing:
 
     @property
     def is_batch(self) -> bool:
-        return self.code == RequestCode.SEND_BATCH_MESSAGE
+        return self.code == _BATCH
 
 
 class MessageWriter:
@@ -67,6 +69,23 @@ class MessageWriter:
         self._settings, self._clock, self._keys = settings, clock, keys
         self.namespace, self._unit_mode = namespace, unit_mode
         self._compression = CompressionType.of(settings.compress_type)
+        self._group, self._default_topic = settings.group, settings.create_topic_key
+        self._default_topic_queue_nums = str(settings.default_topic_queue_nums)
+        self._unit_mode_text = "true" if unit_mode else "false"
+        self._max_body_bytes, self._compress_from = settings.max_message_bytes, settings.compress_msg_body_over_bytes
+        self._topics: dict[str, str] = {}  # names that were checked, and what brokers call them
+
+    def checked_topic(self, message: Message) -> str:
+        """What brokers call the topic of ``message``.
+
+        Raises:
+            ConfigurationError: it cannot be sent. A topic is looked at in full once.
+        """
+        topic = self._topics.get(message.topic) if isinstance(message, Message) else None
+        if topic is None or not 0 < len(message.body) <= self._max_body_bytes:
+            check_message(message, self._max_body_bytes)
+            topic = self._topics[message.topic] = wrap(self.namespace, message.topic)
+        return topic
 
     def identify(self, message: Message) -> str:
         """The message's UNIQ_KEY, given to it now if it has none; it stays, so that the message can be sent again as itself."""
@@ -85,9 +104,9 @@ class MessageWriter:
         extra: Mapping[str, str] | None,
     ) -> Outgoing:
         """One message, checked, with the properties of this send; the message itself only gets its UNIQ_KEY."""
-        check_message(message, self._settings.max_message_bytes)
+        topic = self.checked_topic(message)
         key = self.identify(message)
-        properties = dict(message.properties)
+        properties = message.properties.copy()
         if extra is not None:
             properties.update(extra)
         if self.namespace is not None:
@@ -97,16 +116,16 @@ class MessageWriter:
         if delay_level or delay_ms is not None or deliver_time_ms is not None:
             properties.update(_delay(delay_level, delay_ms, deliver_time_ms))
         body, sys_flag = message.body, 0
-        if len(body) >= self._settings.compress_msg_body_over_bytes:
+        if len(body) >= self._compress_from:
             packed = compress(body, self._compression, self._settings.compress_level)
             if len(packed) < len(body):
                 body, sys_flag = packed, self._compression.sys_flag
-        code: int = RequestCode.SEND_MESSAGE_V2
-        if properties.get(props.TRAN_MSG) == "true":
+        code = _SINGLE
+        if props.TRAN_MSG in properties and properties[props.TRAN_MSG] == "true":
             sys_flag |= TRANSACTION_PREPARED_TYPE
-        elif properties.get(props.MSG_TYPE) == _REPLY:
-            code = RequestCode.SEND_REPLY_MESSAGE_V2
-        return Outgoing(wrap(self.namespace, message.topic), (message,), properties, key, code, body, sys_flag)
+        elif props.MSG_TYPE in properties and properties[props.MSG_TYPE] == _REPLY:
+            code = int(RequestCode.SEND_REPLY_MESSAGE_V2)
+        return Outgoing(topic, (message,), properties, key, code, body, sys_flag)
 
     def batch(self, messages: Sequence[Message]) -> Outgoing:
         """A batch of messages that are checked and have their UNIQ_KEYs."""
@@ -124,9 +143,32 @@ class MessageWriter:
             )
         ids = ",".join([message.properties[props.UNIQ_KEY] for message in messages])
         topic = wrap(self.namespace, first.topic)
-        return Outgoing(topic, messages, properties, ids, RequestCode.SEND_BATCH_MESSAGE, body)
+        return Outgoing(topic, messages, properties, ids, _BATCH, body)
 
     def command(self, outgoing: Outgoing, target: MessageQueue) -> Command:
+        """The request, ready for a connection. Its header is written out (it is ``header(...).to_ext()``): this is done for each send."""
+        topic = outgoing.topic
+        if topic.startswith("%RETRY%"):
+            return request(outgoing.code, self.header(outgoing, target), outgoing.body)
+        ext = {
+            "a": self._group,
+            "b": topic,
+            "c": self._default_topic,
+            "d": self._default_topic_queue_nums,
+            "e": str(target.queue_id),
+            "f": str(outgoing.sys_flag),
+            "g": str(self._clock.now_ms()),
+            "h": str(outgoing.messages[0].flag),
+            "i": props.properties_text(outgoing.properties),
+            "j": "0",
+            "k": self._unit_mode_text,
+            "m": "true" if outgoing.is_batch else "false",
+            "n": target.broker_name,
+        }
+        return Command(code=outgoing.code, ext_fields=ext, body=outgoing.body)
+
+    def header(self, outgoing: Outgoing, target: MessageQueue) -> headers.SendMessageRequestHeaderV2:
+        """The header of the request."""
         properties = outgoing.properties
         reconsume_times = 0
         max_reconsume_times: int | None = None
@@ -136,23 +178,22 @@ class MessageWriter:
             reconsume_times = int(properties.pop(props.RECONSUME_TIME, "0"))
             limit = properties.pop(props.MAX_RECONSUME_TIMES, None)
             max_reconsume_times = None if limit is None else int(limit)
-        header = headers.SendMessageRequestHeaderV2(
-            producer_group=self._settings.group,
+        return headers.SendMessageRequestHeaderV2(
+            producer_group=self._group,
             topic=outgoing.topic,
-            default_topic=self._settings.create_topic_key,
+            default_topic=self._default_topic,
             default_topic_queue_nums=self._settings.default_topic_queue_nums,
             queue_id=target.queue_id,
             sys_flag=outgoing.sys_flag,
             born_timestamp=self._clock.now_ms(),
             flag=outgoing.messages[0].flag,
-            properties=props.encode_properties(properties).decode(),
+            properties=props.properties_text(properties),
             reconsume_times=reconsume_times,
             unit_mode=self._unit_mode,
             max_reconsume_times=max_reconsume_times,
             batch=outgoing.is_batch,
             bname=target.broker_name,
         )
-        return request(outgoing.code, header, outgoing.body)
 
 
 def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | None) -> dict[str, str]:

@@ -78,6 +78,7 @@ class Sender:
         vip_channel: bool = False,
     ) -> None:
         self._api, self._routes, self._clock = api, routes, clock
+        self._known_queues, self._known_address = routes.table.publish_queues, routes.table.master_address
         self.settings = settings
         self.namespace = namespace
         self._vip_channel = vip_channel
@@ -123,6 +124,8 @@ class Sender:
     ) -> SendResult:
         """See ``AsyncProducer.send``. ``extra`` properties travel with this send and do not stay with the message."""
         outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, extra)
+        if queue is None and selector is None and sharding_key is None:
+            return await self.deliver(outgoing, None, timeout_ms)
         chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
         return await self.deliver(outgoing, chosen, timeout_ms)
 
@@ -229,20 +232,22 @@ class Sender:
         total_ms = (
             settings.send_msg_timeout_ms if timeout_ms is None else check_range("timeout_ms", timeout_ms, 1, 86_400_000)
         )
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + total_ms / 1000
+        now_s = asyncio.get_running_loop().time
+        end_s = now_s() + total_ms / 1000
         tries = 1 if chosen is not None else 1 + settings.retry_times_when_send_failed
         failure: RocketMQError | None = None
         last_broker: str | None = None
         for attempt in range(tries):
-            left_ms = int((end_s - loop.time()) * 1000)
-            if attempt and left_ms <= 0:
+            started_s = now_s()
+            left_ms = int((end_s - started_s) * 1000) if attempt else total_ms
+            if left_ms <= 0:
                 break
-            target = chosen or self._next_queue(outgoing.topic, await self.queues(outgoing.topic), last_broker)
+            target = chosen or self._next_queue(
+                outgoing.topic, self._known_queues(outgoing.topic) or await self.queues(outgoing.topic), last_broker
+            )
             last_broker = target.broker_name
-            started_s = loop.time()
             try:
-                result = await self._try(target, outgoing, self._try_ms(max(1, left_ms)))
+                result = await self._try(target, outgoing, self._try_ms(left_ms))
             except (NetworkError, RequestTimeout) as error:
                 self._note(target, started_s, error)
                 failure = error
@@ -252,7 +257,8 @@ class Sender:
                 if error.code not in settings.retry_response_codes:
                     raise
             else:
-                self._note(target, started_s, None)
+                if self._latency is not None:
+                    self._note(target, started_s, None)
                 if (
                     result.status is SendStatus.SEND_OK
                     or not settings.retry_another_broker_when_not_store_ok
@@ -268,8 +274,10 @@ class Sender:
     async def _try(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> SendResult:
         if self.hooks is not None:
             return await self._try_with_hooks(self.hooks, target, outgoing, timeout_ms)
-        command = self.writer.command(outgoing, target)
-        status, header = await self._api.send_message(await self._address(target), command, timeout_ms)
+        address = None if self._vip_channel else self._known_address(target.broker_name)
+        status, header = await self._api.send_message(
+            address or await self._address(target), self.writer.command(outgoing, target), timeout_ms
+        )
         return self._result(outgoing, target, status, header)
 
     async def _try_with_hooks(
@@ -313,10 +321,12 @@ class Sender:
         status: SendStatus,
         header: headers.SendMessageResponseHeader,
     ) -> SendResult:
+        if self.namespace is not None or header.queue_id != target.queue_id:
+            target = MessageQueue(unwrap(self.namespace, target.topic), target.broker_name, header.queue_id)
         return SendResult(
             status,
             header.batch_uniq_id or outgoing.message_id,
-            MessageQueue(unwrap(self.namespace, target.topic), target.broker_name, header.queue_id),
+            target,
             header.queue_offset,
             header.msg_id,
             header.transaction_id,

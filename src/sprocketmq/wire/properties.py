@@ -132,7 +132,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     Raises:
         ConfigurationError: the text is longer than 32,767 bytes.
     """
-    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items() if value])
+    text = _joined(properties)
     # Lone surrogates cannot be encoded; Java writes "?" for them.
     raw = text.encode("utf-8", "replace")
     if len(raw) > MAX_PROPERTIES_BYTES:
@@ -140,6 +140,16 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
             f"the properties take {len(raw)} bytes, at most {MAX_PROPERTIES_BYTES} are allowed; put large values into the body"
         )
     return raw
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """As ``encode_properties``, for a header, which is text itself."""
+    text = _joined(properties)
+    return text if text.isascii() and len(text) <= MAX_PROPERTIES_BYTES else encode_properties(properties).decode()
+
+
+def _joined(properties: Mapping[str, str]) -> str:
+    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items() if value])
 
 
 def decode_properties(raw: bytes) -> dict[str, str]:

@@ -1,0 +1,66 @@
+"""The header that is written out for each send is the typed one; properties as text are those of the bytes."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from sprocketmq.client.message_writer import MessageWriter, Outgoing
+from sprocketmq.client.send_settings import SendSettings
+from sprocketmq.client.unique_keys import UniqueKeys
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.clock import ManualClock
+from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.properties import encode_properties, properties_text
+
+QUEUE = MessageQueue("flights", "broker-a", 3)
+
+
+@pytest.fixture(params=[False, True])
+def writer(request: pytest.FixtureRequest) -> MessageWriter:
+    return MessageWriter(SendSettings(group="ops"), ManualClock(1_000), UniqueKeys("127.0.0.1"), None, request.param)
+
+
+def forms(writer: MessageWriter) -> list[Outgoing]:
+    plain = Message("flights", b"x", tags="UA", flag=7, properties={"ü": "ß"})
+    half = {"TRAN_MSG": "true", "PGROUP": "ops"}
+    return [
+        writer.one(plain, None, 0, None, None, None),
+        writer.one(plain, "N1", 3, None, None, None),
+        writer.one(Message("flights", b"a" * 5_000), None, 0, 5_000, None, None),
+        writer.one(plain, None, 0, None, None, half),
+        writer.one(plain, None, 0, None, None, {"MSG_TYPE": "reply"}),
+        writer.batch([plain, plain]),
+        writer.one(
+            Message("%RETRY%delays", b"x"), None, 0, None, None, {"RECONSUME_TIME": "2", "MAX_RECONSUME_TIMES": "5"}
+        ),
+    ]
+
+
+def test_the_header_that_is_written_out_is_the_typed_one(writer: MessageWriter) -> None:
+    codes = []
+    for outgoing in forms(writer):
+        command = writer.command(outgoing, QUEUE)
+        assert command.ext_fields == writer.header(outgoing, QUEUE).to_ext()
+        assert command.body == outgoing.body
+        codes.append(command.code)
+    assert codes == [310, 310, 310, 310, 325, 320, 310]
+
+
+def test_a_copy_for_a_retry_topic_carries_its_counts_in_the_header(writer: MessageWriter) -> None:
+    ext = writer.command(forms(writer)[-1], QUEUE).ext_fields
+    assert (ext["j"], ext["l"]) == ("2", "5")
+    assert "RECONSUME" not in ext["i"]
+
+
+@given(st.dictionaries(st.text(max_size=5), st.text(max_size=5)))
+def test_properties_as_text_are_those_of_the_bytes(properties: dict[str, str]) -> None:
+    assert properties_text(properties) == encode_properties(properties).decode()
+
+
+def test_properties_that_are_too_long_are_refused_as_text_too() -> None:
+    for value in ("a" * 32_765, "ü" * 16_382):
+        with pytest.raises(ConfigurationError, match="at most 32767"):
+            properties_text({"ab": value})
+    assert len(properties_text({"ab": "a" * 32_763})) == 32_767
