@@ -18,31 +18,22 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
 from sprocketmq.client.face import BlockingFace
-from sprocketmq.client.name_servers import NameServers, parse_addresses
 from sprocketmq.client.namespace import wrap
-from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.producer import AsyncProducer
 from sprocketmq.client.results import PullResult, PullStatus, SendResult
-from sprocketmq.client.routes import Routes
-from sprocketmq.client.split_options import split_options
 from sprocketmq.client.validators import check_group, check_topic
 from sprocketmq.core.retry_schedule import dlq_topic
 from sprocketmq.errors import ConfigurationError, GroupNotExist, NetworkError, NoPermission, RocketMQError
 from sprocketmq.net.engine import Engine
-from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import headers, sys_flag
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record import decode_records
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["AsyncDeadLetters", "DeadLetters"]
 
@@ -55,7 +46,7 @@ _REPLAY_GROUP: Final = "sprocketmq-dead-letters"
 _TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # MixAll.TOOLS_CONSUMER_GROUP: every broker has it
 
 
-class AsyncDeadLetters:
+class AsyncDeadLetters(AdminSession):
     """The dead letters of one group, from a running event loop. Connections open as they are needed; close with ``shutdown`` or
     ``async with``.
 
@@ -77,11 +68,8 @@ class AsyncDeadLetters:
     def __init__(self, group: str, **options: Any) -> None:
         self._group = check_group(group, "the consumer group")
         self._given = dict(options)
-        self._options, _ = split_options(options, ClientOptions, None, "a reader of dead letters")
+        super().__init__(**options)
         self._reader = wrap(self._options.namespace, self._group)
-        self._pool: ConnectionPool | None = None
-        self._api: RemotingApi | None = None
-        self._routes: Routes | None = None
         self._producer: AsyncProducer | None = None
 
     @property
@@ -95,27 +83,12 @@ class AsyncDeadLetters:
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Nothing is opened before the first request; here so that ``async with`` reads like the other clients."""
-
     async def shutdown(self) -> None:
         """Close all connections; a later request opens new ones."""
-        pool, routes, producer = self._pool, self._routes, self._producer
-        self._pool = self._api = self._routes = self._producer = None
+        producer, self._producer = self._producer, None
         if producer is not None:
             await producer.shutdown()
-        if routes is not None:
-            await routes.aclose()
-        if pool is not None:
-            await pool.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.shutdown()
+        await super().shutdown()
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
@@ -183,7 +156,7 @@ class AsyncDeadLetters:
         for queue, (begin, end) in (await self._ends()).items():
             at = max(begin, (start_offsets or {}).get(queue, begin))
             if since_ms is not None:
-                at = max(at, await self._api_.search_offset(self._address(queue), queue, since_ms))
+                at = max(at, await self._api.search_offset(self._address_at(queue), queue, since_ms))
             while at < end:
                 result = await self._pull(queue, at)
                 for message in decode_records(result.body, broker_name=queue.broker_name):
@@ -199,7 +172,7 @@ class AsyncDeadLetters:
 
     async def _ends(self) -> dict[MessageQueue, tuple[int, int]]:
         """Oldest and end offset of each queue, as of now (law 2)."""
-        api = self._api_
+        api = self._api
         route = await api.route(self._stored_topic)
         if route is None:
             return {}
@@ -208,11 +181,10 @@ class AsyncDeadLetters:
                 f"topic {self.topic!r} is not readable, as brokers before 4.7 made it; set its permission to 6, as with "
                 f"mqadmin updateTopicPerm -t {self.topic} -p 6"
             )
-        assert self._routes is not None
         self._routes.table.update(self._stored_topic, route)
         ends = {}
         for queue in self._routes.table.subscribe_queues(self._stored_topic):
-            address = self._address(queue)
+            address = self._address_at(queue)
             ends[queue] = (await api.min_offset(address, queue), await api.max_offset(address, queue))
         return ends
 
@@ -241,19 +213,9 @@ class AsyncDeadLetters:
             subscription="*",
             expression_type="TAG",
         )
-        return await self._api_.pull_message(self._address(queue), header, self._options.mq_client_api_timeout_ms)
+        return await self._api.pull_message(self._address_at(queue), header, self._options.mq_client_api_timeout_ms)
 
-    @property
-    def _api_(self) -> RemotingApi:
-        if self._api is None:
-            self._pool = ConnectionPool(ssl_context=self._options.ssl_context, credentials=self._options.credentials)
-            servers = NameServers(self._pool, parse_addresses(self._options.addresses))
-            self._api = RemotingApi(self._pool, servers, self._options.mq_client_api_timeout_ms)
-            self._routes = Routes(self._api)
-        return self._api
-
-    def _address(self, queue: MessageQueue) -> str:
-        assert self._routes is not None
+    def _address_at(self, queue: MessageQueue) -> str:
         address = self._routes.broker_address(queue.broker_name, only_this=False)
         if address is None:
             raise NetworkError(f"broker {queue.broker_name!r} has no address at the name server", queue.broker_name)
