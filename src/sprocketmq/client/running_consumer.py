@@ -238,16 +238,18 @@ class RunningConsumer:
 
     async def _log_statistics(self) -> None:
         """At each full minute, hour and day (UTC), as Java's StatsItem prints them."""
+        clock, group = self.group.clock, self.group
+        now_ms = clock.now_ms()
+        due_ms = [now_ms - now_ms % period_ms + period_ms for _, period_ms in _LOGGED]
         while True:
-            now_ms = self.group.clock.now_ms()
-            due_ms = now_ms - now_ms % _MINUTE_MS + _MINUTE_MS
-            await self.group.clock.sleep(due_ms - now_ms)
-            if not statistics_log.isEnabledFor(logging.INFO):
-                continue
-            for window, period_ms in _LOGGED:
-                if due_ms % period_ms == 0:
-                    for line in self.group.statistics.log_lines(self.group.name, window, due_ms):
-                        statistics_log.info("%s", line)
+            await clock.sleep(max(0, min(due_ms) - clock.now_ms()))
+            now_ms = clock.now_ms()
+            for number, (window, period_ms) in enumerate(_LOGGED):
+                if now_ms >= due_ms[number]:
+                    due_ms[number] = now_ms - now_ms % period_ms + period_ms
+                    if statistics_log.isEnabledFor(logging.INFO):
+                        for line in group.statistics.log_lines(group.name, window, now_ms):
+                            statistics_log.info("%s", line)
 
     async def _renew_locks(self) -> None:
         delay_ms = _FIRST_RENEWAL_MS

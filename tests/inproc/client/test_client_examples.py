@@ -60,5 +60,16 @@ def test_the_orderly_example_shows_each_order_in_order(rocketmq: EmbeddedRocketM
 
 
 @pytest.mark.rocketmq(clock="system")
+def test_the_watched_example_prints_its_messages_trace(rocketmq: EmbeddedRocketMQ) -> None:
+    first, *traced = _run(rocketmq, "watched.py").splitlines()
+    assert first.endswith("/metrics was there")
+    assert [line.split()[:3] for line in traced] == [
+        ["Pub", "ops", "ok"],
+        ["SubBefore", "delays", "ok"],
+        ["SubAfter", "delays", "ok"],
+    ]
+
+
+@pytest.mark.rocketmq(clock="system")
 def test_the_asyncio_example_stores_a_thousand(rocketmq: EmbeddedRocketMQ) -> None:
     assert "1000 messages stored" in _run(rocketmq, "asyncio_producer.py")

@@ -60,6 +60,14 @@ def test_a_listener_call_is_a_child_of_the_send_which_is_a_child_of_the_callers_
 ) -> None:
     inside: list[trace.SpanContext] = []
 
+    afterwards: list[bool] = []
+
+    class Outer:
+        def before_consume(self, context: rmq.ConsumeMessageContext) -> None: ...
+
+        def after_consume(self, context: rmq.ConsumeMessageContext) -> None:
+            afterwards.append(trace.get_current_span().get_span_context().is_valid)
+
     def handle(message: rmq.MessageExt) -> None:
         inside.append(trace.get_current_span().get_span_context())
 
@@ -67,9 +75,11 @@ def test_a_listener_call_is_a_child_of_the_send_which_is_a_child_of_the_callers_
     with spans.tracer.start_as_current_span("book") as book:
         sent = traced.send(message, sharding_key="N1")
     consumer = consumers(handle, start=False)
+    consumer.add_hook(Outer())
     consumer.add_hook(OpenTelemetryHook(spans.provider))
     consumer.start()
-    rocketmq.wait_until(lambda: spans.named("process flights"))
+    rocketmq.wait_until(lambda: afterwards)
+    assert afterwards == [False], "no span stays behind in the worker"
     (send,), (process,) = spans.named("send flights"), spans.named("process flights")
     assert send.parent is not None
     assert send.parent.span_id == book.get_span_context().span_id, "the caller's context crosses to the engine"
