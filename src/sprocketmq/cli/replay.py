@@ -115,7 +115,7 @@ class _Report:
 
     def _counts(self) -> str:
         counts = self._count_table()
-        fates = ("consumed", "sent_back", "dead_lettered", "given_up", "unfinished")
+        fates = ("consumed", "sent_back", "dead_lettered", "lost", "given_up", "unfinished")
         told = ", ".join(f"{counts[fate]} {fate.replace('_', ' ')}" for fate in fates if counts[fate])
         return f"{counts['deliveries']} deliveries of {counts['messages']} messages" + (f": {told}" if told else "")
 
@@ -128,6 +128,7 @@ class _Report:
             "consumed": sum(one.consumed for one in ones),
             "sent_back": sum(one.sent_back for one in ones),
             "dead_lettered": sum(one.dead_lettered for one in ones),
+            "lost": sum(one.lost for one in ones),
             "given_up": sum(one.given_up for one in ones),
             "unfinished": sum(one.settled_ms is None and not one.given_up for one in ones),
         }
@@ -191,7 +192,8 @@ class _Report:
         if queue is None:
             yield f"no queue {name} in this record; there are {', '.join(sorted(self._story.queues)) or 'none'}"
             return
-        yield f"{name}  {queue.consumed} consumed, progress {queue.committed}, of which written {queue.persisted}"
+        written = f", of which written {queue.persisted}" if queue.persisted >= 0 else ""
+        yield f"{name}  {queue.consumed} consumed, progress {max(queue.committed, 0)}{written}"
         happenings = [one for one in queue.story if self._times.has(one.at_ms)]
         holds = (hold for hold in self._holds if hold.queue == name)
         happenings += (Happening(hold.from_ms, self._hold(hold).partition(": ")[2]) for hold in holds)

@@ -52,8 +52,9 @@ class Step:
     """One line, replayed.
 
     Attributes: ``kind`` is "header", "state", "new", "set", "call", "ask" or "note"; ``on`` the machine's name and ``machine`` its class;
-    ``do`` what was called, set, asked or noted; ``args`` and ``result`` values of this process (``result`` the machine's own answer);
-    ``facts`` those of a note or the header; ``again`` how many like it were left out before.
+    ``do`` what was called, set, asked or noted; ``args`` and ``result`` values of this process (``result`` the machine's own answer; of a
+    state, ``args`` are the process queues it brought, with their names); ``facts`` those of a note or the header; ``again`` how many like
+    it were left out before.
     """
 
     line: int
@@ -114,9 +115,11 @@ class Replay:
         if "ask" in line:
             return self._ask(line, number, at_ms)
         if "state" in line:
-            if not self.machines:  # else the part before is here as well, and its machines go on
-                self._restore(line["state"])
-            return Step(number, at_ms, "state")
+            if self.machines:  # the part before is here as well, and its machines go on
+                return Step(number, at_ms, "state")
+            self._restore(line["state"])
+            queues = [(name, one) for name, one in self.machines.items() if isinstance(one, ProcessQueue)]
+            return Step(number, at_ms, "state", args=[(name, one) for name, one in queues if not one.dropped])
         if "record" in line:
             if line["record"] != FORMAT:
                 raise ProtocolError(f"the record has format {line['record']!r}, this version reads {FORMAT}")

@@ -18,8 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sprocketmq.core.consume_timeout import Settlement
+from sprocketmq.core.decision_record import state_of
 from sprocketmq.core.decision_replay import Step
 from sprocketmq.core.orderly_turn import Commit, ConsumeBatch, DeadLetterNeeded, LockLater, Suspended
+from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.pull_cursor import DropQueue, PullLater, PullReturned
 from sprocketmq.core.rebalance import Drop
 from sprocketmq.core.retry_schedule import (
@@ -94,8 +96,18 @@ class Delivery:
         return self.begun_ms is not None and self.ended_ms is None
 
     @property
+    def lost(self) -> bool:
+        """It failed, and broadcasting retries nothing."""
+        return (
+            self.settled_ms is not None
+            and self.status == "RECONSUME_LATER"
+            and not self.sent_back
+            and not self.dead_lettered
+        )
+
+    @property
     def consumed(self) -> bool:
-        return self.settled_ms is not None and not self.sent_back and not self.dead_lettered
+        return self.settled_ms is not None and not (self.sent_back or self.dead_lettered or self.lost)
 
 
 @dataclass(slots=True)
@@ -172,6 +184,8 @@ class Story:
             self._taken_up(step)
         elif step.kind == "ask":
             self._asked(step)
+        elif step.kind == "state":
+            self._in_hand(step)
         elif step.kind == "header":
             settings = step.facts.get("settings", {})
             limit = settings.get("max_reconsume_times", -1)
@@ -217,6 +231,18 @@ class Story:
                     delivery, at_ms, f"pulled from {queue} at offset {delivery.offset}", self._why_pulled(delivery)
                 )
 
+    def _in_hand(self, step: Step) -> None:
+        """A part of the record begins without the one before it."""
+        for life, process_queue in step.args:
+            queue = self._queue(life.rpartition("#")[0])
+            cached: dict[int, MessageExt] = state_of(process_queue, ProcessQueue)["_cached"]
+            self._pulled(life, cached.values(), step.at_ms)
+            for delivery in self._known(process_queue.in_flight()):
+                delivery.taken_ms = step.at_ms
+            queue.story.append(
+                Happening(step.at_ms, f"ours when this record begins, with {len(cached)} messages in hand")
+            )
+
     def _why_pulled(self, delivery: Delivery) -> str:
         late_ms = delivery.pulled_ms - delivery.stored_ms
         if delivery.tries and is_retry_topic(delivery.queue):
@@ -245,8 +271,11 @@ class Story:
         return f"it was stored {duration(late_ms)} before: the messages before it came first"
 
     def _taken(self, messages: Iterable[MessageExt], at_ms: int) -> None:
-        for delivery in self._known(messages):
-            again = delivery.taken_ms is not None
+        for message in messages:
+            delivery = self.deliveries.get(message._record_number[2])
+            if delivery is None:
+                continue
+            again, delivery.tries = delivery.taken_ms is not None, message.reconsume_times
             delivery.taken_ms, delivery.begun_ms, delivery.ended_ms = at_ms, None, None
             self._say(delivery, at_ms, "handed to the listeners" + (" again" if again else ""))
 
@@ -264,14 +293,14 @@ class Story:
                     delivery, at_ms, "done, and progress stays", "the queue was given up: its next owner gets it again"
                 )
             elif delivery.offset < commit:
-                by = "done" if delivery.consumed else "settled by its copy"
+                by = _settled_by(delivery)
                 self._say(delivery, at_ms, f"{by}: progress may go to {commit}")
             else:
                 behind += 1
                 blocker = waiting.get(commit)
                 name = f"offset {commit}" + (f" ({blocker.message_id})" if blocker is not None else "")
                 self._say(
-                    delivery, at_ms, f"{'done' if delivery.consumed else 'settled by its copy'}, and progress stays at {commit}",
+                    delivery, at_ms, f"{_settled_by(delivery)}, and progress stays at {commit}",
                     f"{name} is not finished, and progress is the lowest unfinished offset: after a crash all from there on comes again",
                 )  # fmt: skip
             if delivery.story is not None and commit is not None:
@@ -440,6 +469,7 @@ class Story:
         facts, at_ms = step.facts, step.at_ms
         dead = step.do == "dead_lettered"
         if not facts["stored"]:
+            facts["message"].reconsume_times += 1  # as whoever keeps it does: no machine counts this
             why = "neither the broker's send-back nor a copy sent by this client was taken"
             self._say(delivery, at_ms, "no retry copy could be stored: it is tried again here", why)
         elif dead or facts["delay_level"] < 0 or delivery.tries >= self._max_tries:
@@ -495,6 +525,12 @@ class Story:
         hold = self._held.pop((life, kind), None)
         if hold is not None:
             hold.to_ms = at_ms
+
+
+def _settled_by(delivery: Delivery) -> str:
+    if delivery.lost:
+        return "given up, broadcasting retries nothing"
+    return "done" if delivery.consumed else "settled by its copy"
 
 
 def _level(asked: int, tries: int) -> str:

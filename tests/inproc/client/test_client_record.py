@@ -20,6 +20,7 @@ from sprocketmq.core.decision_replay import Replay
 from sprocketmq.core.decision_story import Story
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 Consumers = Callable[..., rmq.PushConsumer]
 
@@ -154,6 +155,10 @@ def test_retries_dead_letters_and_a_full_cache_replay_over_several_parts(
     assert replay.header["part"] > 0
     assert story.unfinished == []
     assert any(one.dead_lettered for one in story.deliveries.values())
+    file.with_name(f"{file.name}.1").unlink()
+    _, rest = replayed(file)
+    assert rest.unfinished == []
+    assert rest.first_ms > story.first_ms
 
 
 def test_an_orderly_run_with_a_second_member_replays(
@@ -209,6 +214,78 @@ def test_a_queue_that_is_held_back_says_since_when_and_why(
     replayed(file)
     assert "flights/broker-a/0: not pulled for" in said(file)
     assert "messages cached, more than 50" in said(file)
+
+
+def test_a_message_with_no_way_back_is_told_to_be_tried_again_here(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    def answer(message: rmq.MessageExt) -> None:
+        if message.reconsume_times == 0:
+            raise ValueError("a body may be in here")
+
+    seen = Recorder(answer)
+    consumer = consumers(seen, record=file)
+    back = rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
+    copy = rocketmq.faults.fail(
+        RequestCode.SEND_MESSAGE_V2,
+        ResponseCode.MESSAGE_ILLEGAL,
+        times=None,
+        when=lambda command: command.ext_fields["b"].startswith("%RETRY%"),
+    )
+    producer.send(rmq.Message("flights", b"x", keys="k"))
+    rocketmq.advance_until(lambda: len(seen) == 2)
+    rocketmq.advance_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: 1})
+    for fault in (back, copy):
+        fault.remove()
+    consumer.shutdown()
+    _, story = replayed(file)
+    told = [happening.what for happening in story.of("k")[0].story or ()]
+    tries = [line for line in told if "try" in line or "tried" in line or "raised" in line]
+    assert tries == [
+        "a listener begins, try 1",
+        "the listener ends after 0 ms: RECONSUME_LATER, it raised ValueError",
+        "no retry copy could be stored: it is tried again here",
+        "a listener begins, try 2",
+    ]
+    assert "a body may be in here" not in file.read_text()
+
+
+def test_a_broadcasting_run_replays_and_says_what_was_given_up(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path, tmp_path: Path
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen = Recorder(lambda message: 1 / 0)
+    model = rmq.MessageModel.BROADCASTING
+    consumer = consumers(seen, record=file, message_model=model, local_offset_store_dir=str(tmp_path))
+    send_all(producer, ["a", "b"])
+    rocketmq.wait_until(lambda: len(seen) == 2 and all(not one.count for one in consumer.process_queues.values()))
+    consumer.shutdown()
+    _, story = replayed(file)
+    assert [one.status for one in story.deliveries.values()] == ["RECONSUME_LATER"] * 2
+    assert "2 deliveries of 2 messages: 2 lost" in said(file)
+    assert "progress 2" in said(file, "--queue", "flights@broker-a:0")
+
+
+def test_messages_in_hand_when_their_queue_goes_are_told_to_come_again(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    release = threading.Event()
+    seen = Recorder(lambda message: release.wait(30))
+    consumer = consumers(seen, record=file, await_termination_ms=10)
+    send_all(producer, ["a"])
+    rocketmq.wait_until(lambda: len(seen) == 1)
+    consumer.shutdown()
+    release.set()
+    _, story = replayed(file)
+    (one,) = story.deliveries.values()
+    assert one.given_up
+    assert [(happening.what, happening.why) for happening in (one.story or ())[-1:]] == [
+        ("given up with its queue (shutdown)", "progress is 0: whoever reads the queue next begins there")
+    ]
+    assert "1 given up" in said(file)
 
 
 def test_the_records_file_can_be_lost_while_the_consumer_runs(
