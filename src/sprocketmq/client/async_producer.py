@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncProducer"]
 
+# LatencyFaultToleranceImpl.startDetector
+_DETECT_ROUND_MS: Final = 3_000
 _BATCHED_HOW: Final = frozenset({"queue", "selector", "sharding_key", "timeout_ms"})
 
 
@@ -57,6 +59,7 @@ class AsyncProducer:
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
         self._batches: BatchAccumulator | None = None  # None without auto_batch
+        self._detector: asyncio.Task[None] | None = None
         self._permits: SendPermits | None = None  # None without back-pressure
         if self._settings.enable_backpressure_for_async_mode:
             self._permits = SendPermits(
@@ -110,6 +113,8 @@ class AsyncProducer:
         self._instance = instance
         if self._settings.auto_batch:
             self._batches = BatchAccumulator(self._sender, instance.routes, instance.clock, instance.spawn)
+        if self._settings.send_latency_fault_enable and self._settings.start_detector_enable:
+            self._detector = instance.spawn(self._detect(self._sender))
         if self._settings.topics:
             await instance.routes.refresh_all(self._sender.topics)  # what fails is logged, and tried again each 30 s
             await instance.heartbeat()
@@ -117,6 +122,8 @@ class AsyncProducer:
     async def shutdown(self) -> None:
         """Leave; what still lingers in batches is sent, other sends that still run fail with ClosedError or ConnectionLost. Harmless when
         not started."""
+        if self._detector is not None:
+            self._detector.cancel()
         batches, self._batches = self._batches, None
         if batches is not None:
             await batches.close()
@@ -127,6 +134,11 @@ class AsyncProducer:
                 await trace.close()
             await instance.remove_sender(self._settings.group)
             await instance.release()
+
+    async def _detect(self, sender: Sender) -> None:
+        while True:
+            await self._options.clock.sleep(_DETECT_ROUND_MS)
+            await sender.detect()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -58,6 +58,9 @@ class SendSettings:
         back_pressure_for_async_send_num: sends under way at once, at least 10.
         back_pressure_for_async_send_size_bytes: bytes of their bodies, at least 1 MiB.
         send_latency_fault_enable: avoid brokers that were slow or unreachable lately.
+        start_detector_enable: with it, ask brokers that could not be reached whether they answer again, so that one of them is preferred
+            when all are avoided (5.x).
+        detect_timeout_ms, detect_interval_ms: how long the answer may take, and how often a broker is asked.
         create_topic_key: topic whose route stands in for topics that do not exist yet.
         default_topic_queue_nums: queues of a topic that is created by sending to it.
 
@@ -84,6 +87,9 @@ class SendSettings:
     back_pressure_for_async_send_num: int = 1024
     back_pressure_for_async_send_size_bytes: int = 100 * _MIB
     send_latency_fault_enable: bool = False
+    start_detector_enable: bool = False
+    detect_timeout_ms: int = 200
+    detect_interval_ms: int = 2_000
     create_topic_key: str = DEFAULT_TOPIC
     default_topic_queue_nums: int = 4
 
@@ -119,5 +125,7 @@ _RANGES: Final = (
     ("total_batch_max_bytes", 1, 1 << 40),
     ("back_pressure_for_async_send_num", 10, _MAX_INT),
     ("back_pressure_for_async_send_size_bytes", _MIB, 1 << 40),
+    ("detect_timeout_ms", 1, _DAY_MS),
+    ("detect_interval_ms", 1, _DAY_MS),
     ("default_topic_queue_nums", 1, 65_535),
 )

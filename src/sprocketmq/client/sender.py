@@ -12,6 +12,7 @@ With a namespace, the caller's message, queues and results have the caller's nam
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 
@@ -45,6 +46,8 @@ from sprocketmq.wire.message import Message, MessageQueue
 from sprocketmq.wire.recall_handle import RecallHandle
 
 __all__ = ["QueueSelector", "SendSettings", "Sender", "vip_address"]
+
+log = logging.getLogger("sprocketmq.client")
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
@@ -419,4 +422,26 @@ class Sender:
         if latency is None:
             return self._turn(topic).choose(queues, last_broker)
         now_ms = self._clock.now_ms()
-        return self._turn(topic).choose(queues, last_broker, lambda name: latency.is_available(name, now_ms))
+        return self._turn(topic).choose(
+            queues, last_broker, lambda name: latency.is_available(name, now_ms), latency.is_reachable
+        )
+
+    async def detect(self) -> None:
+        """Ask each broker that could not be reached lately whether it answers (Java: LatencyFaultToleranceImpl.detectByOneRound)."""
+        latency, topic = self._latency, next(iter(self._turns), None)
+        if latency is None or topic is None:
+            return
+        for name in latency.to_detect(self._clock.now_ms(), self.settings.detect_interval_ms):
+            address = self._known_address(name)
+            if address is None:
+                latency.remove(name)
+                continue
+            header = headers.GetMaxOffsetRequestHeader(topic=topic, queue_id=0)
+            try:
+                await self._api.invoke(
+                    address, request(RequestCode.GET_MAX_OFFSET, header), self.settings.detect_timeout_ms
+                )
+            except (NetworkError, RequestTimeout) as error:
+                log.debug("broker %s still cannot be reached: %s", name, error)
+            else:
+                latency.detected(name)

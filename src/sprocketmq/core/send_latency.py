@@ -1,7 +1,8 @@
 """Which queue a producer sends to. Java: TopicPublishInfo, MQFaultStrategy, LatencyFaultToleranceImpl, SelectMessageQueueByHash.
 
     no key:        round robin over all publish queues, from a random start;  a retry avoids the broker that just failed
-    latency on:    also avoid brokers that were slow or unreachable lately, while others are available
+    latency on:    also avoid brokers that were slow lately, while others are available; when none is, those that could not be reached
+    detector on:   ask brokers that could not be reached whether they can be again (each ``detect_interval_ms``)
     sharding key:  queue = |hash(key) mod n|                                   the same key, the same queue, as in Java
 
     latency of a send >=   50   100    550    1800    3000    5000   15000 ms
@@ -11,7 +12,8 @@ Laws
     1. With k queues, any k consecutive choices without failures hit every queue once.
     2. A retry goes to another broker if there is one.
     3. Avoiding never means refusing: if all brokers are avoided, a queue is chosen all the same.
-    4. An availability penalty only grows until it has passed: a fast answer does not shorten the punishment of a slow one.
+    4. Of brokers that are all avoided, one that answered its last send (or the detector) comes before one that did not.
+    5. An availability penalty only grows until it has passed: a fast answer does not shorten the punishment of a slow one.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ class QueueRoundRobin:
         queues: Sequence[MessageQueue],
         last_broker: str | None = None,
         is_available: Callable[[str], bool] | None = None,
+        is_reachable: Callable[[str], bool] | None = None,
     ) -> MessageQueue:
         """The next queue.
 
@@ -62,9 +65,11 @@ class QueueRoundRobin:
             queues: publish queues, not empty.
             last_broker: name of the broker that the try before failed on; None at the first try.
             is_available: judge of broker names, as ``LatencyFaultTable.is_available`` bound to now; None accepts all.
+            is_reachable: second judge, asked when the first one accepts none.
         """
-        if is_available is not None and (queue := self._first(queues, last_broker, is_available)):
-            return queue
+        for judge in (is_available, is_reachable):
+            if judge is not None and (queue := self._first(queues, last_broker, judge)):
+                return queue
         if last_broker is not None and (queue := self._first(queues, last_broker, None)):
             return queue
         return self._next(queues)
@@ -90,6 +95,7 @@ class _Fault:
     latency_ms: int
     available_from_ms: int
     reachable: bool
+    detect_from_ms: int = 0
 
 
 class LatencyFaultTable:
@@ -133,6 +139,23 @@ class LatencyFaultTable:
     def is_reachable(self, broker_name: str) -> bool:
         fault = self._faults.get(broker_name)
         return fault is None or fault.reachable
+
+    def to_detect(self, now_ms: int, interval_ms: int) -> list[str]:
+        """Brokers that could not be reached and were not asked for ``interval_ms``; they count as asked now."""
+        due = [
+            (name, fault)
+            for name, fault in self._faults.items()
+            if not fault.reachable and now_ms >= fault.detect_from_ms
+        ]
+        for _, fault in due:
+            fault.detect_from_ms = now_ms + interval_ms
+        return [name for name, _ in due]
+
+    def detected(self, broker_name: str) -> None:
+        """The broker answered the detector."""
+        fault = self._faults.get(broker_name)
+        if fault is not None:
+            fault.reachable = True
 
     def remove(self, broker_name: str) -> None:
         """The broker left the routes."""

@@ -73,6 +73,33 @@ def test_a_broker_that_failed_is_avoided_for_ten_seconds_and_then_used_again(
         assert brokers(producer) == {"broker-a", "broker-b"}
 
 
+def test_the_detector_finds_a_broker_that_can_be_reached_again(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker
+) -> None:
+    two_brokers(rocketmq)
+    asked = 0
+
+    def look(command: Command) -> bool:
+        nonlocal asked
+        asked += 1
+        return False
+
+    rocketmq.faults.drop(RequestCode.GET_MAX_OFFSET, times=None, when=look)
+    with rocketmq.producer("ops", send_latency_fault_enable=True, start_detector_enable=True) as producer:
+        producer.send(rmq.Message("flights", b"x"))
+        latency = sender(producer)._latency
+        assert latency is not None
+        latency.update("broker-a", 10, rocketmq.clock.now_ms(), isolated=True, reachable=False)
+        latency.update("broker-b", 10, rocketmq.clock.now_ms(), isolated=True, reachable=True)
+        names = {producer.send(rmq.Message("flights", b"x")).message_queue.broker_name for _ in range(4)}
+        assert names == {"broker-b"}, "all are avoided, one of them cannot be reached"
+        rocketmq.advance_until(lambda: latency.is_reachable("broker-a"), step_ms=1_000, limit_ms=9_000)
+        assert asked == 1
+        latency.update("broker-gone", 10, rocketmq.clock.now_ms(), isolated=True, reachable=False)
+        rocketmq.advance_until(lambda: latency.is_reachable("broker-gone"), step_ms=1_000, limit_ms=9_000)
+        assert asked == 1, "no route names it any more, so nobody was asked"
+
+
 def test_delays_in_milliseconds_and_delivery_times_are_kept_to_the_second(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops") as producer:

@@ -96,3 +96,26 @@ def test_sharding_keys_known_from_java() -> None:
     # "TagA".hashCode() = 2598919 and "polygenelubricants".hashCode() = -2147483648 (checked with a JDK)
     assert queue_of_sharding_key("TagA", queues("a", each=8)).queue_id == 7
     assert queue_of_sharding_key("polygenelubricants", queues("a", each=7)).queue_id == 2
+
+
+def test_of_brokers_that_are_all_avoided_one_that_answered_comes_first() -> None:
+    queues = [MessageQueue("flights", name, 0) for name in ("a", "b", "c")]
+    turn = QueueRoundRobin()
+    chosen = [turn.choose(queues, None, lambda name: False, lambda name: name == "b").broker_name for _ in range(4)]
+    assert chosen == ["b"] * 4
+    chosen = [turn.choose(queues, "b", lambda name: False, lambda name: name == "b").broker_name for _ in range(4)]
+    assert set(chosen) == {"a", "c"}
+
+
+def test_the_detector_asks_each_broker_that_cannot_be_reached_once_in_its_interval() -> None:
+    table = LatencyFaultTable()
+    table.update("a", 10, 0, isolated=True, reachable=False)
+    table.update("b", 10, 0, isolated=True)
+    assert table.to_detect(0, 2_000) == ["a"]
+    assert table.to_detect(1_999, 2_000) == []
+    assert table.to_detect(2_000, 2_000) == ["a"]
+    table.detected("a")
+    table.detected("unknown")
+    assert table.is_reachable("a")
+    assert table.to_detect(9_000, 2_000) == []
+    assert not table.is_available("a", 9_999), "an answer to the detector is no fast send"
