@@ -142,26 +142,29 @@ class ListenerCall(Generic[S]):
 
     def _end(self, batch: _Batch[S], seen: ConsumeMessageContext | None, started_s: float) -> None:
         batch.spent_s = time.perf_counter() - started_s
-        if isinstance(batch.failure, ListenerSignal):
+        if batch.failure is not None:
             batch.status = self._failed
-            batch.context.follow(batch.failure)
-            log.info("group %s: the listener raised %r", self._group.name, batch.failure)
-        elif batch.failure is not None:
-            batch.status = self._failed
-            log.warning(
-                "group %s: the listener raised %s: %s; of %d message(s) from %s, %s",
-                self._group.name,
-                type(batch.failure).__name__,
-                batch.failure,
-                len(batch.messages),
-                batch.context.message_queue,
-                self._consequence,
-                exc_info=batch.failure if log.isEnabledFor(logging.DEBUG) else None,
-            )
+            self._raised(batch, batch.failure)
         if seen is not None:
             seen.status, seen.failure, seen.spent_ms = batch.status, batch.failure, batch.spent_s * 1000
             seen.return_type = self._return_type(batch, seen)
             self._group.hooks.after_consume(seen)
+
+    def _raised(self, batch: _Batch[S], failure: BaseException) -> None:
+        if isinstance(failure, ListenerSignal):
+            batch.context.follow(failure)
+            log.info("group %s: the listener raised %r", self._group.name, failure)
+            return
+        log.warning(
+            "group %s: the listener raised %s: %s; of %d message(s) from %s, %s",
+            self._group.name,
+            type(failure).__name__,
+            failure,
+            len(batch.messages),
+            batch.context.message_queue,
+            self._consequence,
+            exc_info=failure if log.isEnabledFor(logging.DEBUG) else None,
+        )
 
     def _return_type(self, batch: _Batch[S], seen: ConsumeMessageContext) -> ConsumeReturnType:
         """Java: ConsumeRequest.run, in its order."""
