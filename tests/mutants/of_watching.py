@@ -55,14 +55,6 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "S11",
-        "failed messages are those of the last minute",
-        STATISTICS,
-        "Measure.CONSUME_FAILED_TPS, Window.HOUR, now_ms)",
-        "Measure.CONSUME_FAILED_TPS, Window.MINUTE, now_ms)",
-        f"{OF_STATISTICS}::test_failures_are_remembered_for_an_hour",
-    ),
-    Mutant(
-        "S11",
         "the trace topic is traced, too",
         TRACE,
         "return topic.startswith(CLOUD_TRACE_TOPIC_PREFIX if self._cloud else self._topic)",
