@@ -205,6 +205,22 @@ LOWER_MUTANTS = [
     ),
     Mutant(
         "net",
+        "what nobody waits for any more goes on",
+        f"{NET}/engine.py",
+        "            self._task.cancel()",
+        "            pass",
+        f"{CLOCK}::test_who_stops_waiting_cancels_what_ran_for_him",
+    ),
+    Mutant(
+        "net",
+        "a blocking call that was given up begins nevertheless",
+        f"{NET}/engine.py",
+        "        if self._given_up:\n            self._coroutine.close()\n            return\n",
+        "",
+        f"{CLOCK}::test_a_call_that_was_given_up_before_it_began_never_begins",
+    ),
+    Mutant(
+        "net",
         "each request costs a write of its own",
         f"{NET}/connection.py",
         "            if alone or self._loop is None:",
@@ -263,8 +279,8 @@ LOWER_MUTANTS = [
         "testing",
         "a lost answer is a lost request",
         "src/sprocketmq/testing/faults.py",
-        "            handler(connection, command)\n            return None\n",
-        "            return None\n",
+        'self._add_on_answer("drop_answer", code, lambda connection, frame: None, times, when)',
+        'self._add("drop_answer", code, lambda connection, command, handler: None, times, when)',
         "tests/unit/testing/test_faults.py::test_a_dropped_answer_is_handled_all_the_same",
     ),
     Mutant(

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from sprocketmq.errors import ClosedError
 from sprocketmq.net import fork
@@ -95,11 +95,14 @@ class Engine:
         if self.on_engine_thread:
             coroutine.close()
             raise RuntimeError("a blocking call was made on the engine's own thread; use the async face there")
-        future = self.submit(coroutine)
+        if self._pid != os.getpid() or self.loop.is_closed():
+            self.submit(coroutine)  # raises
+        call = _BlockingCall(self.loop, coroutine)
         try:
-            return future.result(timeout_s)
+            self.loop.call_soon_threadsafe(call.start)
+            return call.result(timeout_s)
         except BaseException:
-            future.cancel()
+            call.give_up()
             raise
 
     def call(self, callback: Callable[[], object]) -> None:
@@ -116,6 +119,60 @@ class Engine:
             print("sprocketmq: tasks were still running when the engine closed", file=sys.stderr)  # noqa: T201
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(5)
+
+
+class _BlockingCall(Generic[T]):
+    """A coroutine that another thread waits for. One lock takes the place of two futures and the condition between them.
+
+    start (loop) --> the task ends --> gate opens --> result (caller)
+    give_up (caller) --> the task is cancelled, or never made
+    """
+
+    __slots__ = ("_coroutine", "_gate", "_given_up", "_loop", "_task")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._loop, self._coroutine = loop, coroutine
+        self._task: asyncio.Task[T] | None = None
+        self._given_up = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def start(self) -> None:
+        if self._given_up:
+            self._coroutine.close()
+            return
+        self._task = self._loop.create_task(self._coroutine)
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        self._gate.release()
+        if self._given_up and not task.cancelled():
+            task.exception()  # nobody else will look at it
+
+    def result(self, timeout_s: float | None) -> T:
+        """What the coroutine returned or raised; as concurrent.futures.Future.result in all else."""
+        if not self._gate.acquire(timeout=-1 if timeout_s is None else timeout_s):
+            raise concurrent.futures.TimeoutError
+        task = self._task
+        assert task is not None
+        if task.cancelled():
+            raise concurrent.futures.CancelledError
+        return task.result()
+
+    def give_up(self) -> None:
+        """The caller waits no longer; harmless when it ended already."""
+        if self._task is not None and self._task.done():
+            return
+        self._given_up = True
+        try:
+            self._loop.call_soon_threadsafe(self._cancel)
+        except RuntimeError:  # the loop was closed meanwhile, and ends nothing any more
+            if self._task is None:
+                self._coroutine.close()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 async def _cancel_all() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import threading
 from collections.abc import Iterator
@@ -54,6 +55,68 @@ def test_close_cancels_what_runs_and_ends_the_thread() -> None:
     assert "test-closing" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(ClosedError):
         engine.run(asyncio.sleep(0))
+
+
+def test_what_a_coroutine_raises_reaches_the_blocking_caller(engine: Engine) -> None:
+    async def fail() -> None:
+        raise ValueError("its own")
+
+    with pytest.raises(ValueError, match="its own"):
+        engine.run(fail())
+    assert engine.run(asyncio.sleep(0, "and the next call works")) == "and the next call works"
+
+
+def test_who_stops_waiting_cancels_what_ran_for_him(engine: Engine) -> None:
+    cancelled = threading.Event()
+
+    async def forever() -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    with pytest.raises(concurrent.futures.TimeoutError):
+        engine.run(forever(), timeout_s=0.05)
+    assert cancelled.wait(30)
+
+
+def test_a_call_that_was_given_up_before_it_began_never_begins(engine: Engine) -> None:
+    began = threading.Event()
+    go_on = threading.Event()
+
+    async def begin() -> None:
+        began.set()
+
+    engine.call(lambda: go_on.wait(30))  # keeps the engine's thread busy
+    with pytest.raises(concurrent.futures.TimeoutError):
+        engine.run(begin(), timeout_s=0.05)
+    go_on.set()
+    engine.run(asyncio.sleep(0))
+    assert not began.is_set()
+
+
+def test_closing_the_engine_ends_the_wait_of_a_blocking_caller() -> None:
+    engine = Engine("test-closing")
+    started = threading.Event()
+    seen: list[BaseException] = []
+
+    async def forever() -> None:
+        started.set()
+        await asyncio.sleep(3600)
+
+    def wait() -> None:
+        try:
+            engine.run(forever())
+        except concurrent.futures.CancelledError as error:
+            seen.append(error)
+
+    caller = threading.Thread(target=wait)
+    caller.start()
+    assert started.wait(30)
+    engine.close()
+    caller.join(30)
+    assert [type(error) for error in seen] == [concurrent.futures.CancelledError]
 
 
 def test_a_forked_child_gets_an_engine_of_its_own() -> None:
