@@ -281,6 +281,7 @@ class RunningConsumer:
             consume_from_where=self._settings.consume_from_where.value,
             # Queues assigned by hand: each pull carries its filter. Announced here it would become that of the whole group (Java: empty).
             subscription_data_set=list(self.subscriptions.values()) if self.rebalancer.fixed is None else [],
+            unit_mode=self._options.unit_mode,
         )
 
     async def rebalance(self) -> bool:

@@ -109,8 +109,17 @@ def test_a_bad_namespace_is_refused_in_one_sentence(rocketmq: EmbeddedRocketMQ) 
                 rocketmq.producer("ops", **{option: value})
 
 
-def test_unit_mode_is_said_in_each_send(rocketmq: EmbeddedRocketMQ) -> None:
+def test_unit_mode_is_said_in_each_send_and_in_heartbeats(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
     rocketmq.create_topic("flights", queues=1)
+    heartbeats: list[bytes] = []
+
+    def hear(command: Command) -> bool:
+        heartbeats.append(bytes(command.body))
+        return False
+
+    rocketmq.faults.drop(RequestCode.HEART_BEAT, times=None, when=hear)
+    consumers(lambda message: None, unit_mode=True)
+    assert any(b'"unitMode":true' in body for body in heartbeats)
     units: list[str] = []
 
     def look(command: Command) -> bool:
