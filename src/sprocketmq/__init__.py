@@ -14,12 +14,16 @@ from sprocketmq.version import __version__
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin as Admin
     from sprocketmq.client.admin import AsyncAdmin as AsyncAdmin
+    from sprocketmq.client.admin import BrokerStatus as BrokerStatus
+    from sprocketmq.client.admin import GroupSummary as GroupSummary
+    from sprocketmq.client.admin import MessageTrack as MessageTrack
+    from sprocketmq.client.admin import QueueProgress as QueueProgress
+    from sprocketmq.client.admin import TopicTraffic as TopicTraffic
+    from sprocketmq.client.admin import TrackType as TrackType
     from sprocketmq.client.dead_letter_message import DeadLetterMessage as DeadLetterMessage
     from sprocketmq.client.dead_letter_message import ReplayReport as ReplayReport
     from sprocketmq.client.dead_letters import AsyncDeadLetters as AsyncDeadLetters
     from sprocketmq.client.dead_letters import DeadLetters as DeadLetters
-    from sprocketmq.client.listener_signals import DeadLetter as DeadLetter
-    from sprocketmq.client.listener_signals import RetryLater as RetryLater
     from sprocketmq.client.hooks import CheckForbiddenHook as CheckForbiddenHook
     from sprocketmq.client.hooks import ConsumeMessageContext as ConsumeMessageContext
     from sprocketmq.client.hooks import ConsumeMessageHook as ConsumeMessageHook
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
     from sprocketmq.client.hooks import FilterMessageHook as FilterMessageHook
     from sprocketmq.client.hooks import SendMessageContext as SendMessageContext
     from sprocketmq.client.hooks import SendMessageHook as SendMessageHook
+    from sprocketmq.client.listener_signals import DeadLetter as DeadLetter
+    from sprocketmq.client.listener_signals import RetryLater as RetryLater
     from sprocketmq.client.metrics import ClientMetrics as ClientMetrics
     from sprocketmq.client.producer import AsyncProducer as AsyncProducer
     from sprocketmq.client.producer import Producer as Producer
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.results import SendResult as SendResult
     from sprocketmq.client.results import SendStatus as SendStatus
     from sprocketmq.client.stuck_listener import StuckListener as StuckListener
+    from sprocketmq.client.tracing import OpenTelemetryHook as OpenTelemetryHook
     from sprocketmq.client.transaction_producer import AsyncTransactionProducer as AsyncTransactionProducer
     from sprocketmq.client.transaction_producer import TransactionProducer as TransactionProducer
     from sprocketmq.client.transaction_producer import TransactionSendResult as TransactionSendResult
@@ -51,7 +58,6 @@ if TYPE_CHECKING:
     from sprocketmq.core.allocation import AllocateByConsistentHash as AllocateByConsistentHash
     from sprocketmq.core.allocation import AllocateByMachineRoom as AllocateByMachineRoom
     from sprocketmq.core.allocation import AllocateMachineRoomNearby as AllocateMachineRoomNearby
-    from sprocketmq.client.tracing import OpenTelemetryHook as OpenTelemetryHook
     from sprocketmq.core.consume_progress import ConsumeFromWhere as ConsumeFromWhere
     from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
     from sprocketmq.core.open_transactions import LocalTransactionState as LocalTransactionState
@@ -69,6 +75,8 @@ if TYPE_CHECKING:
     from sprocketmq.errors import TooMuchRequest as TooMuchRequest
     from sprocketmq.errors import TopicNotExist as TopicNotExist
     from sprocketmq.wire.bodies import MessageModel as MessageModel
+    from sprocketmq.wire.bodies import SubscriptionGroupConfig as SubscriptionGroupConfig
+    from sprocketmq.wire.bodies import TopicConfig as TopicConfig
     from sprocketmq.wire.message import Message as Message
     from sprocketmq.wire.message import MessageExt as MessageExt
     from sprocketmq.wire.message import MessageQueue as MessageQueue
@@ -77,7 +85,16 @@ if TYPE_CHECKING:
     from sprocketmq.wire.trace import TraceType as TraceType
 
 _WHERE = {
-    "client.admin": ("Admin", "AsyncAdmin"),
+    "client.admin": (
+        "Admin",
+        "AsyncAdmin",
+        "BrokerStatus",
+        "GroupSummary",
+        "MessageTrack",
+        "QueueProgress",
+        "TopicTraffic",
+        "TrackType",
+    ),
     "client.dead_letter_message": ("DeadLetterMessage", "ReplayReport"),
     "client.dead_letters": ("AsyncDeadLetters", "DeadLetters"),
     "client.listener_signals": ("DeadLetter", "RetryLater"),
@@ -126,7 +143,7 @@ _WHERE = {
         "TooMuchRequest",
         "TopicNotExist",
     ),
-    "wire.bodies": ("MessageModel",),
+    "wire.bodies": ("MessageModel", "SubscriptionGroupConfig", "TopicConfig"),
     "wire.message": ("Message", "MessageExt", "MessageQueue"),
     "wire.trace": ("ConsumeReturnType", "TraceRecord", "TraceType"),
 }

@@ -369,7 +369,10 @@ class AsyncPullConsumer:
         self._service(running).queues.sought(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at or after ``timestamp_ms``; one behind the last message when there is none."""
+        """The offset of the first message stored at or after ``timestamp_ms``.
+
+        When there is none, one behind the last message; a 4.9 broker names the last message itself then.
+        """
         check_range("timestamp_ms", timestamp_ms, 0, _MAX_OFFSET)
         running = self._started()
         return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sprocketmq.client.push_settings import PushSettings
 from sprocketmq.client.validators import check_range
-from sprocketmq.core.allocation import AVG, AllocationStrategy
+from sprocketmq.core.allocation import AVG, AllocationStrategy, MachineRoomResolver
 from sprocketmq.core.consume_progress import ConsumeFromWhere
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import MessageModel
+from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["PullSettings"]
 
@@ -26,7 +28,8 @@ class PullSettings:
         message_model: CLUSTERING, members share the queues they subscribe to; BROADCASTING, each reads all and keeps progress in a file.
         consume_from_where: where a group without progress begins; one that has progress goes on from there.
         consume_timestamp: for CONSUME_FROM_TIMESTAMP, ``yyyyMMddHHmmss`` local time; default half an hour ago.
-        allocate_strategy: a strategy of ``core.allocation`` or its Java name ("AVG"); must be the same in all members.
+        allocate_strategy, allocate_queues, allocate_rooms, machine_room_resolver, client_rebalance: who of the group reads which queue,
+            the same in all members; see PushSettings.
         auto_commit: what a poll handed out counts as done when the next poll is made; False leaves it to ``commit``.
         auto_commit_interval_ms: how soon after that the brokers are told, at the latest, while polls are made; 1000 at least.
         pull_batch_size: messages asked for in one pull, 1 to 1024; the broker gives at most 32 by default.
@@ -49,6 +52,10 @@ class PullSettings:
     consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
     consume_timestamp: str | None = None
     allocate_strategy: AllocationStrategy | str = AVG
+    allocate_queues: Sequence[MessageQueue] | None = None
+    allocate_rooms: Collection[str] | None = None
+    machine_room_resolver: MachineRoomResolver | None = None
+    client_rebalance: bool = True
     auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
     pull_batch_size: int = 10
@@ -84,6 +91,10 @@ class PullSettings:
             consume_from_where=self.consume_from_where,
             consume_timestamp=self.consume_timestamp,
             allocate_strategy=self.allocate_strategy,
+            allocate_queues=self.allocate_queues,
+            allocate_rooms=self.allocate_rooms,
+            machine_room_resolver=self.machine_room_resolver,
+            client_rebalance=self.client_rebalance,
             pull_batch_size=self.pull_batch_size,
             pull_threshold_for_queue=self.pull_threshold_for_queue,
             pull_threshold_size_for_queue=self.pull_threshold_size_for_queue,

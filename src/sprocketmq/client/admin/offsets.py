@@ -40,7 +40,7 @@ class OffsetRequests(GroupRequests):
         return await self._api.max_offset(await self._address_of(queue), queue)
 
     async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
-        """The first message stored at or after a time, one behind the newest when there is none.
+        """The first message stored at or after a time; when there is none, one behind the newest (a 4.9 broker: the newest).
 
         Args:
             timestamp_ms: milliseconds since 1970, or a datetime (without a zone it is local time).
