@@ -13,6 +13,10 @@ MEMBERS = "inproc/broker/test_broker_members.py"
 LOCKS = "unit/core/test_queue_lock.py"
 TURN = "unit/core/test_orderly_turn.py"
 NUMBERS = "unit/core/test_statistics.py"
+RUNNING_INFO = "inproc/client/test_client_running_info.py"
+HOOKS = "inproc/client/test_client_hooks.py"
+TRACES = "inproc/client/test_client_trace.py"
+WATCHED = "test_our_client_watched.py"
 JAVA_RETRY = "test_java_clients.py::test_a_message_that_fails_twice_comes_back_with_its_reconsume_times_and_its_id"
 JAVA_DEAD = "test_java_clients.py::test_a_message_that_always_fails_ends_in_the_dead_letter_topic"
 
@@ -313,15 +317,29 @@ S09_TO_S11 = [
         "pull time and rate per topic",
         "A incPullRT, incPullTPS",
         "core/statistics.py",
-        f"{NUMBERS}::test_what_is_over_a_minute_old_is_forgotten "
         f"{NUMBERS}::test_a_consumers_numbers_are_kept_by_topic {CONCURRENT}::test_statistics_count_what_happened",
+    ),
+    Mechanism(
+        "S11",
+        "windows of a minute, an hour and a day, sampled each 10 s, 10 min and hour",
+        "A getConsumerStatsManager",
+        "core/statistics.py",
+        f"{NUMBERS}::test_a_window_shows_what_javas_timers_would_have_sampled "
+        f"{NUMBERS}::test_the_consume_time_of_a_quiet_minute_is_that_of_the_hour",
+    ),
+    Mechanism(
+        "S11",
+        "the numbers of each full minute, hour and day are in the log",
+        "A getConsumerStatsManager",
+        "client/running_consumer.py",
+        f"{NUMBERS}::test_the_log_has_javas_lines {RUNNING_INFO}::test_the_log_has_the_statistics_of_each_full_minute",
     ),
     Mechanism(
         "S11",
         "listener time, rates of successes and of failures",
         "A incConsumeRT; E incConsumeOKTPS, incConsumeFailedTPS",
         "core/statistics.py",
-        f"{NUMBERS}::test_rates_are_per_second_and_means_per_event {CONCURRENT}::test_statistics_count_what_happened",
+        f"{NUMBERS}::test_a_steady_rate_is_the_rate {CONCURRENT}::test_statistics_count_what_happened",
     ),
     Mechanism(
         "S11",
@@ -334,14 +352,53 @@ S09_TO_S11 = [
         "S11",
         "running info: what is cached, how far progress is, who is locked",
         "A getConsumerStatsManager",
-        "client/consumer_requests.py",
-        f"{INSTANCE}::test_running_info_tells_what_is_cached_and_how_far_progress_is",
+        "client/running_info.py",
+        f"{INSTANCE}::test_running_info_tells_what_is_cached_and_how_far_progress_is "
+        f"{RUNNING_INFO}::test_queues_in_hand_are_told_as_java_counts_them",
+        f"{WATCHED}::test_mqadmin_sees_our_consumers_state_and_where_it_stands",
+    ),
+    Mechanism(
+        "S11",
+        "running info says every option by Java's name, and where threads and tasks stand when it is asked for",
+        "A getConsumerStatsManager",
+        "client/running_info.py",
+        f"{RUNNING_INFO}::test_running_info_says_every_option_by_javas_name_and_no_secret "
+        f"{RUNNING_INFO}::test_stacks_show_where_listeners_stand",
+        f"{WATCHED}::test_mqadmin_sees_our_consumers_state_and_where_it_stands",
     ),
     Mechanism(
         "S11",
         "a message consumed directly, on an administrator's word, moves nothing",
         "A ConsumeMessageService",
         "client/consumer_requests.py",
-        f"{INSTANCE}::test_consuming_directly_has_no_effect_on_progress_retries_or_numbers",
+        f"{INSTANCE}::test_consuming_directly_has_no_effect_on_progress_retries_or_numbers "
+        f"{RUNNING_INFO}::test_one_message_is_consumed_directly_without_any_effect",
+        f"{WATCHED}::test_mqadmin_lets_our_listener_run_on_one_message",
+    ),
+    Mechanism(
+        "S11",
+        "how a listener call ended: SUCCESS, TIME_OUT, EXCEPTION, RETURN_NULL, FAILED",
+        "E ConsumeReturnType",
+        "client/listener_call.py",
+        f"{HOOKS}::test_consume_hooks_see_how_a_call_ended {TRACES}::test_a_failed_listener_call_says_how_it_failed",
+        f"{WATCHED}::test_mqadmin_reads_what_our_clients_trace",
+    ),
+    Mechanism(
+        "S11",
+        "message trace through hooks: sends, listener calls and ends of transactions, in the trace topic, found by id and key",
+        "A executeHookBefore, executeHookAfter",
+        "client/trace.py",
+        f"{TRACES}::test_each_message_has_a_record_that_is_found_by_its_id_and_keys "
+        f"{TRACES}::test_a_listener_call_has_two_records_that_belong_together "
+        "unit/wire/test_trace.py::test_the_fields_stand_in_javas_order",
+        f"{WATCHED}::test_mqadmin_reads_what_our_clients_trace {WATCHED}::test_our_admin_reads_what_java_clients_trace",
+    ),
+    Mechanism(
+        "S11",
+        "trace never holds up a message: what comes too fast is dropped and counted",
+        "A executeHookBefore, executeHookAfter",
+        "client/trace.py",
+        f"{TRACES}::test_what_comes_too_fast_is_dropped_and_counted "
+        f"{TRACES}::test_a_trace_that_cannot_be_stored_changes_nothing",
     ),
 ]
