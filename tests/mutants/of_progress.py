@@ -33,6 +33,14 @@ PROGRESS_MUTANTS = [
     ),
     Mutant(
         "S6",
+        "each of many queues that are given up writes the whole offset file",
+        f"{CLIENT}/offset_store.py",
+        "            if self._wanted == self._written:\n                return\n",
+        "",
+        "tests/unit/client/test_client_parts.py::test_giving_up_many_queues_at_once_writes_the_offset_file_twice_at_most",
+    ),
+    Mutant(
+        "S6",
         "a group that begins at the end skips the retries that wait for it",
         f"{CORE}/consume_progress.py",
         "    return StartAt(0) if is_retry_topic(topic) else AskMaxOffset()",
@@ -70,6 +78,14 @@ PROGRESS_MUTANTS = [
         "            self._done(process_queue, [message])  # broadcasting gives it up, as any that failed\n",
         "",
         f"{STUCK}::test_broadcasting_gives_a_stuck_message_up_and_goes_on",
+    ),
+    Mutant(
+        "S7",
+        "of a stuck orderly call one is told again and again",
+        f"{CLIENT}/stuck_watch.py",
+        "                call.told = True\n",
+        "",
+        f"{STUCK}::test_a_stuck_orderly_call_is_told_of_and_keeps_its_queue_in_order",
     ),
     Mutant(
         "S8",
