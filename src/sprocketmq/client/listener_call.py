@@ -95,7 +95,7 @@ class ListenerCall(Generic[S]):
                     answer = asyncio.run_coroutine_threadsafe(_awaited(answer), self._loop).result()
                     status, complaint = self._read(answer, batch.context)
                 batch.returned_none = answer is None
-                self._complain(complaint)
+                self._complain(complaint, answer)
             batch.status = status
         except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the batch
             batch.failure = error
@@ -110,7 +110,7 @@ class ListenerCall(Generic[S]):
             status, complaint = self._read(answer, batch.context)
             if complaint is not None:
                 batch.returned_none = answer is None
-                self._complain(complaint)
+                self._complain(complaint, answer)
             batch.status = status
         except asyncio.CancelledError as error:
             if self.closing:
@@ -126,16 +126,19 @@ class ListenerCall(Generic[S]):
             return None
         context: ConsumeConcurrentlyContext | ConsumeOrderlyContext = batch.context
         seen = ConsumeMessageContext(
-            group.name, context.message_queue, batch.messages, group.clock.now_ms(), group.client_id
+            group.own_name, context.message_queue, batch.messages, group.clock.now_ms(), group.client_id
         )
         group.hooks.before_consume(seen)
         return seen
 
-    def _complain(self, complaint: str | None) -> None:
-        """Law 4."""
-        if complaint is None or complaint in self._complaints or len(self._complaints) == _MOST_COMPLAINTS:
+    def _complain(self, complaint: str | None, answer: object) -> None:
+        """Law 4. Of one kind are answers of one type, and values put into one attribute of the context."""
+        if complaint is None:
             return
-        self._complaints.add(complaint)
+        kind = complaint.partition(" to ")[0] if complaint.startswith("set ") else type(answer).__name__
+        if kind in self._complaints or len(self._complaints) == _MOST_COMPLAINTS:
+            return
+        self._complaints.add(kind)
         log.error(
             "group %s: the listener %s, so %s (this is said once)", self._group.name, complaint, self._consequence
         )
