@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from interop.peers import JavaProgram
+from interop.peers import VERSIONS, JavaProgram
 from sprocketmq.core.allocation import allocate, strategy_by_name
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message import MessageQueue
@@ -119,6 +119,7 @@ def random_case(dice: random.Random) -> Case:
     return Case(strategy, argument, client_id, tuple(ids), tuple(queues))
 
 
+@pytest.mark.parametrize("java_version", VERSIONS)
 def test_every_member_gets_the_queues_that_apaches_classes_give_it(
     java_peers: None, java_version: str, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_every_member_gets_the_queues_that_apaches_classes_give_it(
     assert min(kinds[strategy, False] for strategy in ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "MACHINE_ROOM")) > 30
 
 
+@pytest.mark.parametrize("java_version", VERSIONS)
 @pytest.mark.parametrize("strategy", ["AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"])
 def test_a_cluster_of_a_thousand_queues_is_shared_as_java_shares_it(
     java_peers: None, java_version: str, tmp_path: Path, strategy: str

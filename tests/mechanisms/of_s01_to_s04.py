@@ -25,6 +25,9 @@ AGAINST = "test_client_against_apache.py"
 EVERY_FORM = f"{AGAINST}::test_every_form_of_sending_is_stored_and_consumed_with_retry_and_dead_letter"
 IN_ORDER = f"{AGAINST}::test_orderly_consumption_keeps_order_locks_and_dead_letters"
 SELECTED = f"{AGAINST}::test_tags_sql_and_polling_select_what_was_asked_for"
+ORACLE = "test_allocation_oracle.py::test_every_member_gets_the_queues_that_apaches_classes_give_it"
+STORM = "test_mixed_storm.py::test_a_mixed_group_keeps_its_promises_through_joins_leaves_and_kills"
+LONG = "inproc/client/test_client_long_runs.py"
 MIXED = "test_mixed_group.py::test_a_java_and_a_python_member_share_the_queues_and_take_over_from_each_other"
 
 S01_TO_S04 = [
@@ -125,6 +128,36 @@ S01_TO_S04 = [
         MIXED,
     ),
     Mechanism(
+        "S1",
+        "a list of name servers that is not fixed is looked for again each two minutes",
+        "A fetchNameServerAddr",
+        "client/name_servers.py",
+        f"{PARTS}::test_an_address_server_is_asked_before_the_first_request_and_again_for_a_new_list "
+        f"{INSTANCE}::test_name_servers_that_moved_are_found_through_the_environment",
+    ),
+    Mechanism(
+        "S1",
+        "the pool follows what waits at the brokers, once a minute",
+        "A adjustThreadPoolNumsThreshold",
+        "client/running_consumer.py",
+        f"{INSTANCE}::test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_afterwards",
+    ),
+    Mechanism(
+        "S1",
+        "each periodic task fails alone, and for one consumer only",
+        "A startScheduledTask",
+        "client/instance.py",
+        f"{INSTANCE}::test_one_consumers_failure_keeps_no_other_from_its_periodic_work "
+        f"{INSTANCE}::test_a_rebalance_that_hangs_holds_up_no_other_group",
+    ),
+    Mechanism(
+        "S1",
+        "a forked child has none of it: it is told so, or makes its own",
+        "C MQClientInstance",
+        "net/fork.py",
+        "system/net/test_fork.py::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own",
+    ),
+    Mechanism(
         "S2",
         "what cannot work is refused before anything is opened, in one sentence",
         "A start (checkConfig)",
@@ -210,7 +243,7 @@ S01_TO_S04 = [
         "core/allocation.py",
         f"{ALLOCATION}::test_avg_gives_contiguous_runs_and_the_first_get_one_more "
         f"{ALLOCATION}::test_avg_is_javas_formula",
-        MIXED,
+        f"{MIXED} {ORACLE}",
     ),
     Mechanism(
         "S3",
@@ -218,6 +251,7 @@ S01_TO_S04 = [
         "A 负载均衡实现 (strategies)",
         "core/allocation.py",
         f"{ALLOCATION}::test_by_circle_deals_like_cards",
+        ORACLE,
     ),
     Mechanism(
         "S3",
@@ -226,6 +260,7 @@ S01_TO_S04 = [
         "core/allocation.py",
         f"{ALLOCATION}::test_consistent_hash_moves_queues_only_to_a_newcomer "
         f"{ALLOCATION}::test_the_ring_hashes_are_javas",
+        ORACLE,
     ),
     Mechanism(
         "S3",
@@ -233,6 +268,7 @@ S01_TO_S04 = [
         "A 负载均衡实现 (strategies)",
         "core/allocation.py",
         f"{ALLOCATION}::test_config_is_what_the_user_said",
+        ORACLE,
     ),
     Mechanism(
         "S3",
@@ -240,6 +276,7 @@ S01_TO_S04 = [
         "A 负载均衡实现 (strategies)",
         "core/allocation.py",
         f"{ALLOCATION}::test_machine_room_shares_only_the_named_rooms",
+        ORACLE,
     ),
     Mechanism(
         "S3",
@@ -247,6 +284,7 @@ S01_TO_S04 = [
         "A 负载均衡实现 (strategies)",
         "core/allocation.py",
         f"{ALLOCATION}::test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers",
+        ORACLE,
     ),
     Mechanism(
         "S3",
@@ -255,7 +293,7 @@ S01_TO_S04 = [
         "core/allocation.py",
         f"{ALLOCATION}::test_the_shares_partition_the_queues "
         f"{ALLOCATION}::test_names_are_sorted_by_utf16_units_as_java_does",
-        MIXED,
+        f"{MIXED} {STORM}",
     ),
     Mechanism(
         "S3",
@@ -310,6 +348,21 @@ S01_TO_S04 = [
         "A 负载均衡实现 (BROADCASTING)",
         "client/rebalancer.py",
         f"{SHARING}::test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file",
+    ),
+    Mechanism(
+        "S3",
+        "a strategy of the user's that fails takes nothing away",
+        "A 负载均衡实现 (strategies)",
+        "client/rebalancer.py",
+        f"{SHARING}::test_a_strategy_that_fails_takes_nothing_away_and_is_asked_again",
+    ),
+    Mechanism(
+        "S3",
+        "through many joins and leaves nothing is lost, order holds, and nothing piles up",
+        "A 负载均衡实现 (strategies)",
+        "client/rebalancer.py",
+        f"{LONG}::test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind",
+        STORM,
     ),
     Mechanism(
         "S4",
