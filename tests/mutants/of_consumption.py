@@ -1,0 +1,148 @@
+"""Mutants of consumption: what listeners, locks, brokers and networks do wrong must cost no message and no order (S4, S5, S10)."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["CONSUMPTION_MUTANTS"]
+
+CORE, CLIENT = "src/sprocketmq/core", "src/sprocketmq/client"
+CALL, POOL = f"{CLIENT}/listener_call.py", f"{CLIENT}/listener_pool.py"
+CURSOR, LOCK, QUEUE = f"{CORE}/pull_cursor.py", f"{CORE}/queue_lock.py", f"{CORE}/process_queue.py"
+LISTENERS = "tests/inproc/client/test_client_bad_listeners.py"
+NETWORK = "tests/inproc/client/test_client_bad_network.py"
+ORDERLY = "tests/inproc/client/test_client_orderly.py"
+CONCURRENT = "tests/inproc/client/test_client_concurrent.py"
+POOLS = "tests/unit/client/test_client_listener_pool.py"
+UNIT = "tests/unit/core"
+
+CONSUMPTION_MUTANTS = [
+    Mutant(
+        "S4",
+        "a stuck message does not slow its queue down",
+        f"{CLIENT}/pull_loop.py",
+        "        self._stuck_at = self.process_queue.min_offset if later.cause is FlowControlCause.SPAN else -1\n",
+        "",
+        f"{CONCURRENT}::test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_it",
+    ),
+    Mutant(
+        "S4",
+        "a pull that failed in an unforeseen way ends its loop",
+        f"{CLIENT}/pull_loop.py",
+        "        except Exception as error:  # a bug",
+        "        except NotImplementedError as error:  # a bug",
+        f"{NETWORK}::test_a_bug_in_one_pull_costs_a_second_and_not_the_queue",
+    ),
+    Mutant(
+        "S4",
+        "flow control counts the body that the listener left in its message",
+        QUEUE,
+        "            size += cached.pop(offset)\n",
+        "            cached.pop(offset)\n            size += len(message.body)\n",
+        f"{LISTENERS}::test_a_listener_that_takes_its_batch_apart_changes_nothing_of_ours",
+    ),
+    Mutant(
+        "S5",
+        "a coroutine that a plain listener returns counts as success and never runs",
+        CALL,
+        "        if inspect.isawaitable(returned):  # law 2",
+        "        if False:  # law 2",
+        f"{LISTENERS}::test_an_async_listener_in_any_form_runs_before_its_message_counts_as_done",
+    ),
+    Mutant(
+        "S5",
+        "an ack_index that is no number stops the settling",
+        f"{CORE}/consume_result.py",
+        "        context.ack_index = ALL_ACKED\n        status",
+        "        status",
+        f"{UNIT}/test_consume_result.py::test_after_reading_any_answer_the_batch_can_be_settled",
+    ),
+    Mutant(
+        "S5",
+        "SystemExit of a listener takes its message with it",
+        CALL,
+        "        except BaseException as error:  # noqa: BLE001 - even SystemExit",
+        "        except Exception as error:  # noqa: BLE001 - even SystemExit",
+        f"{LISTENERS}::test_whatever_a_listener_raises_costs_its_message_a_retry_and_nothing_else",
+    ),
+    Mutant(
+        "S5",
+        "workers that are too many leave each time they are asked, down to none",
+        POOL,
+        "        self._to_leave.clear()\n",
+        "",
+        f"{POOLS}::test_workers_that_are_too_many_leave_after_the_item_in_hand_and_forget_nothing",
+    ),
+    Mutant(
+        "S5",
+        "what waits does not get the new tasks",
+        POOL,
+        "        self._workers = workers\n        self._start_tasks()\n",
+        "        self._workers = workers\n",
+        f"{POOLS}::test_new_workers_take_what_waits_already",
+    ),
+    Mutant(
+        "S5",
+        "a message whose send-back failed in an unforeseen way is in hand for ever",
+        f"{CLIENT}/concurrent_service.py",
+        "        except Exception:  # law 1: a message",
+        "        except NotImplementedError:  # law 1: a message",
+        f"{LISTENERS}::test_a_message_that_cannot_be_written_down_for_its_way_back_is_tried_again_here",
+    ),
+    Mutant(
+        "S10",
+        "a lock that comes back goes on with what another member has consumed",
+        CURSOR,
+        "            queue.restart(queue.lock.tenure)\n",
+        "",
+        f"{UNIT}/test_pull_cursor.py::test_a_lock_that_comes_back_begins_anew_where_another_member_ended",
+    ),
+    Mutant(
+        "S10",
+        "after a restart the highest offset of before is progress",
+        QUEUE,
+        "        self.clear()\n        self.max_offset_seen = -1\n",
+        "        self.clear()\n",
+        f"{UNIT}/test_process_queue.py::test_after_a_restart_nothing_from_before_counts",
+    ),
+    Mutant(
+        "S10",
+        "the lock of a queue that was refused meanwhile counts as held all the time",
+        LOCK,
+        "        if not self.is_ours(asked_ms):\n            self.tenure += 1\n",
+        "        self.tenure = 1\n",
+        f"{UNIT}/test_queue_lock.py::test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock",
+    ),
+    Mutant(
+        "S10",
+        "progress is written although another member has the lock",
+        f"{CLIENT}/running_consumer.py",
+        "        self.rebalancer.forget_progress_of_others()\n",
+        "",
+        f"{ORDERLY}::test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_sets_it_back",
+    ),
+    Mutant(
+        "S10",
+        "a queue given up under a long listener is not renewed, and in two hands after 60 s",
+        f"{CLIENT}/rebalancer.py",
+        "        active.update((queue, one) for queue, one in self._process_queues.items() if one.consuming)\n",
+        "",
+        f"{ORDERLY}::test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends",
+    ),
+    Mutant(
+        "S10",
+        "a lock outlives a clock that is set back",
+        LOCK,
+        "        return not 0 <= now_ms - self.last_lock_ms <= LOCAL_LOCK_MAX_LIVE_MS",
+        "        return now_ms - self.last_lock_ms > LOCAL_LOCK_MAX_LIVE_MS",
+        f"{UNIT}/test_queue_lock.py::test_a_clock_that_is_set_back_never_makes_a_lock_outlive_the_brokers",
+    ),
+    Mutant(
+        "testing",
+        "a mislabelled answer carries the right opaque",
+        "src/sprocketmq/testing/faults.py",
+        "            stray.opaque = 0x7FFFFFFF - stray.opaque\n",
+        "",
+        "tests/unit/testing/test_faults.py::test_a_mislabelled_answer_comes_before_the_real_one",
+    ),
+]
