@@ -317,7 +317,7 @@ S05_TO_S08 = [
         f"{TIMEOUT}::test_a_result_during_the_send_back_waits_for_it "
         f"{STUCK} "
         f"{TOLD}::test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers "
-        f"{TOLD}::test_in_a_storm_of_stuck_failing_and_refused_messages_each_gets_at_most_one_copy",
+        f"{TOLD}::test_in_a_storm_of_stuck_failing_and_refused_messages_each_delivery_makes_at_most_one_copy",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
     Mechanism(

@@ -9,12 +9,14 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from recorder import send_all
 
 import sprocketmq as rmq
+from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
@@ -238,20 +240,31 @@ STORMS = int(os.environ.get("SPROCKETMQ_STUCK_STORMS", "3"))
 
 
 @pytest.mark.parametrize("seed", range(STORMS))
-def test_in_a_storm_of_stuck_failing_and_refused_messages_each_gets_at_most_one_copy(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, seed: int
+def test_in_a_storm_of_stuck_failing_and_refused_messages_each_delivery_makes_at_most_one_copy(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
 ) -> None:
+    # On a machine that is busy an answer may take seconds; one that does not come makes a second copy, as it must.
+    monkeypatch.setattr("sprocketmq.client.send_back.SEND_BACK_TIMEOUT_MS", 60_000)
+    monkeypatch.setattr("sprocketmq.client.instance.SendSettings", partial(SendSettings, send_msg_timeout_ms=60_000))
     rocketmq.create_topic("flights", queues=2)
     chance = random.Random(seed)
     count = 40
     release = [threading.Event() for _ in range(count)]
     fate = [chance.choice(["ok", "fails", "stuck then ok", "stuck then fails"]) for _ in range(count)]
     ended: list[str] = []
+    first_deliveries: list[str] = []
 
     def listener(message: rmq.MessageExt) -> None:
         number = int(message.body)
         try:
-            if "RETRY_TOPIC" in message.properties or fate[number] == "ok":
+            if "RETRY_TOPIC" in message.properties:
+                return
+            first_deliveries.append(message.message_id)
+            if fate[number] == "ok":
                 return
             if fate[number].startswith("stuck"):
                 release[number].wait(30)
@@ -275,7 +288,9 @@ def test_in_a_storm_of_stuck_failing_and_refused_messages_each_gets_at_most_one_
     rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == count, limit_ms=120_000)
     rocketmq.advance_until(lambda: _all_delivered(rocketmq, ended), limit_ms=120_000)
     copies = Counter(message.message_id for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX"))
-    assert set(copies.values()) == {1}
+    # More than one where it was tried again here, because there was no way back, or because the queue was taken up anew.
+    deliveries = Counter(first_deliveries)
+    assert {message_id: times for message_id, times in copies.items() if times > deliveries[message_id]} == {}
     stuck_or_failed = {
         message.message_id for message in rocketmq.messages("flights") if fate[int(message.body)].endswith("fails")
     }
