@@ -235,13 +235,14 @@ class Story:
         """A part of the record begins without the one before it."""
         for life, process_queue in step.args:
             queue = self._queue(life.rpartition("#")[0])
-            cached: dict[int, MessageExt] = state_of(process_queue, ProcessQueue)["_cached"]
-            self._pulled(life, cached.values(), step.at_ms)
-            for delivery in self._known(process_queue.in_flight()):
+            in_flight: list[MessageExt] = process_queue.in_flight()
+            waiting: Iterable[MessageExt] = state_of(process_queue, ProcessQueue)["_pending"]
+            in_hand = sorted([*in_flight, *waiting], key=lambda message: message.queue_offset)
+            self._pulled(life, in_hand, step.at_ms)
+            for delivery in self._known(in_flight):
                 delivery.taken_ms = step.at_ms
-            queue.story.append(
-                Happening(step.at_ms, f"ours when this record begins, with {len(cached)} messages in hand")
-            )
+            what = f"ours when this record begins, with {len(in_hand)} messages in hand"
+            queue.story.append(Happening(step.at_ms, what))
 
     def _why_pulled(self, delivery: Delivery) -> str:
         late_ms = delivery.pulled_ms - delivery.stored_ms

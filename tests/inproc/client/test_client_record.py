@@ -158,7 +158,7 @@ def test_retries_dead_letters_and_a_full_cache_replay_over_several_parts(
     file.with_name(f"{file.name}.1").unlink()
     _, rest = replayed(file)
     assert rest.unfinished == []
-    assert rest.first_ms > story.first_ms
+    assert len(rest.deliveries) < len(story.deliveries)
 
 
 def test_an_orderly_run_with_a_second_member_replays(
