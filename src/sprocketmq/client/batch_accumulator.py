@@ -31,7 +31,7 @@ from sprocketmq.core.send_latency import queue_of_sharding_key
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.clock import Clock, Timer
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.batch import encode_batch
+from sprocketmq.wire.batch import encode_element
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.message import Message, MessageQueue
 
@@ -142,7 +142,7 @@ class BatchAccumulator:
                 copy.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
             if sender.namespace is not None:
                 copy.properties[props.INSTANCE_ID] = sender.namespace
-        send = _Send(copy, key, encode_batch((copy,)), future, timeout_ms)
+        send = _Send(copy, key, encode_element(copy), future, timeout_ms)
         if queue is None and selector is None and sharding_key is None:
             self._put(topic, send, ordered=False)
             return

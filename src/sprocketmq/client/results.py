@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.core.consume_result import ALL_ACKED, ConsumeConcurrentlyStatus
 from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus
@@ -44,8 +46,7 @@ SEND_STATUS_BY_CODE: dict[int, SendStatus] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SendResult:
+class SendResult(msgspec.Struct, frozen=True):
     """The broker's acknowledgement of one send.
 
     Attributes:

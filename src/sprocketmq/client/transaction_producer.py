@@ -20,7 +20,6 @@ import contextlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sprocketmq.client.producer import AsyncProducer, Producer
@@ -50,8 +49,7 @@ ExecuteCallback = Callable[[Message], "LocalTransactionState | Awaitable[LocalTr
 _DELAYS = (props.DELAY, props.TIMER_DELAY_MS, props.TIMER_DELAY_SEC, props.TIMER_DELIVER_MS)
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionSendResult(SendResult):
+class TransactionSendResult(SendResult, frozen=True):
     """The broker's acknowledgement of a half message, and how its transaction ended here.
 
     Attributes beyond SendResult's:
@@ -60,7 +58,7 @@ class TransactionSendResult(SendResult):
     """
 
     local_transaction_state: LocalTransactionState = LocalTransactionState.UNKNOWN
-    local_failure: BaseException | None = field(default=None, compare=False)
+    local_failure: BaseException | None = None
 
 
 class AsyncTransactionProducer(AsyncProducer):

@@ -15,11 +15,13 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.message import Message
 from sprocketmq.wire.properties import encode_properties
 
-__all__ = ["batch_element_size", "encode_batch", "split_batch"]
+__all__ = ["batch_element_size", "encode_batch", "encode_element", "split_batch"]
 
 _HEAD: Final = struct.Struct(">iiiii")
 _INT16: Final = struct.Struct(">H")
 _FIXED_BYTES: Final = _HEAD.size + _INT16.size
+_PACK_HEAD: Final = _HEAD.pack
+_PACK_INT16: Final = _INT16.pack
 
 Buffer = bytes | bytearray | memoryview
 
@@ -29,14 +31,17 @@ def batch_element_size(body_bytes: int, properties_bytes: int) -> int:
     return _FIXED_BYTES + body_bytes + properties_bytes
 
 
+def encode_element(message: Message) -> bytes:
+    """One message's part of a batch body."""
+    body, properties = message.body, encode_properties(message.properties)
+    body_bytes, properties_bytes = len(body), len(properties)
+    head = _PACK_HEAD(_FIXED_BYTES + body_bytes + properties_bytes, 0, 0, message.flag, body_bytes)
+    return b"".join((head, body, _PACK_INT16(properties_bytes), properties))
+
+
 def encode_batch(messages: Iterable[Message]) -> bytes:
     """The batch body. Whether these messages may travel together (one topic, no delay, ...) is the producer's check, not made here."""
-    parts: list[bytes] = []
-    for message in messages:
-        body, properties = message.body, encode_properties(message.properties)
-        size = _FIXED_BYTES + len(body) + len(properties)
-        parts += (_HEAD.pack(size, 0, 0, message.flag, len(body)), body, _INT16.pack(len(properties)), properties)
-    return b"".join(parts)
+    return b"".join([encode_element(message) for message in messages])
 
 
 def split_batch(body: Buffer) -> list[tuple[int, bytes, bytes]]:

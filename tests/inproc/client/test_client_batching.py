@@ -47,7 +47,15 @@ def lingering(producer: rmq.Producer) -> BatchAccumulator:
     return batches
 
 
-def settled(rocketmq: EmbeddedRocketMQ, futures: list[Future[rmq.SendResult]]) -> list[rmq.SendResult]:
+def taken_in(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    """Time may pass: all that was sent is in a batch, so that none leaves without the rest."""
+    rocketmq.wait_until(lambda: not producer._inbox)
+
+
+def settled(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, futures: list[Future[rmq.SendResult]]
+) -> list[rmq.SendResult]:
+    taken_in(rocketmq, producer)
     rocketmq.advance_until(lambda: all(future.done() for future in futures), step_ms=10, patience_ms=50)
     return [future.result(0) for future in futures]
 
@@ -57,7 +65,9 @@ def test_sends_that_come_together_travel_together_and_each_has_its_own_result(
 ) -> None:
     rocketmq.create_topic("flights", queues=2)
     sent = requests(rocketmq)
-    results = settled(rocketmq, [batching.send_async(message) for message in messages(5, tags="UA", keys="k")])
+    results = settled(
+        rocketmq, batching, [batching.send_async(message) for message in messages(5, tags="UA", keys="k")]
+    )
     assert [command.code for command in sent] == [RequestCode.SEND_BATCH_MESSAGE]
     stored = rocketmq.messages("flights")
     assert [message.body for message in stored] == [b"0", b"1", b"2", b"3", b"4"]
@@ -90,7 +100,7 @@ def test_a_key_keeps_its_queue_and_its_order_while_batches_are_under_way(rocketm
         futures = [
             producer.send_async(message, sharding_key=f"N{number % 3}") for number, message in enumerate(messages(60))
         ]
-        settled(rocketmq, futures)
+        settled(rocketmq, producer, futures)
     stored = rocketmq.messages("flights")
     for key in range(3):
         of_key = [message for message in stored if int(message.body) % 3 == key]
@@ -105,8 +115,8 @@ def test_a_selected_and_a_given_queue_are_kept(rocketmq: EmbeddedRocketMQ, batch
     given = [batching.send_async(message, queue=rmq.MessageQueue("flights", "broker-a", 3)) for message in messages(3)]
     chosen = [batching.send_async(message, selector=lambda queues, sent: queues[1]) for message in messages(3)]
     bad = batching.send_async(rmq.Message("flights", b"x"), selector=lambda queues, sent: None)
-    assert {result.message_queue.queue_id for result in settled(rocketmq, given)} == {3}
-    assert {result.message_queue.queue_id for result in settled(rocketmq, chosen)} == {1}
+    assert {result.message_queue.queue_id for result in settled(rocketmq, batching, given)} == {3}
+    assert {result.message_queue.queue_id for result in settled(rocketmq, batching, chosen)} == {1}
     with pytest.raises(rmq.ConfigurationError, match="selector returned None"):
         bad.result(10)
 
@@ -115,11 +125,12 @@ def test_a_batch_that_fails_fails_for_its_messages_only(rocketmq: EmbeddedRocket
     rocketmq.create_topic("flights", queues=1)
     rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, "no", times=1)
     bad = [batching.send_async(message) for message in messages(3)]
+    taken_in(rocketmq, batching)
     rocketmq.advance_until(lambda: all(future.done() for future in bad), step_ms=10, patience_ms=50)
     for future in bad:
         with pytest.raises(rmq.RemoteError, match="code 13"):
             future.result(0)
-    assert len(settled(rocketmq, [batching.send_async(message) for message in messages(3)])) == 3
+    assert len(settled(rocketmq, batching, [batching.send_async(message) for message in messages(3)])) == 3
     assert len(rocketmq.messages("flights")) == 3
     refused = batching.send_async(rmq.Message("flights", b""))
     with pytest.raises(rmq.ConfigurationError, match="is empty"):
@@ -132,7 +143,7 @@ def test_a_refused_batch_goes_to_the_other_broker_as_a_whole(
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=2)
     fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
-    results = settled(rocketmq, [batching.send_async(message) for message in messages(4)])
+    results = settled(rocketmq, batching, [batching.send_async(message) for message in messages(4)])
     assert fault.hits == 1
     assert len({result.message_queue for result in results}) == 1
 
@@ -153,7 +164,7 @@ def test_messages_that_may_not_wait_for_the_disk_travel_apart_from_those_that_do
     rocketmq.create_topic("flights", queues=1)
     sent = requests(rocketmq)
     futures = [batching.send_async(message) for pair in range(2) for message in messages(2, wait_store_msg_ok=not pair)]
-    settled(rocketmq, futures)
+    settled(rocketmq, batching, futures)
     assert [props.WAIT in command.ext_fields["i"] for command in sent] == [False, True]
 
 
@@ -180,7 +191,7 @@ def test_a_key_that_moves_to_another_queue_takes_its_order_along(rocketmq: Embed
     rocketmq.create_topic("flights", queues=1)
     key = next(f"N{number}" for number in range(100) if abs(java_hash(f"N{number}")) % 4 != 0)
     with rocketmq.producer("ops", auto_batch=True, poll_name_server_interval_ms=1_000) as producer:
-        settled(rocketmq, [producer.send_async(rmq.Message("flights", b"0"), sharding_key=key)])
+        settled(rocketmq, producer, [producer.send_async(rmq.Message("flights", b"0"), sharding_key=key)])
         held = rocketmq.faults.delay(SENDS, 5_000, times=1)  # the old queue's batch is under way for long
         futures = [producer.send_async(rmq.Message("flights", b"1"), sharding_key=key, timeout_ms=60_000)]
         rocketmq.advance_until(lambda: held.hits == 1, step_ms=10, patience_ms=50)
@@ -193,7 +204,7 @@ def test_a_key_that_moves_to_another_queue_takes_its_order_along(rocketmq: Embed
         rocketmq.wait_until(lambda: "flights" in lingering(producer)._held)
         assert [message.body for message in rocketmq.messages("flights")] == [b"0"], "the new queue waits for the old"
         rocketmq.advance(5_000)
-        settled(rocketmq, futures)
+        settled(rocketmq, producer, futures)
     stored = sorted(rocketmq.messages("flights"), key=lambda message: message.commit_log_offset)
     assert [message.body for message in stored] == [b"0", b"1", b"2", b"3", b"4", b"5"]
     assert [message.queue_id for message in stored] == [0, 0, *[abs(java_hash(key)) % 4] * 4]
