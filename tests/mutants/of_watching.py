@@ -105,8 +105,8 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
         "S11",
         "what a filter took out comes nevertheless",
         "src/sprocketmq/client/pull_loop.py",
-        "messages = self._group.hooks.filter_messages(seen)",
-        "self._group.hooks.filter_messages(type(seen)(seen.group, seen.client_id, seen.message_queue, list(messages)))",
+        "messages = group.hooks.filter_messages(seen)",
+        "group.hooks.filter_messages(type(seen)(seen.group, seen.client_id, seen.message_queue, list(messages)))",
         f"{OF_HOOKS}::test_a_filter_hook_takes_messages_out_for_good",
     ),
     Mutant(

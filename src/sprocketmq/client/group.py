@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sprocketmq.client.hooks import Hooks
+from sprocketmq.client.namespace import unwrap
 from sprocketmq.client.offset_store import OffsetStore
 from sprocketmq.client.push_settings import PushSettings
 from sprocketmq.client.send_back import SendBack
@@ -39,6 +40,11 @@ class Group:
     namespace: str | None = None  # stands before the names of topics as brokers know them
     tape: Tape | None = None  # where decisions are recorded (record=): makes the machines, which then tell what they do
     stuck_callbacks: list[StuckListenerCallback] = field(default_factory=list)
+
+    @property
+    def own_name(self) -> str:
+        """The name without the namespace, as its user knows it."""
+        return unwrap(self.namespace, self.name)
 
     @property
     def clustering(self) -> bool:

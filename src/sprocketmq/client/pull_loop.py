@@ -219,8 +219,9 @@ class PullLoop:
                 messages = decode_pull(result, self.queue, subscription, self._group.name, self._group.namespace)
                 now_ms = clock.now_ms()
                 if self._group.hooks.filter:
-                    seen = FilterMessageContext(self._group.name, self._group.client_id, self.queue, messages, now_ms)
-                    messages = self._group.hooks.filter_messages(seen)
+                    group = self._group
+                    seen = FilterMessageContext(group.own_name, group.client_id, self.queue, messages, now_ms)
+                    messages = group.hooks.filter_messages(seen)
                 self._group.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
                 self.process_queue.broker_backlog = result.max_offset - result.next_begin_offset
         except RemoteError as error:

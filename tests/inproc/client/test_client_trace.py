@@ -214,3 +214,19 @@ def test_an_administrator_reads_a_messages_trace(
         assert admin.message_trace("0" * 32) == []
         with pytest.raises(rmq.TopicNotExist):
             admin.message_trace(sent.message_id, trace_topic="no-traces")
+
+
+def test_traces_have_the_names_without_their_namespace(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+    seen = Recorder()
+    with rocketmq.producer("ops", namespace="tenant", enable_trace=True) as producer:
+        send_all(producer, ["UA1"])
+    consumer = consumers(seen, namespace="tenant", enable_trace=True)
+    rocketmq.wait_until(lambda: len(seen) == 1)
+    consumer.shutdown()
+    found = records(rocketmq)
+    assert {(record.trace_type, record.group) for record in found} == {
+        (TraceType.PUB, "ops"),
+        (TraceType.SUB_BEFORE, "delays"),
+        (TraceType.SUB_AFTER, "delays"),
+    }
+    assert next(record.topic for record in found if record.trace_type is TraceType.PUB) == "flights"
