@@ -59,11 +59,11 @@ CONSUMPTION_MUTANTS = [
     ),
     Mutant(
         "S5",
-        "SystemExit of a listener takes its message with it",
-        CALL,
-        "        except BaseException as error:  # noqa: BLE001 - even SystemExit",
-        "        except Exception as error:  # noqa: BLE001 - even SystemExit",
-        f"{LISTENERS}::test_whatever_a_listener_raises_costs_its_message_a_retry_and_nothing_else",
+        "a worker that raises takes its item with it",
+        POOL,
+        '            except BaseException:  # law 5\n                log.exception("a listener\'s worker failed")\n            now_s',
+        "            except NotImplementedError:\n                pass\n            now_s",
+        f"{POOLS}::test_an_item_whose_run_raises_is_reported_and_the_next_ones_run",
     ),
     Mutant(
         "S5",
