@@ -28,9 +28,10 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+import msgspec
 
 from sprocketmq.core.consume_result import is_number
 from sprocketmq.core.process_queue import ProcessQueue
@@ -102,48 +103,41 @@ def read_orderly_answer(returned: object, context: Any) -> tuple[ConsumeOrderlyS
 # --- effects -------------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumeBatch:
+class ConsumeBatch(msgspec.Struct, frozen=True):
     """Call the listener with these messages, then ``settle``."""
 
     messages: list[MessageExt]
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """Record ``offset`` as progress, not increase-only."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Suspended:
+class Suspended(msgspec.Struct, frozen=True):
     """The turn is over; start a new one after ``delay_ms``."""
 
     delay_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class LockLater:
+class LockLater(msgspec.Struct, frozen=True):
     """The turn is over: ask the broker for the lock after ``delay_ms``; granted: new turn after 10 ms, refused: after 3 s."""
 
     delay_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class TurnOver:
+class TurnOver(msgspec.Struct, frozen=True):
     """60 s are over; start a new turn after ``delay_ms`` so that other queues get the thread."""
 
     delay_ms: int = RESUBMIT_DELAY_MS
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnEnded(msgspec.Struct, frozen=True):
     """Nothing is pending, or the queue was dropped; the next Dispatch starts a new turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterNeeded:
+class DeadLetterNeeded(msgspec.Struct, frozen=True):
     """These are over the retry limit: send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (the broker, seeing the group's lock, stores
     it in ``%DLQ%group``), then say ``dead_lettered``."""
 

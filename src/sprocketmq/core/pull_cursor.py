@@ -30,8 +30,9 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from sprocketmq.core import flow_control
 from sprocketmq.core.flow_control import FlowControlCause, FlowLimits
@@ -95,8 +96,7 @@ def pull_status(code: int) -> PullStatus | None:
 # --- events --------------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PullDue:
+class PullDue(msgspec.Struct, frozen=True):
     """It is this queue's turn to be pulled. The fields are the consumer's state at this moment."""
 
     running: bool = True
@@ -105,15 +105,13 @@ class PullDue:
     full: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRead:
+class OffsetRead(msgspec.Struct, frozen=True):
     """Answer to ReadOffset; below 0 when the offset could not be had."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class PullReturned:
+class PullReturned(msgspec.Struct, frozen=True):
     """A pull response. ``messages`` are those left after the client's own tag check, ``next_begin_offset`` is the broker's."""
 
     status: PullStatus
@@ -121,8 +119,7 @@ class PullReturned:
     messages: Sequence[MessageExt] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PullFailed:
+class PullFailed(msgspec.Struct, frozen=True):
     """The pull had no usable answer; ``broker_flow_control`` for response code 215."""
 
     reason: str
@@ -134,22 +131,19 @@ PullEvent = PullDue | OffsetRead | PullReturned | PullFailed
 # --- effects -------------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SendPull:
+class SendPull(msgspec.Struct, frozen=True):
     """Send PULL_MESSAGE from ``offset``; answer with PullReturned or PullFailed."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class PullNow:
+class PullNow(msgspec.Struct, frozen=True):
     """Hand in PullDue again at once; the next pull starts at ``offset``."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class PullLater:
+class PullLater(msgspec.Struct, frozen=True):
     """Hand in PullDue again after ``delay_ms``. ``cause`` is set for flow control."""
 
     delay_ms: int
@@ -157,34 +151,29 @@ class PullLater:
     cause: FlowControlCause | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
+class Dispatch(msgspec.Struct, frozen=True):
     """New messages are in the process queue: wake the consume service. ``count`` were new."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class CorrectOffset:
+class CorrectOffset(msgspec.Struct, frozen=True):
     """Nothing is cached and everything before ``offset`` is filtered away: progress moves to it (increase only)."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class DropQueue:
+class DropQueue(msgspec.Struct, frozen=True):
     """The offset was illegal: freeze ``offset`` as progress, persist it, remove the queue from the table, rebalance at once."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOffset:
+class ReadOffset(msgspec.Struct, frozen=True):
     """Read the start offset again (as for a new queue); answer with OffsetRead."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoopEnded:
+class LoopEnded(msgspec.Struct, frozen=True):
     """The queue was dropped; there is no next pull."""
 
 
