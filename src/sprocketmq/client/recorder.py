@@ -5,8 +5,8 @@
                                                                                          the new one begins with the state of all machines
 
 Laws
-1. What was decided in a turn of the loop is with the operating system at its end: of a process that is killed the record is whole up
-   to its last turn, give or take one torn line. (What a listener began since then may be missing.)
+1. What was decided in a turn of the loop is with the operating system at its end, and what led to a listener call before that call: of a
+   process that is killed the record is whole up to its last turn, give or take one torn line. (The last notes of listeners may be missing.)
 2. FILE and FILE.1 together hold at most ``record_max_bytes`` and the two states they begin with; what is lost is the oldest.
 3. Recording never stops the consumer: when the file cannot be written it ends there, and one log line says so.
 4. A record that is there already moves to FILE.1: a restarted process does not wipe out what its predecessor saw.
@@ -71,7 +71,7 @@ class Recorder:
         self._room = 0
         self._lines: list[bytes] = []
         self._waiting_bytes = 0
-        self._flush_is_due = False
+        self._flush_is_due = self._decided = False  # decided: a decision waits to be written
         self._lock = threading.Lock()  # listeners note from their threads
         self.tape = Tape(self._write, self._between)
         if self.path in self._in_use:
@@ -112,6 +112,9 @@ class Recorder:
     def before_consume(self, context: ConsumeMessageContext) -> None:
         """As a ConsumeMessageHook: runs where the listener runs."""
         self.tape.note("listener_began", queue=context.message_queue, messages=context.messages)
+        if self._decided:
+            with self._lock:
+                self._flush()
 
     def after_consume(self, context: ConsumeMessageContext) -> None:
         """As a ConsumeMessageHook. Of what a listener raised only the class is kept: its text may quote a body."""
@@ -165,6 +168,7 @@ class Recorder:
             return
         data = memoryview(b"\n".join([*self._lines, b""]))
         self._lines.clear()
+        self._decided = False
         self._room, self._waiting_bytes = self._room - self._waiting_bytes, 0
         try:
             while data:
@@ -179,6 +183,7 @@ class Recorder:
 
     def _between(self) -> None:
         """Called on the loop after each decision, with all machines at rest."""
+        self._decided = True
         if self._file == -1 or self._flush_is_due:
             return
         if self._room - self._waiting_bytes <= 0:
