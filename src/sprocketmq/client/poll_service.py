@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from sprocketmq.client.group import Group
+from sprocketmq.client.namespace import unwrap, unwrap_queue
 from sprocketmq.core.polled_queues import PolledQueues
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
@@ -119,7 +120,9 @@ class PollService:
             news = self._told.get(topic) != (everything, ours)
             if news:
                 self._told[topic] = (everything, ours)
-                await call_listener(self._listeners[topic], topic, list(everything), list(ours))
+                namespace = self._group.namespace
+                shown = [[unwrap_queue(namespace, queue) for queue in queues] for queues in (everything, ours)]
+                await call_listener(self._listeners[topic], unwrap(namespace, topic), *shown)
             self._announced[topic] = set(ours).intersection(self._ours(topic))
             self.queues.release(self._announced[topic])
             self._arrived.set()

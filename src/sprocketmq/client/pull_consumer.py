@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.name_servers import parse_addresses
+from sprocketmq.client.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.poll_service import MessageQueueListener, PollService, TopicQueuesListener, call_listener
 from sprocketmq.client.pull_settings import PullSettings
@@ -60,7 +61,7 @@ class AsyncPullConsumer:
 
     def __init__(self, group: str, *, auto_commit: bool = True, **options: Any) -> None:
         self._options, settings = split_options(options, ClientOptions, PullSettings, "a pull consumer")
-        self._settings = PullSettings(group=group, auto_commit=auto_commit, **settings)
+        self._settings = PullSettings(group=wrap(self._options.namespace, group), auto_commit=auto_commit, **settings)
         self._auto_commit = auto_commit
         self._subscriptions: dict[str, bodies.SubscriptionData] = {}
         self._assigned: set[MessageQueue] | None = None
@@ -166,7 +167,7 @@ class AsyncPullConsumer:
         """
         if self._assigned is not None:
             raise ConfigurationError("queues were assigned by hand, a consumer either subscribes or is assigned")
-        check_topic(topic)
+        topic = wrap(self._options.namespace, check_topic(topic))
         self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
         if on_queues_changed is not None:
             self._listeners[topic] = on_queues_changed
@@ -176,6 +177,7 @@ class AsyncPullConsumer:
 
     async def unsubscribe(self, topic: str) -> None:
         """Leave the queues of ``topic`` to others; their progress is persisted. Harmless when not subscribed."""
+        topic = wrap(self._options.namespace, topic)
         self._subscriptions.pop(topic, None)
         self._listeners.pop(topic, None)
         if self._assigned is not None:
@@ -196,14 +198,15 @@ class AsyncPullConsumer:
         """
         if self._subscriptions and self._assigned is None:
             raise ConfigurationError("topics were subscribed, a consumer either subscribes or is assigned")
-        assigned = set(queues)
+        assigned = {self._inside(queue) for queue in queues}
         if not assigned:
             raise ConfigurationError(
                 "no queue is given to assign, one at least is needed; unsubscribe gives up a topic"
             )
         now_ms, subscriptions = self._options.clock.now_ms(), {}
         for topic in sorted({queue.topic for queue in assigned}):
-            wanted = expression.get(topic, "*") if isinstance(expression, Mapping) else expression
+            named = unwrap(self._options.namespace, topic)
+            wanted = expression.get(named, "*") if isinstance(expression, Mapping) else expression
             subscriptions[topic] = build_subscription(check_topic(topic), wanted, now_ms)
         self._assigned = assigned
         self._subscriptions.clear()
@@ -222,13 +225,15 @@ class AsyncPullConsumer:
     @property
     def assigned_queues(self) -> list[MessageQueue]:
         """The queues read now, sorted (Java: assignment)."""
-        return sorted(self._running.rebalancer.owned()) if self._running is not None else []
+        owned = self._running.rebalancer.owned() if self._running is not None else []
+        return sorted(map(self._outside, owned))
 
     async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
         """All readable queues of ``topic``, sorted, whoever reads them. Raises TopicNotExist."""
         running = self._started()
-        await running.instance.routes.refresh(check_topic(topic))
-        queues = self._known_queues(topic)
+        wrapped = wrap(self._options.namespace, check_topic(topic))
+        await running.instance.routes.refresh(wrapped)
+        queues = [self._outside(queue) for queue in self._known_queues(wrapped)]
         if not queues:
             raise TopicNotExist(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -242,7 +247,8 @@ class AsyncPullConsumer:
 
         The queues are looked up each ``topic_metadata_check_interval_ms``; those there now are no news. For consumers that ``assign``.
         """
-        self._topic_listeners[check_topic(topic)] = listener
+        topic = wrap(self._options.namespace, check_topic(topic))
+        self._topic_listeners[topic] = listener
         self._topic_queues.pop(topic, None)
         if self._running is not None:
             self._topic_queues[topic] = await self._look_up(self._running, topic)
@@ -264,7 +270,8 @@ class AsyncPullConsumer:
                 queues = await self._look_up(running, topic)
                 if queues != self._topic_queues.get(topic):
                     self._topic_queues[topic] = queues
-                    await call_listener(listener, topic, list(queues))
+                    outside = [self._outside(queue) for queue in queues]
+                    await call_listener(listener, unwrap(self._options.namespace, topic), outside)
 
     async def _look_up(self, running: RunningConsumer, topic: str) -> list[MessageQueue]:
         await running.instance.routes.refresh_all([topic])
@@ -314,7 +321,7 @@ class AsyncPullConsumer:
         if queues is None:
             running.paused = True
         else:
-            self._service(running).paused_queues.update(self._ours(running, queues))
+            self._service(running).paused_queues.update(self._ours(running, [self._inside(queue) for queue in queues]))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
         """End ``pause`` of ``queues``; without an argument of everything."""
@@ -323,7 +330,7 @@ class AsyncPullConsumer:
             running.paused = False
             self._service(running).paused_queues.clear()
         else:
-            self._service(running).paused_queues.difference_update(queues)
+            self._service(running).paused_queues.difference_update(map(self._inside, queues))
         running.wake()
 
     @property
@@ -331,7 +338,7 @@ class AsyncPullConsumer:
         """The queues that are paused now, sorted. A queue that moved away and came back is not."""
         running = self._started()
         paused = self._service(running).paused_queues
-        return sorted(queue for queue in running.rebalancer.owned() if running.paused or queue in paused)
+        return sorted(self._outside(queue) for queue in running.rebalancer.owned() if running.paused or queue in paused)
 
     # -- places ----------------------------------------------------------------------------------------------------------------
 
@@ -345,6 +352,7 @@ class AsyncPullConsumer:
         """
         running = self._started()
         check_range("offset", offset, 0, _MAX_OFFSET)
+        queue = self._inside(queue)
         self._ours(running, [queue])
         low, high = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
         if not low <= offset <= high:
@@ -353,13 +361,13 @@ class AsyncPullConsumer:
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Go on at the oldest message that is still there. As ``seek``."""
-        running = self._started()
+        running, queue = self._started(), self._inside(queue)
         self._ours(running, [queue])
         self._seek(running, queue, await self.min_offset(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Go on with the next message that arrives. As ``seek``."""
-        running = self._started()
+        running, queue = self._started(), self._inside(queue)
         self._ours(running, [queue])
         self._seek(running, queue, await self.max_offset(queue))
 
@@ -374,17 +382,17 @@ class AsyncPullConsumer:
         When there is none, one behind the last message; a 4.9 broker names the last message itself then.
         """
         check_range("timestamp_ms", timestamp_ms, 0, _MAX_OFFSET)
-        running = self._started()
+        running, queue = self._started(), self._inside(queue)
         return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The oldest message that is still there."""
-        running = self._started()
+        running, queue = self._started(), self._inside(queue)
         return await running.instance.api.min_offset(await self._address(running, queue), queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """One behind the newest message."""
-        running = self._started()
+        running, queue = self._started(), self._inside(queue)
         return await running.instance.api.max_offset(await self._address(running, queue), queue)
 
     async def _address(self, running: RunningConsumer, queue: MessageQueue) -> str:
@@ -399,7 +407,8 @@ class AsyncPullConsumer:
     @property
     def positions(self) -> Mapping[MessageQueue, int]:
         """Of each queue read now, the offset behind what ``poll`` handed out."""
-        return self._service(self._started()).queues.positions()
+        positions = self._service(self._started()).queues.positions()
+        return {self._outside(queue): offset for queue, offset in positions.items()}
 
     # -- progress --------------------------------------------------------------------------------------------------------------
 
@@ -431,7 +440,7 @@ class AsyncPullConsumer:
             progress = running.group.offset_store.progress
             named = service.queues.positions() if offsets is None else done
             await self._persist(running, {queue: progress.read(queue) for queue in named if progress.read(queue) >= 0})
-        return done
+        return {self._outside(queue): offset for queue, offset in done.items()}
 
     def commit_async(
         self,
@@ -442,18 +451,18 @@ class AsyncPullConsumer:
         """Like ``commit``, without waiting: the future has what was committed or the exception."""
         return asyncio.ensure_future(self.commit(offsets, persist=persist))
 
-    @staticmethod
     def _to_commit(
-        service: PollService, offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None
+        self, service: PollService, offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None
     ) -> Mapping[MessageQueue, int] | None:
         if offsets is None:
             return None
         if isinstance(offsets, Mapping):
             return {
-                queue: check_range(f"offset of {queue}", offset, 0, _MAX_OFFSET) for queue, offset in offsets.items()
+                self._inside(queue): check_range(f"offset of {queue}", offset, 0, _MAX_OFFSET)
+                for queue, offset in offsets.items()
             }
         positions = service.queues.positions()
-        return {queue: positions[queue] for queue in offsets if queue in positions}
+        return {queue: positions[queue] for queue in map(self._inside, offsets) if queue in positions}
 
     async def _persist(self, running: RunningConsumer, offsets: Mapping[MessageQueue, int]) -> None:
         """Written and acknowledged; the periodic writing does not wait for the brokers."""
@@ -478,7 +487,7 @@ class AsyncPullConsumer:
         Raises:
             RemoteError, NetworkError, RequestTimeout: the broker could not be asked.
         """
-        running = self._started()
+        running, queue = self._started(), self._inside(queue)
         offset = running.group.offset_store.progress.read(queue)
         if offset >= 0:
             return offset
@@ -489,6 +498,14 @@ class AsyncPullConsumer:
         return offset if offset >= 0 else None
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _inside(self, queue: MessageQueue) -> MessageQueue:
+        """A queue as brokers name it: within the namespace."""
+        return wrap_queue(self._options.namespace, queue)
+
+    def _outside(self, queue: MessageQueue) -> MessageQueue:
+        """A queue as the user names it."""
+        return unwrap_queue(self._options.namespace, queue)
 
     @staticmethod
     def _ours(running: RunningConsumer, queues: Collection[MessageQueue]) -> Collection[MessageQueue]:

@@ -21,7 +21,7 @@ QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
 def _poll_all(consumer: rmq.PullConsumer, count: int) -> list[str]:
     bodies: list[str] = []
     while len(bodies) < count:
-        messages = consumer.poll(timeout_ms=5_000)
+        messages = consumer.poll(timeout_ms=30_000)
         assert messages, f"only {len(bodies)} of {count} messages came"
         bodies += [message.body.decode() for message in messages]
     return bodies
@@ -427,3 +427,26 @@ def test_the_async_face_awaits_its_listener(rocketmq: EmbeddedRocketMQ, producer
             assert await consumer.commit_async() == {QUEUE: 2}
 
     asyncio.run(consume())
+
+
+def test_a_namespace_is_put_on_and_taken_off_everywhere(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("ns%flights", queues=1)
+    heard: list[tuple[str, list[MessageQueue], list[MessageQueue]]] = []
+    with (
+        rocketmq.producer("ops", namespace="ns") as producer,
+        rocketmq.pull_consumer("backfill", namespace="ns", auto_commit=False, consume_from_where=FIRST) as consumer,
+    ):
+        send_all(producer, ["0", "1"])
+        consumer.subscribe("flights", on_queues_changed=lambda *news: heard.append(news))
+        messages = consumer.poll(timeout_ms=30_000)
+        assert {message.topic for message in messages} == {"flights"}
+        assert heard == [("flights", [QUEUE], [QUEUE])]
+        assert consumer.assigned_queues == [QUEUE] == consumer.fetch_message_queues("flights")
+        consumer.seek(QUEUE, 1)
+        assert consumer.positions == {QUEUE: 1}
+        assert consumer.commit({QUEUE: 1}) == {QUEUE: 1} == consumer.commit([QUEUE])
+        assert consumer.committed(QUEUE) == 1
+        consumer.pause([QUEUE])
+        assert consumer.paused_queues == [QUEUE]
+        assert (consumer.min_offset(QUEUE), consumer.max_offset(QUEUE)) == (0, 2)
+    assert rocketmq.consumer_offset("ns%backfill", "ns%flights") == {0: 1}
