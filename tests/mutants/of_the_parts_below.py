@@ -213,14 +213,6 @@ LOWER_MUTANTS = [
     ),
     Mutant(
         "net",
-        "a blocking call that was given up begins nevertheless",
-        f"{NET}/engine.py",
-        "        if self._given_up:\n            self._coroutine.close()\n            return\n",
-        "",
-        f"{CLOCK}::test_a_call_that_was_given_up_before_it_began_never_begins",
-    ),
-    Mutant(
-        "net",
         "each request costs a write of its own",
         f"{NET}/connection.py",
         "            if alone or self._loop is None:",

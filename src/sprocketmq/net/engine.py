@@ -125,7 +125,7 @@ class _BlockingCall(Generic[T]):
     """A coroutine that another thread waits for. One lock takes the place of two futures and the condition between them.
 
     start (loop) --> the task ends --> gate opens --> result (caller)
-    give_up (caller) --> the task is cancelled, or never made
+    give_up (caller) --> the task is cancelled, before its first step if it comes to that
     """
 
     __slots__ = ("_coroutine", "_gate", "_given_up", "_loop", "_task")
@@ -138,9 +138,6 @@ class _BlockingCall(Generic[T]):
         self._gate.acquire()
 
     def start(self) -> None:
-        if self._given_up:
-            self._coroutine.close()
-            return
         self._task = self._loop.create_task(self._coroutine)
         self._task.add_done_callback(self._ended)
 
