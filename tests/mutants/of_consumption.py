@@ -51,11 +51,11 @@ CONSUMPTION_MUTANTS = [
     ),
     Mutant(
         "S5",
-        "an ack_index that is no number stops the settling",
+        "an ack_index that is no number acknowledges the whole batch",
         f"{CORE}/consume_result.py",
-        "        context.ack_index = ALL_ACKED\n        status",
-        "        status",
-        f"{UNIT}/test_consume_result.py::test_after_reading_any_answer_the_batch_can_be_settled",
+        "        context.ack_index = ALL_ACKED\n        status = ConsumeConcurrentlyStatus.RECONSUME_LATER\n",
+        "        context.ack_index = ALL_ACKED\n",
+        f"{UNIT}/test_consume_result.py::test_what_is_no_number_in_a_context_is_replaced_and_told",
     ),
     Mutant(
         "S5",
@@ -67,10 +67,10 @@ CONSUMPTION_MUTANTS = [
     ),
     Mutant(
         "S5",
-        "workers that are too many leave each time they are asked, down to none",
+        "workers that are too many stay until they are idle",
         POOL,
-        "        self._to_leave.clear()\n",
-        "",
+        "            if self._to_leave and self._leaves(me):",
+        "            if not chunk and self._to_leave and self._leaves(me):",
         f"{POOLS}::test_workers_that_are_too_many_leave_after_the_item_in_hand_and_forget_nothing",
     ),
     Mutant(
