@@ -15,7 +15,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from sprocketmq.client.group import Group
+from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.namespace import unwrap, unwrap_queue
+from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.polled_queues import PolledQueues
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
@@ -154,7 +156,24 @@ class PollService:
         for process_queue, part in self.queues.take(max_messages, self._group.clock.now_ms()):
             messages += part
             self._group.settled(process_queue)
+            if self._group.hooks.consume:
+                self._tell_hooks(process_queue, part)
         return messages
+
+    def _tell_hooks(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
+        """What was handed out counts as consumed, for what the caller does with it is not seen from here (Java does so, too)."""
+        group, queue = self._group, process_queue.queue
+        assert queue is not None
+        seen = ConsumeMessageContext(
+            group.own_name,
+            unwrap_queue(group.namespace, queue),
+            messages,
+            group.clock.now_ms(),
+            group.client_id,
+        )
+        group.hooks.before_consume(seen)
+        seen.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        group.hooks.after_consume(seen)
 
     def has_room_again(self) -> bool:
         """Whether pull loops wait only because too much waited, and now it does not."""

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sprocketmq.client.face import BlockingFace
+from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.name_servers import parse_addresses
 from sprocketmq.client.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.options import ClientOptions
@@ -69,6 +70,7 @@ class AsyncPullConsumer:
         self._topic_listeners: dict[str, TopicQueuesListener] = {}
         self._topic_queues: dict[str, list[MessageQueue]] = {}
         self._topic_watch: asyncio.Task[None] | None = None
+        self._hooks = Hooks()
         self._running: RunningConsumer | None = None
         self._next_write_ms = 0
 
@@ -106,6 +108,7 @@ class AsyncPullConsumer:
             with_retry_topic=False,
             suspend_ms=settings.broker_suspend_max_time_ms,
             pull_timeout_ms=settings.consumer_timeout_when_suspend_ms,
+            hooks=self._hooks,
         )
         service = self._service(running)
         service.queues.max_waiting = settings.pull_threshold_for_all
@@ -144,6 +147,16 @@ class AsyncPullConsumer:
     ) -> None:
         # An exception that leaves the block came while the last poll's messages were worked on: they come again.
         await self._leave(commit=self._auto_commit and error is None)
+
+    def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
+        """Tell ``hook`` of what polls hand out, or let it take messages out before; see ``sprocketmq.client.hooks``. Before ``start``.
+
+        Raises:
+            ConfigurationError: the consumer is running, or the hook has none of these methods.
+        """
+        if self._running is not None:
+            raise ConfigurationError("the consumer is running, add hooks before start()")
+        self._hooks.add(hook, ("consume", "filter"))
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
         """Ask these name servers from now on, ``host:9876`` separated by ``;``. All clients of this instance do."""
@@ -572,6 +585,10 @@ class PullConsumer(BlockingFace):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._run(self._async.__aexit__(kind, error, trace))
+
+    def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
+        """As ``AsyncPullConsumer.add_hook``."""
+        self._async.add_hook(hook)
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
         """As ``AsyncPullConsumer.update_name_server_address``."""

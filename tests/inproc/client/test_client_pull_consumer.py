@@ -450,3 +450,25 @@ def test_a_namespace_is_put_on_and_taken_off_everywhere(rocketmq: EmbeddedRocket
         assert consumer.paused_queues == [QUEUE]
         assert (consumer.min_offset(QUEUE), consumer.max_offset(QUEUE)) == (0, 2)
     assert rocketmq.consumer_offset("ns%backfill", "ns%flights") == {0: 1}
+
+
+def test_hooks_hear_of_what_a_poll_hands_out(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0", "1"])
+    heard: list[tuple[str, object]] = []
+
+    class Hook:
+        def before_consume(self, context: rmq.ConsumeMessageContext) -> None:
+            heard.append(("before", [message.body for message in context.messages]))
+
+        def after_consume(self, context: rmq.ConsumeMessageContext) -> None:
+            heard.append(("after", context.success))
+
+    consumer = rocketmq.pull_consumer("backfill", consume_from_where=FIRST)
+    consumer.add_hook(Hook())
+    with consumer:
+        consumer.assign([QUEUE])
+        assert len(consumer.poll(1, timeout_ms=30_000)) == 1
+        with pytest.raises(rmq.ConfigurationError, match="add hooks before start"):
+            consumer.add_hook(Hook())
+    assert heard == [("before", [b"0"]), ("after", True)]
