@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -213,8 +214,16 @@ class GroupStorm:
         queues = self._producer.publish_queues(self._topic)
         for _ in range(count):
             body = f"message {next(self._bodies)}"
-            result = self._producer.send(rmq.Message(self._topic, body.encode()), queue=self._dice.choice(queues))
+            result = poll_until(
+                partial(self._try_to_send, body, self._dice.choice(queues)), "a send succeeds", _PATIENCE_S
+            )
             self.history.sent[result.message_queue.queue_id, result.queue_offset] = body
+
+    def _try_to_send(self, body: str, queue: rmq.MessageQueue) -> rmq.SendResult | None:
+        try:
+            return self._producer.send(rmq.Message(self._topic, body.encode()), queue=queue)
+        except rmq.RemoteError:  # refused, so not stored: an Apache broker on a busy machine refuses what waited 200 ms
+            return None
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
         def holds() -> bool:
