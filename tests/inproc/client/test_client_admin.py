@@ -21,6 +21,8 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 ROOT = Path(__file__).resolve().parents[3]
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+# Loaded before any test: pytest parses each module of ours that it imports, and CPython 3.11 fails when a second thread parses meanwhile.
+LOADED = (rmq.Producer, rmq.PullConsumer, rmq.PushConsumer)
 QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
 
 
