@@ -58,7 +58,7 @@ S01_TO_S04 = [
         "an instance has one consumer per group; the second is refused",
         "C registerConsumer",
         "client/instance.py",
-        f"{LIFE}::test_start_refuses_what_cannot_work",
+        f"{LIFE}::test_a_second_consumer_of_a_group_needs_an_instance_of_its_own",
     ),
     Mechanism(
         "S1",
@@ -187,7 +187,7 @@ S01_TO_S04 = [
         "the kind of the listener decides between concurrent and orderly consumption",
         "A start, 6",
         "client/push_consumer.py",
-        f"{ORDERLY}::test_messages_of_a_queue_come_in_order_one_call_at_a_time",
+        f"{ORDERLY}::test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause",
         f"{EVERY_FORM} {IN_ORDER}",
     ),
     Mechanism(

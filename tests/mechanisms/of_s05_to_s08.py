@@ -79,7 +79,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S5",
-        "an answer that is no status means: again later (a function that returns nothing has succeeded: Python's None is not Java's null)",
+        "None, or an answer that is no status, means: again later (of an `on_message` function, None is success)",
         "A 'consumeMessage return null'; B 方式2",
         "core/consume_result.py",
         f"{RESULT}::test_only_a_status_is_a_success",
