@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -241,11 +242,11 @@ def test_a_message_with_no_way_back_is_told_to_be_tried_again_here(
         fault.remove()
     consumer.shutdown()
     _, story = replayed(file)
-    told = [happening.what for happening in story.of("k")[0].story or ()]
+    told = [re.sub(r"after \d.*?:", "after some time:", one.what) for one in story.of("k")[0].story or ()]
     tries = [line for line in told if "try" in line or "tried" in line or "raised" in line]
     assert tries == [
         "a listener begins, try 1",
-        "the listener ends after 0 ms: RECONSUME_LATER, it raised ValueError",
+        "the listener ends after some time: RECONSUME_LATER, it raised ValueError",
         "no retry copy could be stored: it is tried again here",
         "a listener begins, try 2",
     ]
