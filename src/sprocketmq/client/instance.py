@@ -113,6 +113,9 @@ class ClientInstance:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._users = 0
         self._rebalance_wanted = asyncio.Event()
+        self._rounds: dict[
+            str, bool
+        ] = {}  # rebalances under way by group, and whether another one was asked for meanwhile
         self._heartbeat_lock = asyncio.Lock()
         self._silent: set[str] = set()
         self._closed = False
@@ -339,25 +342,35 @@ class ClientInstance:
             self._rebalance_wanted.set()
 
     async def _rebalance_service(self) -> None:
-        wait_ms = REBALANCE_INTERVAL_MS
         while True:
-            timer = self.clock.call_later(wait_ms, self._rebalance_wanted.set)
+            timer = self.clock.call_later(REBALANCE_INTERVAL_MS, self._rebalance_wanted.set)
             try:
                 await self._rebalance_wanted.wait()
             finally:
                 timer.cancel()
             self._rebalance_wanted.clear()
-            balanced = all(await asyncio.gather(*map(self._rebalance, list(self._consumers.values()))))
-            wait_ms = REBALANCE_INTERVAL_MS if balanced else REBALANCE_MIN_INTERVAL_MS
+            for consumer in list(self._consumers.values()):
+                # A round that hangs is its consumer's own affair (law 2): the others have theirs, and it gets one more when it is over.
+                if consumer.group_name in self._rounds:
+                    self._rounds[consumer.group_name] = True
+                else:
+                    self._rounds[consumer.group_name] = False
+                    self.spawn(self._rebalance(consumer))
 
-    async def _rebalance(self, consumer: ConsumerMember) -> bool:
+    async def _rebalance(self, consumer: ConsumerMember) -> None:
+        balanced = False
         try:
-            return await consumer.rebalance()
+            balanced = await consumer.rebalance()
         except RocketMQError as error:
             log.warning("group %s: rebalance failed: %s", consumer.group_name, error)
         except Exception:
             log.exception("group %s: rebalance failed", consumer.group_name)
-        return False
+        finally:
+            wanted_meanwhile = self._rounds.pop(consumer.group_name)
+        if wanted_meanwhile:
+            self.rebalance_soon()
+        elif not balanced:
+            self.rebalance_soon(REBALANCE_MIN_INTERVAL_MS)
 
     # -- what brokers ask of us -----------------------------------------------------------------------------------
 
