@@ -144,7 +144,7 @@ def test_what_was_cached_under_an_earlier_lock_is_not_handed_out() -> None:
     lock.granted(10)
     assert turn.next(10) == TurnEnded()
     turn.process_queue.tenure = lock.tenure  # the pull loop found that nobody went past us
-    assert batch_of(turn)
+    assert batch_of(turn, 10)
 
 
 def test_a_lock_that_expires_during_the_turn_ends_it_before_the_next_batch() -> None:
