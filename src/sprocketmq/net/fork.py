@@ -21,7 +21,10 @@ from typing import Any, Final, Protocol
 
 __all__ = ["FORKED", "LeftBehind", "point_to_nothing", "watch"]
 
-FORKED: Final = "this client belongs to the parent of a fork, and its connections with it; make and start a new one in this process, after the fork"
+FORKED: Final = (
+    "this client belongs to the parent of a fork, and its connections with it; "
+    "make and start a new one in this process, after the fork"
+)
 
 
 class LeftBehind(Protocol):
