@@ -206,7 +206,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "a span of 2,000 between the oldest unfinished and the newest stops the pulls",
+        "over a span of 2,000 between the oldest unfinished and the newest cached message a queue is pulled each 50 ms only",
         "B consumeConcurrentlyMaxSpan",
         "core/process_queue.py",
         f"{CACHED}::test_the_span_is_between_the_oldest_unfinished_and_the_newest",
