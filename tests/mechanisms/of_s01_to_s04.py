@@ -73,6 +73,7 @@ S01_TO_S04 = [
         "A fetchNameServerAddr",
         "client/name_servers.py",
         f"{PARTS}::test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried",
+        "test_our_client_in_bad_luck.py::test_a_name_server_that_freezes_stops_nobody",
     ),
     Mechanism(
         "S1",
@@ -81,6 +82,7 @@ S01_TO_S04 = [
         "client/routes.py",
         f"{SHARING}::test_new_queues_are_found_and_new_topics_waited_for "
         f"{ROUTES}::test_a_route_is_changed_by_content_and_not_by_order",
+        "test_our_client_in_bad_luck.py::test_queues_that_come_and_go_under_load",
     ),
     Mechanism(
         "S1",
@@ -503,5 +505,6 @@ S01_TO_S04 = [
         "C executePullRequestLater",
         "core/pull_cursor.py",
         f"{CURSOR}::test_failures_wait_a_second_and_broker_flow_control_20_ms",
+        "test_our_client_in_bad_luck.py::test_connections_that_are_cut_again_and_again",
     ),
 ]

@@ -258,7 +258,7 @@ S05_TO_S08 = [
         "B 重复消费",
         "client/offset_store.py",
         f"{LIFE}::test_a_listener_that_does_not_end_is_left_and_its_message_comes_again",
-        MIXED,
+        f"{MIXED} test_our_client_in_bad_luck.py::test_a_broker_that_is_killed",
     ),
     Mechanism(
         "S6",

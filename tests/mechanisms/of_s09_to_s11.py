@@ -111,7 +111,7 @@ S09_TO_S11 = [
         "E RebalanceLockManager.tryLockBatch",
         "core/queue_lock.py",
         f"{LOCKS}::test_a_lock_belongs_to_one_client_until_it_expires {MEMBERS}::test_a_queue_has_one_owner_per_group",
-        IN_ORDER,
+        f"{IN_ORDER} test_our_client_in_bad_luck.py::test_a_broker_that_is_restarted",
     ),
     Mechanism(
         "S10",
@@ -212,6 +212,7 @@ S09_TO_S11 = [
         "core/orderly_turn.py",
         f"{TURN}::test_without_a_lock_a_turn_does_not_begin {TURN}::test_a_lock_that_expires_during_the_turn_ends_it_before_the_next_batch "
         f"{ORDERLY}::test_a_lost_lock_stops_consumption_in_the_middle",
+        "test_our_client_in_bad_luck.py::test_a_broker_that_freezes_and_thaws",
     ),
     Mechanism(
         "S10",
