@@ -216,6 +216,29 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
+        "a lock that comes back: where another member ended if one came between, else with what is cached (Java goes on either way)",
+        "E isLockedFirst; E lockAll, setLocked(false)",
+        "core/queue_lock.py",
+        f"{LOCKS}::test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock "
+        f"{ORDERLY}::test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_sets_it_back "
+        f"{ORDERLY}::test_a_lock_that_comes_back_goes_on_with_what_is_cached_when_nobody_consumed",
+    ),
+    Mechanism(
+        "S10",
+        "progress is not written while the lock may be another member's",
+        "E processConsumeResult, updateOffset",
+        "client/rebalancer.py",
+        f"{ORDERLY}::test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_down",
+    ),
+    Mechanism(
+        "S10",
+        "a queue given away under a running listener stays locked until that ends",
+        "E Remove queues that no longer belong to",
+        "client/rebalancer.py",
+        f"{ORDERLY}::test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends",
+    ),
+    Mechanism(
+        "S10",
         "a turn gives way after 60 s",
         "E MAX_TIME_CONSUME_CONTINUOUSLY",
         "core/orderly_turn.py",
