@@ -483,7 +483,7 @@ CLIENT_MUTANTS = [
         "consuming directly, for a tool, moves progress or retries",
         f"{CLIENT}/concurrent_service.py",
         "        return batch\n\n    def _call(",
-        "        self._on_done([batch])\n        return batch\n\n    def _call(",
+        "        batch.started_ms = self._clock.now_ms()\n        self._on_done([batch])\n        return batch\n\n    def _call(",
         f"{INSTANCE}::test_consuming_directly_has_no_effect_on_progress_retries_or_numbers",
     ),
 ]
