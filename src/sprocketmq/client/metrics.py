@@ -108,7 +108,7 @@ class ClientMetrics:
             self.watch(client)
 
     def watch(self, client: Watched) -> None:
-        """Take one more client in, before it starts (pull consumers at any time)."""
+        """Take one more client in, before it starts."""
         found = getattr(client, "_async", client)
         if not hasattr(found, "start") or not (hasattr(found, "_running") or hasattr(found, "_sender")):
             raise ConfigurationError(f"{client!r} cannot be watched; producers and consumers can")

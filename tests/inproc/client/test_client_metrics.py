@@ -77,9 +77,10 @@ def test_a_consumers_queues_messages_and_calls_are_shown(
 
 
 def test_a_page_of_its_own_is_served_until_it_is_closed(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    with rocketmq.pull_consumer("readers") as reader:
-        metrics = ClientMetrics(reader)
-        port = metrics.serve(0)
+    reader = rocketmq.pull_consumer("readers")
+    metrics = ClientMetrics(reader)
+    port = metrics.serve(0)
+    with reader:
         send_all(producer, ["1"])
         reader.subscribe("flights")
         rocketmq.wait_until(lambda: reader.assigned_queues)
