@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from interop.peers import VERSIONS, ApacheCluster, JavaProgram, poll_until
+from interop.peers import APACHE_5, VERSIONS, ApacheCluster, JavaProgram, poll_until
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 COMMIT, ROLLBACK, UNKNOWN = rmq.LocalTransactionState
@@ -202,11 +202,10 @@ def test_the_second_port_takes_sends_and_compressed_bodies_arrive(
     poll_until(lambda: [message.body for message in reader.seen] == [body] * len(kinds), "all bodies arrive", 60)
 
 
+@pytest.mark.parametrize("apache", [APACHE_5], indirect=True)  # 4.9 has no timer messages
 def test_a_timer_message_is_delivered_later_and_one_is_taken_back(
     apache: ApacheCluster, topic: str, reader: Reader
 ) -> None:
-    if apache.version.startswith("4"):
-        pytest.skip("timer messages are of 5.x")
     with rmq.Producer("later", namesrv_addr=apache.namesrv_addr) as producer:
         sent_ms = time.time_ns() // 1_000_000
         result = producer.send(rmq.Message(topic, b"later"), delay_ms=3_000)
