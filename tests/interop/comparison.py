@@ -205,10 +205,14 @@ class Conversation:
         poll_until(lambda: self._max_offset(0) == 3 and self._max_offset(1) == 2, "the messages are in their queues")
         for number in range(5):
             poll_until(partial(self._has_key, f"key-{number}"), "the messages are in the index")
-        self._member.heartbeat(MEMBER, group=GROUP, topics=(TOPIC,), producer=PRODUCERS)
+        self.stay()
         for queue_id in "01":
             fields = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue_id, "commitOffset": "1"}
             assert self._ask("broker", 15, fields).code == 0
+
+    def stay(self) -> None:
+        """A heartbeat of the member that stands by: brokers forget who was silent for 120 s."""
+        self._member.heartbeat(MEMBER, group=GROUP, topics=(TOPIC,), producer=PRODUCERS)
 
     def _max_offset(self, queue_id: int) -> int:
         answer = self._ask("broker", 30, {"topic": TOPIC, "queueId": str(queue_id)})

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -105,14 +106,15 @@ def _run_all(session: MqadminSession, server: Server, folder: Path) -> list[str]
         for command in COMMANDS:
             if session.version in command.versions:
                 ended = f"mqadmin {session.version}: {server.broker_addr} knows that this one ended: {last}"
-                poll_until(lambda: _tools_are_gone(server.broker_addr), ended, _FORGOTTEN_S)
+                poll_until(partial(_tools_are_gone, prepared, server.broker_addr), ended, _FORGOTTEN_S, 0.2)
                 printed.append(session.run(*(prepared.filled(word) for word in command.words.split(" "))))
                 last = command.words
         return printed
 
 
-def _tools_are_gone(broker_addr: str) -> bool:
-    """Commands list clients; one that ended just now is none."""
+def _tools_are_gone(prepared: Conversation, broker_addr: str) -> bool:
+    """Commands list clients; one that ended just now is none, and the one that stands by is one however long that takes."""
+    prepared.stay()
     producers = ask(broker_addr, RequestCode.GET_ALL_PRODUCER_INFO).body
     readers = [ask(broker_addr, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": name}) for name in TOOLS]
     return b"CLIENT_INNER_PRODUCER" not in producers and all(answer.code for answer in readers)
