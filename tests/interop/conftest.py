@@ -81,6 +81,13 @@ def apache4(java_peers: None) -> Iterator[ApacheCluster]:
         yield cluster
 
 
+@pytest.fixture(params=VERSIONS)
+def apache(request: pytest.FixtureRequest) -> ApacheCluster:
+    """Apache's servers of either version: for tests of our client."""
+    cluster: ApacheCluster = request.getfixturevalue("apache4" if request.param == APACHE_4 else "apache5")
+    return cluster
+
+
 @pytest.fixture(scope="session")
 def server(java_peers: None) -> Iterator[Server]:
     """The server under test: ours, unless SPROCKETMQ_INTEROP_SERVER names an Apache version."""

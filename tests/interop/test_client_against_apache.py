@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from interop.peers import VERSIONS, ApacheCluster
+from interop.peers import ApacheCluster
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
@@ -25,13 +25,6 @@ def _stored(admin: rmq.Admin, topic: str) -> int:
     if topic not in admin.topics():
         return 0
     return sum(offsets.max_offset for offsets in admin.topic_stats(topic).values())
-
-
-@pytest.fixture(params=VERSIONS)
-def apache(request: pytest.FixtureRequest) -> ApacheCluster:
-    name = "apache5" if request.param.startswith("5") else "apache4"
-    cluster: ApacheCluster = request.getfixturevalue(name)
-    return cluster
 
 
 def _consumer(apache: ApacheCluster, group: str, **options: Any) -> rmq.PushConsumer:

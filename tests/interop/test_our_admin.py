@@ -10,7 +10,7 @@ import pytest
 
 import sprocketmq as rmq
 from interop.child import poll_until
-from interop.peers import APACHE_4, APACHE_5, VERSIONS, ApacheCluster
+from interop.peers import APACHE_4, APACHE_5, ApacheCluster
 from sprocketmq.client.admin import TrackType
 from sprocketmq.wire.bodies import SubscriptionGroupConfig, TopicConfig
 
@@ -19,12 +19,6 @@ _WITH_USERS: dict[str, Any] = {
     "authenticationMetadataProvider": "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider",
     "authorizationMetadataProvider": "org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider",
 }
-
-
-@pytest.fixture(params=VERSIONS)
-def apache(request: pytest.FixtureRequest) -> ApacheCluster:
-    cluster: ApacheCluster = request.getfixturevalue("apache4" if request.param == APACHE_4 else "apache5")
-    return cluster
 
 
 @pytest.fixture

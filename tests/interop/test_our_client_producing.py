@@ -11,17 +11,10 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from interop.peers import APACHE_5, VERSIONS, ApacheCluster, JavaProgram, poll_until
+from interop.peers import APACHE_5, ApacheCluster, JavaProgram, poll_until
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 COMMIT, ROLLBACK, UNKNOWN = rmq.LocalTransactionState
-
-
-@pytest.fixture(params=VERSIONS)
-def apache(request: pytest.FixtureRequest) -> ApacheCluster:
-    name = "apache5" if request.param.startswith("5") else "apache4"
-    cluster: ApacheCluster = request.getfixturevalue(name)
-    return cluster
 
 
 @pytest.fixture

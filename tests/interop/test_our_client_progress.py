@@ -13,17 +13,10 @@ import pytest
 
 import sprocketmq as rmq
 from interop.mqadmin_session import MqadminSession
-from interop.peers import APACHE_5, VERSIONS, ApacheCluster, JavaProgram, poll_until
+from interop.peers import APACHE_5, ApacheCluster, JavaProgram, poll_until
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
-
-
-@pytest.fixture(params=VERSIONS)
-def apache(request: pytest.FixtureRequest) -> ApacheCluster:
-    name = "apache5" if request.param == APACHE_5 else "apache4"
-    cluster: ApacheCluster = request.getfixturevalue(name)
-    return cluster
 
 
 @pytest.fixture

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 import sprocketmq as rmq
 from interop.child import poll_until
-from interop.peers import APACHE_4, VERSIONS, ApacheCluster
+from interop.peers import ApacheCluster
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-
-
-@pytest.fixture(params=VERSIONS)
-def apache(request: pytest.FixtureRequest) -> ApacheCluster:
-    cluster: ApacheCluster = request.getfixturevalue("apache4" if request.param == APACHE_4 else "apache5")
-    return cluster
 
 
 def _poll_all(consumer: rmq.PullConsumer, count: int) -> list[str]:
