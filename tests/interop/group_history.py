@@ -1,8 +1,8 @@
 """What a consumer group may do, whoever its members are: a history of it, and the laws that it must keep. Pure functions, no I/O.
 
 Laws
-    1. At least once: each message that was sent has been consumed to its end by somebody.
-    2. Nothing is consumed that was not sent.
+    1. At least once: each message whose send was acknowledged has been consumed to its end by somebody.
+    2. Nothing is consumed that was not sent. A send without an answer may have been stored, once: where, tells who consumes it first.
     3. Orderly: a queue is never in two hands. Two members' calls for messages of one queue do not overlap in time; the call of a member
        that was killed lasts until its death.
     4. Orderly: a message begins only after every earlier one of its queue has ended, with whomever. (Again from an earlier one is allowed:
@@ -37,7 +37,7 @@ class History:
     """What was sent, who consumed it when, who was killed when, and who had which queues once nothing moved any more.
 
     Attributes: ``sent`` (place -> body), ``deaths`` (member -> time), ``settled`` (living member -> queue ids; None: not looked at),
-    ``queues`` (how many the topic has).
+    ``queues`` (how many the topic has), ``doubtful`` (bodies whose send got no answer; each body is sent once).
     """
 
     queues: int
@@ -46,6 +46,7 @@ class History:
     calls: list[Call] = field(default_factory=list)
     deaths: dict[str, int] = field(default_factory=dict)
     settled: Mapping[str, Iterable[int]] | None = None
+    doubtful: set[str] = field(default_factory=set)
     _running: dict[tuple[str, Place], Call] = field(default_factory=dict)
 
     # -- recording ---------------------------------------------------------------------------------------------------------------
@@ -68,16 +69,32 @@ class History:
         """Places consumed to their end."""
         return {call.place for call in self.calls if call.end is not None}
 
+    @property
+    def again(self) -> int:
+        """How many calls were for a message that had been begun before."""
+        return len(self.calls) - len({call.place for call in self.calls})
+
     # -- judging -----------------------------------------------------------------------------------------------------------------
 
     def problems(self) -> list[str]:
         """Every breach of a law, as a sentence; empty when all hold."""
-        found = self._lost() + self._invented()
+        stored = self._stored()
+        found = self._lost() + self._invented(stored)
         if self.orderly:
             for queue in range(self.queues):
                 calls = sorted((call for call in self.calls if call.place[0] == queue), key=lambda call: call.begin)
-                found += self._shared_hands(queue, calls) + self._disorder(queue, calls)
+                offsets = sorted(offset for number, offset in stored if number == queue)
+                found += self._shared_hands(queue, calls) + self._disorder(queue, offsets, calls)
         return found + self._unsettled()
+
+    def _stored(self) -> dict[Place, str]:
+        """What was acknowledged, and what was stored without an answer as far as somebody met it."""
+        stored, unplaced = dict(self.sent), set(self.doubtful)
+        for call in self.calls:
+            if call.place not in stored and call.body in unplaced:
+                unplaced.remove(call.body)
+                stored[call.place] = call.body
+        return stored
 
     def _lost(self) -> list[str]:
         missing = sorted(self.sent.keys() - self.finished)
@@ -86,11 +103,11 @@ class History:
             for place in missing
         ]
 
-    def _invented(self) -> list[str]:
+    def _invented(self, stored: Mapping[Place, str]) -> list[str]:
         return [
-            f"{call.member} consumed {call.body!r} at {call.place}, where {self.sent.get(call.place)!r} was sent"
+            f"{call.member} consumed {call.body!r} at {call.place}, where {stored.get(call.place)!r} was sent"
             for call in self.calls
-            if self.sent.get(call.place) != call.body
+            if stored.get(call.place) != call.body
         ]
 
     def _shared_hands(self, queue: int, calls: list[Call]) -> list[str]:
@@ -112,14 +129,14 @@ class History:
     def _end(self, call: Call) -> int | None:
         return call.end if call.end is not None else self.deaths.get(call.member)
 
-    def _disorder(self, queue: int, calls: list[Call]) -> list[str]:
+    @staticmethod
+    def _disorder(queue: int, offsets: list[int], calls: list[Call]) -> list[str]:
         found: list[str] = []
         finished_at: dict[int, int] = {}
         for call in calls:
             if call.end is not None:
                 offset = call.place[1]
                 finished_at[offset] = min(call.end, finished_at.get(offset, call.end))
-        offsets = sorted(offset for number, offset in self.sent if number == queue)
         # The time at which everything before an offset was finished for the first time.
         ready_at: dict[int, int | None] = {}
         latest: int | None = 0

@@ -59,6 +59,30 @@ def skip(history: History) -> None:
         history.ended("b", (1, offset), begin + 1)
 
 
+def unanswered(history: History) -> None:
+    history.doubtful = {"in doubt", "never stored"}
+    history.began("b", (1, 1), "in doubt", 30)
+    history.ended("b", (1, 1), 31)
+
+
+def unanswered_at_two_places(history: History) -> None:
+    unanswered(history)
+    history.began("b", (1, 2), "in doubt", 32)
+
+
+def unanswered_where_another_is(history: History) -> None:
+    unanswered(history)
+    history.began("b", (1, 1), "never stored", 32)
+
+
+def unanswered_out_of_order(history: History) -> None:
+    history.doubtful = {"in doubt"}
+    history.sent |= {(1, 2): "w"}
+    for offset, body, begin in ((2, "w", 30), (1, "in doubt", 32)):
+        history.began("b", (1, offset), body, begin)
+        history.ended("b", (1, offset), begin + 1)
+
+
 def two_owners(history: History) -> None:
     history.settled = {"b": [0, 1], "c": [1]}
 
@@ -71,6 +95,12 @@ def test_a_take_over_after_a_kill_breaks_no_law() -> None:
     assert good().problems() == []
 
 
+def test_a_send_without_an_answer_may_have_been_stored_or_not() -> None:
+    history = good()
+    unanswered(history)
+    assert history.problems() == []
+
+
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
@@ -81,6 +111,9 @@ def test_a_take_over_after_a_kill_breaks_no_law() -> None:
         (overlap, "queue 1 was in two hands: c began offset 0 at 13"),
         (overlap_over_a_short_call, "queue 1 was in two hands: b began offset 0 at 12 while c"),
         (skip, "queue 1: b began offset 2 before all earlier ones had ended"),
+        (unanswered_at_two_places, "b consumed 'in doubt' at (1, 2), where None was sent"),
+        (unanswered_where_another_is, "b consumed 'never stored' at (1, 1), where 'in doubt' was sent"),
+        (unanswered_out_of_order, "queue 1: b began offset 2 before all earlier ones had ended"),
         (two_owners, "queue 1 is owned twice after settling, by b and c"),
         (no_owner, "queue 0 is owned by nobody after settling"),
     ],

@@ -20,8 +20,8 @@ QUEUES = 8
 IS_FULL = STEPS > 20
 
 
-# On the function: the folder's own limit is nearer than a module's.
-@pytest.mark.timeout(900 if not IS_FULL else 3600 + 30 * STEPS)
+# On the function: the folder's own limit is nearer than a module's. A minute and more for a step is a very slow machine.
+@pytest.mark.timeout(900 + 75 * STEPS)
 @pytest.mark.parametrize("kind", ["concurrent", "orderly"])
 @pytest.mark.parametrize(
     ("fixture", "version"), [("apache5", APACHE_5), ("apache4", APACHE_4)], ids=[APACHE_5, APACHE_4]
@@ -47,9 +47,14 @@ def test_a_mixed_group_keeps_its_promises_through_joins_leaves_and_kills(
             if number % 20 == 19:
                 print(f"{kind} {version}: step {number + 1}, {dict(storm.happened)}", flush=True)
         storm.settle()
-        assert storm.history.problems() == [], f"seed {SEED}, {dict(storm.happened)}"
-    assert storm.happened["join"]
-    assert storm.happened["leave"] + storm.happened["kill"]
-    print(
-        f"{kind} {version}: {dict(storm.happened)}, {len(storm.history.sent)} sent, {len(storm.history.calls)} deliveries"
-    )
+        history, happened = storm.history, storm.happened
+        problems = history.problems()
+        print(
+            f"{kind} {version}: {STEPS} steps, {dict(happened)}; {len(history.sent)} messages acknowledged, {storm.refused_sends} refused, "
+            f"{len(history.doubtful)} without an answer; {len(history.calls)} deliveries, {history.again} of them again; "
+            f"{sum('hands' in problem or 'twice' in problem for problem in problems)} double owners, {len(problems)} problems",
+            flush=True,
+        )
+        assert problems == [], f"seed {SEED}, {dict(happened)}"
+    assert happened["join"]
+    assert happened["leave"] + happened["kill"]
