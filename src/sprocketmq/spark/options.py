@@ -8,22 +8,19 @@ silently ignored costs somebody a night.
 
 from __future__ import annotations
 
-import difflib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
-from typing import Any, Final, Literal, NoReturn, TypeVar
+from typing import Any, Final, Literal
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.given_options import CATALOG_PREFIX, NAME_PATTERN, GivenOptions
 from sprocketmq.spark.offsets import queues_from_json
+from sprocketmq.spark.option_table import SECRETS
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["CATALOG_PREFIX", "COLUMNS", "Bound", "ReadOptions", "SinkOptions", "read_options", "sink_options"]
-
-T = TypeVar("T")
 
 # name -> Spark type, in the order of the table that the source offers
 COLUMNS: Final[dict[str, str]] = {
@@ -45,31 +42,9 @@ COLUMNS: Final[dict[str, str]] = {
     "sysFlag": "int",
 }
 
-READ_OPTIONS: Final = (
-    "topics", "topicsPattern", "tags", "sql92", "startingOffsets", "groupOffsetsFallback", "startingTimestamp",
-    "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp", "failOnDataLoss", "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxPartitions", "maxRecordsPerPartition", "ordered",
-    "includeProperties", "columns", "includeRetry", "commitOffsets", "pullBatchSize", "pullPipelining", "pullTimeoutMs",
-)  # fmt: skip
-SINK_OPTIONS: Final = ("mode", "delivery", "sendTimeoutMs", "maxInFlight", "maxReconsumeTimes", "delayLevel")
-BOTH_OPTIONS: Final = ("namesrvAddr", "topic", "group", "retryTimeoutMs")
-# Spark adds these by itself: load(path), a stream's checkpoint, and what a catalog knows of a table (TableCatalog's reserved properties)
-SPARK_OPTIONS: Final = (
-    "path", "checkpointLocation", "queryName",
-    "serialization.format", "provider", "owner", "comment", "location", "external", "is_managed_location", "collation",
-)  # fmt: skip
-# A catalog adds a table's options once more under this prefix; one that was given directly wins.
-CATALOG_PREFIX: Final = "option."
-SECRETS: Final = frozenset({"accessKey", "secretKey", "securityToken"})
-
 # A pull needs a consumer group that the broker knows or may create; this one is used when the user names none.
 DEFAULT_READ_GROUP: Final = "SPARK_ROCKETMQ_SOURCE"
 DEFAULT_SEND_GROUP: Final = "SPARK_ROCKETMQ_SINK"
-
-_NAMES: Final = {name.lower(): name for name in READ_OPTIONS + SINK_OPTIONS + BOTH_OPTIONS + SPARK_OPTIONS}
-_NAME_PATTERN: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
-_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)?")
-_UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1}
 
 
 @dataclass(frozen=True)
@@ -152,7 +127,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     Raises:
         ConfigurationError: an unknown name, a bad value or a combination that makes no sense; one sentence.
     """
-    given = _Given(options)
+    given = GivenOptions(options)
     topics, pattern = _topics(given)
     expression_type: Literal["TAG", "SQL92"] = "SQL92" if given.has("sql92") else "TAG"
     given.not_both("tags", "sql92")
@@ -169,23 +144,23 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         expression_type=expression_type,
         starting=starting,
         ending=ending,
-        group_offsets_fallback=given.choice("groupOffsetsFallback", ("earliest", "latest", "error"), "earliest"),  # type: ignore[arg-type]
-        timestamp_strategy=given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error"),  # type: ignore[arg-type]
-        fail_on_data_loss=given.flag("failOnDataLoss", True),
+        group_offsets_fallback=given.choice("groupOffsetsFallback"),  # type: ignore[arg-type]
+        timestamp_strategy=given.choice("startingOffsetsByTimestampStrategy"),  # type: ignore[arg-type]
+        fail_on_data_loss=given.flag("failOnDataLoss"),
         max_offsets_per_trigger=given.count("maxOffsetsPerTrigger"),
         min_offsets_per_trigger=given.count("minOffsetsPerTrigger"),
-        max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", 900_000),
+        max_trigger_delay_ms=given.duration_ms("maxTriggerDelay"),
         min_partitions=given.count("minPartitions"),
         max_partitions=given.count("maxPartitions"),
         max_records_per_partition=given.count("maxRecordsPerPartition"),
-        ordered=given.flag("ordered", False),
+        ordered=given.flag("ordered"),
         columns=_columns(given),
-        include_retry=given.flag("includeRetry", False),
-        commit_offsets=given.choice("commitOffsets", ("eager", "lagged", "off"), commit_default),  # type: ignore[arg-type]
-        pull_batch_size=given.count("pullBatchSize", at_most=1024) or 32,
-        pull_pipelining=given.count("pullPipelining", at_most=256) or 8,
-        pull_timeout_ms=given.duration_ms("pullTimeoutMs", 10_000),
-        retry_timeout_ms=given.duration_ms("retryTimeoutMs", 60_000),
+        include_retry=given.flag("includeRetry"),
+        commit_offsets=given.choice("commitOffsets", commit_default),  # type: ignore[arg-type]
+        pull_batch_size=given.count("pullBatchSize") or 32,
+        pull_pipelining=given.count("pullPipelining") or 8,
+        pull_timeout_ms=given.duration_ms("pullTimeoutMs"),
+        retry_timeout_ms=given.duration_ms("retryTimeoutMs"),
     )
     _check_combinations(given, read)
     return read
@@ -197,8 +172,8 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     Raises:
         ConfigurationError: an unknown name or a bad value; one sentence.
     """
-    given = _Given(options)
-    mode = given.choice("mode", ("send", "ack"), "send")
+    given = GivenOptions(options)
+    mode = given.choice("mode")
     if mode == "ack" and not given.has("group"):
         raise ConfigurationError("mode is 'ack' without group; name the consumer group whose messages are sent back")
     topic = given.name("topic", "") or _path_as_topic(given)
@@ -207,16 +182,16 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         topic=topic or None,
         group=given.name("group", DEFAULT_SEND_GROUP),
         mode=mode,  # type: ignore[arg-type]
-        delivery=given.choice("delivery", ("atLeastOnce", "idempotent"), "atLeastOnce"),  # type: ignore[arg-type]
-        send_timeout_ms=given.duration_ms("sendTimeoutMs", 10_000),
-        max_in_flight=given.count("maxInFlight", at_most=65_536) or 1024,
+        delivery=given.choice("delivery"),  # type: ignore[arg-type]
+        send_timeout_ms=given.duration_ms("sendTimeoutMs"),
+        max_in_flight=given.count("maxInFlight") or 1024,
         max_reconsume_times=given.count("maxReconsumeTimes") or 16,
-        delay_level=given.count("delayLevel", at_most=1000) or 0,
-        retry_timeout_ms=given.duration_ms("retryTimeoutMs", 60_000),
+        delay_level=given.count("delayLevel") or 0,
+        retry_timeout_ms=given.duration_ms("retryTimeoutMs"),
     )
 
 
-def _topics(given: _Given) -> tuple[tuple[str, ...], str | None]:
+def _topics(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
     named = [name for name in ("topic", "topics", "topicsPattern") if given.has(name)]
     if len(named) > 1:
         raise ConfigurationError(f"{' and '.join(named)} are both given; keep one of topic, topics, topicsPattern")
@@ -236,20 +211,20 @@ def _topics(given: _Given) -> tuple[tuple[str, ...], str | None]:
             'no topic is given; add .option("topic", "...") or topics (comma separated) or topicsPattern'
         )
     for topic in topics:
-        if not _NAME_PATTERN.fullmatch(topic):
+        if not NAME_PATTERN.fullmatch(topic):
             given.refuse(named[0] if named else "path", "letters, digits and %|_- in a topic name")
     return topics, None
 
 
-def _path_as_topic(given: _Given) -> str:
+def _path_as_topic(given: GivenOptions) -> str:
     """``load("flights")`` names the topic; the warehouse location that Spark gives to a table does not."""
     path = given.text("path") or ""
     return "" if "/" in path or ":" in path or "\\" in path else path
 
 
-def _columns(given: _Given) -> tuple[str, ...]:
+def _columns(given: GivenOptions) -> tuple[str, ...]:
     if not given.has("columns"):
-        keep_properties = given.flag("includeProperties", True)
+        keep_properties = given.flag("includeProperties")
         return tuple(name for name in COLUMNS if name != "properties" or keep_properties)
     given.not_both("columns", "includeProperties")
     spelling = {name.lower(): name for name in COLUMNS}
@@ -260,7 +235,7 @@ def _columns(given: _Given) -> tuple[str, ...]:
     return tuple(dict.fromkeys(spelling[name.lower()] for name in names))
 
 
-def _bounds(given: _Given, streaming: bool) -> tuple[Bound, Bound]:
+def _bounds(given: GivenOptions, streaming: bool) -> tuple[Bound, Bound]:
     if streaming:
         for name in ("endingOffsets", "endingTimestamp"):
             if given.has(name):
@@ -286,22 +261,21 @@ def _bounds(given: _Given, streaming: bool) -> tuple[Bound, Bound]:
     return starting, ending
 
 
-def _offsets_bound(given: _Given, name: str, words: tuple[str, ...]) -> Bound:
+def _offsets_bound(given: GivenOptions, name: str, words: tuple[str, ...]) -> Bound:
     text = (given.text(name) or "").strip()
     if text.lower() in words:
         return Bound(text.lower())  # type: ignore[arg-type]
-    allowed = f'{", ".join(words)} or JSON like {{"topic":{{"broker-a":{{"0":42}}}}}} (-2 earliest, -1 latest)'
     try:
         document: Any = json.loads(text)
         offsets = queues_from_json(document.get("q", document))
     except (ValueError, AttributeError, TypeError):
-        given.refuse(name, allowed)
+        given.refuse(name)
     if not offsets or min(offsets.values()) < -2:
-        given.refuse(name, allowed)
+        given.refuse(name)
     return Bound("offsets", offsets=offsets)
 
 
-def _check_combinations(given: _Given, read: ReadOptions) -> None:
+def _check_combinations(given: GivenOptions, read: ReadOptions) -> None:
     if read.include_retry and not read.group_given:
         raise ConfigurationError("includeRetry is true without group; name the consumer group whose retries to read")
     if given.has("commitOffsets") and read.commit_offsets != "off" and not read.group_given:
@@ -317,94 +291,6 @@ def _check_combinations(given: _Given, read: ReadOptions) -> None:
         )
     if not read.expression:
         raise ConfigurationError("the filter expression is empty; leave tags and sql92 out to read everything")
-
-
-class _Given:
-    """The user's options under the documented spelling."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._values: dict[str, str] = {}
-        for key, value in sorted(options.items(), key=lambda item: not item[0].lower().startswith(CATALOG_PREFIX)):
-            name = _NAMES.get(key.lower().removeprefix(CATALOG_PREFIX))
-            if name is None:
-                near = difflib.get_close_matches(key.lower(), _NAMES, 1)
-                known = (
-                    f"did you mean {_NAMES[near[0]]}?"
-                    if near
-                    else f"known are {', '.join(sorted({*_NAMES.values()}.difference(SPARK_OPTIONS)))}"
-                )
-                raise ConfigurationError(f"option {key!r} is unknown to the rocketmq data source; {known}")
-            self._values[name] = value
-
-    def has(self, name: str) -> bool:
-        return name in self._values
-
-    def text(self, name: str) -> str | None:
-        return self._values.get(name)
-
-    def refuse(self, name: str, allowed: str) -> NoReturn:
-        raise ConfigurationError(f"{name} is {self._values.get(name)!r}; allowed is {allowed}")
-
-    def not_both(self, one: str, other: str) -> None:
-        if self.has(one) and self.has(other):
-            raise ConfigurationError(f"{one} and {other} are both given; keep one of them")
-
-    def namesrv_addr(self) -> str:
-        text = (self.text("namesrvAddr") or os.environ.get("NAMESRV_ADDR") or "").strip()
-        if not text:
-            raise ConfigurationError(
-                'no name server is given; add .option("namesrvAddr", "host:9876") or set NAMESRV_ADDR on the driver'
-            )
-        for address in text.replace(",", ";").split(";"):
-            host, _, port = address.strip().rpartition(":")
-            if not host or not port.isdigit() or not 0 < int(port) < 65_536:
-                raise ConfigurationError(f"namesrvAddr is {text!r}; allowed is host:port, several separated by ;")
-        return text.replace(",", ";")
-
-    def name(self, name: str, default: str) -> str:
-        text = (self._values.get(name) or default).strip()
-        if text and (not _NAME_PATTERN.fullmatch(text) or len(text) > 127):
-            self.refuse(name, "1 to 127 of letters, digits and %|_-")
-        return text
-
-    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
-        text = self._values.get(name, default).strip().lower()
-        found = next((word for word in allowed if word.lower() == text), None)
-        if found is None:
-            self.refuse(name, " or ".join(allowed))
-        return found
-
-    def flag(self, name: str, default: bool) -> bool:
-        return self.choice(name, ("true", "false"), "true" if default else "false") == "true"
-
-    def count(self, name: str, at_most: int = 2**63 - 1) -> int | None:
-        text = self._values.get(name)
-        if text is None:
-            return None
-        if not text.strip().isdigit() or not 0 < int(text) <= at_most:
-            self.refuse(name, f"a whole number from 1{f' to {at_most}' if at_most < 2**63 - 1 else ''}")
-        return int(text)
-
-    def duration_ms(self, name: str, default_ms: int) -> int:
-        text = self._values.get(name)
-        if text is None:
-            return default_ms
-        match = _DURATION.fullmatch(text.strip().lower())
-        if match is None or int(match[1]) == 0:
-            self.refuse(name, "a time such as 500ms, 30s, 15m, 2h or a number of milliseconds")
-        return int(match[1]) * _UNIT_MS[match[2]]
-
-    def timestamp_ms(self, name: str) -> int:
-        text = (self._values.get(name) or "").strip()
-        if text.isdigit():
-            return int(text)
-        try:
-            moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            self.refuse(name, "milliseconds since 1970, or a time with its zone such as 2026-01-31T08:00:00+00:00")
-        return int(moment.timestamp() * 1000)
 
 
 def _masked(options: object) -> str:

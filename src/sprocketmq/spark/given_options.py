@@ -1,0 +1,136 @@
+"""The options as the user gave them, under the documented spelling, and one way to turn each kind of value into what it means.
+
+Every refusal is one sentence: the option, the value, what is allowed (in the words of ``option_table``), and the nearest right word.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, NoReturn
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.option_table import OPTION_OF, SECRETS
+
+__all__ = ["CATALOG_PREFIX", "NAME_PATTERN", "GivenOptions"]
+
+# Spark adds these by itself: load(path), a stream's checkpoint, and what a catalog knows of a table (TableCatalog's reserved properties)
+SPARK_OPTIONS: Final = (
+    "path", "checkpointLocation", "queryName",
+    "serialization.format", "provider", "owner", "comment", "location", "external", "is_managed_location", "collation",
+)  # fmt: skip
+# A catalog adds a table's options once more under this prefix; one that was given directly wins.
+CATALOG_PREFIX: Final = "option."
+
+_NAMES: Final = {name.lower(): name for name in (*OPTION_OF, *SPARK_OPTIONS)}
+NAME_PATTERN: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)?")
+_UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1}
+# A thousand years, and the last millisecond of the year 9999: more is a slip of the pen.
+_LONGEST_MS: Final = 365_000 * 86_400_000
+_LAST_MS: Final = 253_402_300_799_999
+
+
+class GivenOptions:
+    """The user's options under the documented spelling."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values: dict[str, str] = {}
+        for key, value in sorted(options.items(), key=lambda item: not item[0].lower().startswith(CATALOG_PREFIX)):
+            name = _NAMES.get(key.lower().removeprefix(CATALOG_PREFIX))
+            if name is None:
+                near = difflib.get_close_matches(key.lower(), _NAMES, 1)
+                known = (
+                    f"did you mean {_NAMES[near[0]]}?"
+                    if near
+                    else f"known are {', '.join(sorted({*_NAMES.values()}.difference(SPARK_OPTIONS)))}"
+                )
+                raise ConfigurationError(f"option {key!r} is unknown to the rocketmq data source; {known}")
+            self._values[name] = value
+
+    def has(self, name: str) -> bool:
+        return name in self._values
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name)
+
+    def refuse(self, name: str, allowed: str | None = None) -> NoReturn:
+        """Refuse the value of ``name``; ``allowed`` where it is less than the table says."""
+        row = OPTION_OF.get(name)
+        value = self._values.get(name, "")
+        near = difflib.get_close_matches(value.strip(), row.choices, 1) if row is not None else []
+        shown = "not shown" if name in SECRETS else repr(value)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigurationError(
+            f"{name} is {shown}; allowed is {allowed or (row.allowed if row is not None else '')}{hint}"
+        )
+
+    def not_both(self, one: str, other: str) -> None:
+        if self.has(one) and self.has(other):
+            raise ConfigurationError(f"{one} and {other} are both given; keep one of them")
+
+    def namesrv_addr(self) -> str:
+        text = (self.text("namesrvAddr") or os.environ.get("NAMESRV_ADDR") or "").strip()
+        if not text:
+            raise ConfigurationError(
+                'no name server is given; add .option("namesrvAddr", "host:9876") or set NAMESRV_ADDR on the driver'
+            )
+        for address in text.replace(",", ";").split(";"):
+            host, _, port = address.strip().rpartition(":")
+            if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+                raise ConfigurationError(f"namesrvAddr is {text!r}; allowed is host:port, several separated by ;")
+        return text.replace(",", ";")
+
+    def name(self, name: str, default: str) -> str:
+        text = (self._values.get(name) or default).strip()
+        if text and (not NAME_PATTERN.fullmatch(text) or len(text) > 127):
+            self.refuse(name, "1 to 127 of letters, digits and %|_-")
+        return text
+
+    def choice(self, name: str, default: str | None = None) -> str:
+        """One of the table's words, in the table's spelling; ``default`` where the table's depends on other options."""
+        row = OPTION_OF[name]
+        text = self._values.get(name, default or row.default).strip().lower()
+        found = next((word for word in row.choices if word.lower() == text), None)
+        if found is None:
+            self.refuse(name)
+        return found
+
+    def flag(self, name: str) -> bool:
+        return self.choice(name) == "true"
+
+    def count(self, name: str) -> int | None:
+        """A whole number; the table's default where that is one, else None."""
+        row = OPTION_OF[name]
+        text = self._values.get(name, row.default if row.default.isdecimal() else None)
+        if text is None:
+            return None
+        text = text.strip()
+        if not text.isdecimal() or not 0 < int(text) <= row.at_most:
+            self.refuse(name)
+        return int(text)
+
+    def duration_ms(self, name: str) -> int:
+        match = _DURATION.fullmatch(self._values.get(name, OPTION_OF[name].default).strip().lower())
+        ms = int(match[1]) * _UNIT_MS[match[2]] if match is not None else 0
+        if not 0 < ms <= _LONGEST_MS:
+            self.refuse(name)
+        return ms
+
+    def timestamp_ms(self, name: str) -> int:
+        text = self._values.get(name, "").strip()
+        ms = int(text) if text.isdecimal() else _moment_ms(text)
+        if ms is None or not 0 <= ms <= _LAST_MS:
+            self.refuse(name)
+        return ms
+
+
+def _moment_ms(text: str) -> int | None:
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return int(moment.timestamp() * 1000) if moment.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,122 @@
+"""Every option of the source and of the sink, in one table: names are checked against it, a wrong value is answered out of it, and
+docs/spark/options.md is written from it (``scripts/spark-options``).
+
+Laws (tests/unit/spark/test_option_table.py): a name is here once, whatever its case; what an option allows is said in the same words in the
+page and in the error; a row's default is what leaving the option out means; every row of a closed kind refuses each wrong value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["OPTIONS", "OPTION_OF", "SECRETS", "OptionRow"]
+
+Kind = Literal["text", "name", "choice", "flag", "count", "duration", "time", "offsets", "addresses", "list", "secret"]
+
+_COUNT: Final = "a whole number from 1"
+_DURATION: Final = "a time such as 500ms, 30s, 15m, 2h or a number of milliseconds"
+_TIME: Final = "milliseconds since 1970, or a time with its zone such as 2026-01-31T08:00:00+00:00"
+_NAME: Final = "1 to 127 of letters, digits and %|_-"
+_JSON: Final = 'JSON like {"topic":{"broker-a":{"0":42}}}'
+
+
+@dataclass(frozen=True)
+class OptionRow:
+    """One option. ``default`` and ``allowed`` are words for people; ``choices`` are the words of a ``choice``."""
+
+    name: str
+    side: Literal["read", "write", "both"]
+    kind: Kind
+    default: str
+    allowed: str
+    line: str
+    choices: tuple[str, ...] = ()
+    at_most: int = 2**63 - 1
+
+
+def _read(name: str, kind: Kind, default: str, allowed: str, line: str) -> OptionRow:
+    return OptionRow(name, "read", kind, default, allowed, line)
+
+
+def _write(name: str, kind: Kind, default: str, allowed: str, line: str) -> OptionRow:
+    return OptionRow(name, "write", kind, default, allowed, line)
+
+
+def _both(name: str, kind: Kind, default: str, allowed: str, line: str) -> OptionRow:
+    return OptionRow(name, "both", kind, default, allowed, line)
+
+
+def _choice(
+    side: Literal["read", "write", "both"], name: str, choices: tuple[str, ...], default: str, line: str
+) -> OptionRow:
+    return OptionRow(name, side, "choice", default, " or ".join(choices), line, choices)
+
+
+def _flag(name: str, default: bool, line: str) -> OptionRow:
+    return OptionRow(name, "read", "flag", str(default).lower(), "true or false", line, ("true", "false"))
+
+
+def _count(side: Literal["read", "write", "both"], name: str, default: str, line: str, at_most: int = 0) -> OptionRow:
+    allowed = f"{_COUNT} to {at_most}" if at_most else _COUNT
+    return OptionRow(name, side, "count", default, allowed, line, at_most=at_most or 2**63 - 1)
+
+
+OPTIONS: Final = (
+    # where
+    _both("namesrvAddr", "addresses", "NAMESRV_ADDR of the driver", "host:port, several separated by ;", "the name servers"),
+    _both("topic", "name", "none", "letters, digits and %|_- in a topic name",
+          "the topic to read (or a comma separated list), or the topic for all rows that are written"),
+    _read("topics", "list", "none", "letters, digits and %|_- in a topic name", "several topics, comma separated, instead of topic"),
+    _read("topicsPattern", "text", "none", "a regular expression",
+          "every topic whose whole name matches, instead of topic; new ones join a stream with their first message"),
+    _both("group", "name", "SPARK_ROCKETMQ_SOURCE, SPARK_ROCKETMQ_SINK", _NAME,
+          "the consumer group that shows progress and owns the retries, or the producer group of a write"),
+    # which messages
+    _read("tags", "text", "all", "tags separated by ||", "the broker filters by tag; filtered messages count as read"),
+    _read("sql92", "text", "all", "an SQL92 expression", "the broker filters by properties, instead of tags"),
+    _read("startingOffsets", "offsets", "latest for a stream, earliest for a batch",
+          f"earliest, latest, group or {_JSON} (-2 earliest, -1 latest)",
+          "where a new query begins; a checkpoint goes before it. Queues that the JSON leaves out begin at their smallest offset"),
+    _choice("read", "groupOffsetsFallback", ("earliest", "latest", "error"), "earliest",
+            "where a queue begins for which the group of startingOffsets=group has committed nothing"),
+    _read("startingTimestamp", "time", "none", _TIME,
+          "begin with the first message stored at or after this time, instead of startingOffsets"),
+    _choice("read", "startingOffsetsByTimestampStrategy", ("error", "latest"), "error",
+            "what to do with a queue that holds no message so young: refuse, or begin at its end"),
+    _read("endingOffsets", "offsets", "latest", f"latest or {_JSON} (-1 latest)", "where a batch ends (exclusive)"),
+    _read("endingTimestamp", "time", "none", _TIME, "end a batch before the first message stored at or after this time"),
+    _flag("includeRetry", False, "read %RETRY% of the group, too: rows that were sent back come again under their own topic"),
+    _flag("failOnDataLoss", True, "fail when messages were deleted before they were read; false: go on, count and report what is missing"),
+    # how much at a time
+    _count("read", "maxOffsetsPerTrigger", "none",
+           "messages in a micro-batch at most, shared out by backlog, each queue with a backlog at least one"),
+    _count("read", "minOffsetsPerTrigger", "none", "skip a trigger until so many messages wait, or maxTriggerDelay is over"),
+    _read("maxTriggerDelay", "duration", "15m", _DURATION, "the longest that minOffsetsPerTrigger lets messages wait"),
+    # tasks
+    _count("read", "minPartitions", "none", "tasks of a batch at least; hot queues are split"),
+    _count("read", "maxPartitions", "none", "tasks of a batch at most; small queues share one"),
+    _count("read", "maxRecordsPerPartition", "none", "messages of a task at most, as far as maxPartitions allows"),
+    _flag("ordered", False, "never split a queue, so that each is read in order by one task"),
+    # columns
+    _read("columns", "list", "all", "a comma separated choice of the source's columns", "columns to read; properties is the dearest"),
+    _flag("includeProperties", True, "false leaves the column properties out"),
+    # progress and reading
+    _choice("read", "commitOffsets", ("eager", "lagged", "off"), "eager for a stream with a group, else off",
+            "tell the brokers about progress: when a batch is done, one batch later, or never; the checkpoint stays the truth"),
+    _count("read", "pullBatchSize", "32", "messages asked for by one pull", 1024),
+    _count("read", "pullPipelining", "8", "pulls of one task in flight", 256),
+    _read("pullTimeoutMs", "duration", "10s", _DURATION, "how long a task waits for the answer to one pull"),
+    _both("retryTimeoutMs", "duration", "60s", _DURATION, "how long anything is tried again while a broker does not answer"),
+    # writing
+    _choice("write", "mode", ("send", "ack"), "send", "send rows as messages, or acknowledge, retry and dead-letter rows of the source"),
+    _choice("write", "delivery", ("atLeastOnce", "idempotent"), "atLeastOnce", "whether rows carry numbers by which a repeat is told"),
+    _write("sendTimeoutMs", "duration", "10s", _DURATION, "how long one try of a send may take"),
+    _count("write", "maxInFlight", "1024", "sends of one task in flight", 65_536),
+    _count("write", "maxReconsumeTimes", "16", "tries of a row before it becomes a dead letter (mode ack)"),
+    _count("write", "delayLevel", "chosen by the broker", "the delay level of retried rows without a level of their own (mode ack)", 1000),
+)  # fmt: skip
+
+OPTION_OF: Final = {row.name: row for row in OPTIONS}
+# Never shown: not in plans, logs, errors or repr. By option name and by the name of the field that holds it.
+SECRETS: Final = frozenset({"accessKey", "secretKey", "securityToken", "access_key", "secret_key", "security_token"})
