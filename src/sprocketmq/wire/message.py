@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +16,11 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import properties as props
 
 __all__ = ["Message", "MessageExt", "MessageQueue", "format_host"]
+
+# A producer makes one for each send: names of another module are looked up once.
+_TAGS: Final = props.TAGS
+_KEYS: Final = props.KEYS
+_checked_value, _join_keys = props.checked_value, props.join_keys
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True):
@@ -60,23 +65,25 @@ class Message:
         delay_level: int = 0,
         wait_store_msg_ok: bool = True,
     ) -> None:
-        if not isinstance(body, bytes | bytearray | memoryview):
-            raise ConfigurationError(
-                f"body is {type(body).__name__}, bytes are allowed; encode text first, as in text.encode()"
-            )
+        if type(body) is not bytes:
+            if not isinstance(body, bytes | bytearray | memoryview):
+                raise ConfigurationError(
+                    f"body is {type(body).__name__}, bytes are allowed; encode text first, as in text.encode()"
+                )
+            body = bytes(body)
         self.topic = topic
-        self.body: bytes = bytes(body)
+        self.body: bytes = body
         self.flag = flag
         self.transaction_id: str | None = None
-        self._properties: dict[str, str] = props.user_properties(properties) if properties else {}
+        own = self._properties = props.user_properties(properties) if properties else {}
         if tags is not None:
-            self._properties[props.TAGS] = props.checked_value("tags", tags)
+            own[_TAGS] = _checked_value("tags", tags)
         if keys is not None:
-            self.keys = keys
+            own[_KEYS] = _join_keys(keys)
         if delay_level:
-            self._properties[props.DELAY] = str(delay_level)
+            own[props.DELAY] = str(delay_level)
         if not wait_store_msg_ok:
-            self._properties[props.WAIT] = "false"
+            own[props.WAIT] = "false"
 
     @property
     def properties(self) -> dict[str, str]:

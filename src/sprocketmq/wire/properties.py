@@ -55,6 +55,9 @@ TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
 TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
 TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"
 
+# Ours: why a consumer gave this message back; any other reader takes it for a user's property.
+RETRY_REASON: Final = "RETRY_REASON"
+
 # Filled in by the client that pulled the message; never stored.
 MIN_OFFSET: Final = "MIN_OFFSET"
 MAX_OFFSET: Final = "MAX_OFFSET"
@@ -235,6 +238,9 @@ def checked_value(name: str, value: Any) -> str:
     Raises:
         ConfigurationError: not text, blank, or with a separator inside.
     """
+    # What can be printed holds no separator, and no white space but blanks: most values, in three calls.
+    if type(value) is str and value.isprintable() and value and not value.isspace():
+        return value
     if not isinstance(value, str):
         raise ConfigurationError(
             f"{name} is {value!r} ({type(value).__name__}), text (str) is allowed; convert it, as in str(value)"
@@ -255,6 +261,8 @@ def join_keys(keys: str | Iterable[str]) -> str:
         ConfigurationError: a key is not text, is blank, or (given in a list) holds white space.
     """
     if isinstance(keys, str):
+        if keys.isprintable() and keys and KEY_SEPARATOR not in keys:
+            return keys
         return KEY_SEPARATOR.join(checked_value("keys", keys).split())
     words: list[str] = []
     for key in keys:

@@ -104,6 +104,18 @@ def test_keys_are_joined_by_one_blank() -> None:
         props.join_keys([5])  # type: ignore[list-item]
 
 
+@given(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\x01\x02 \t\x1f\x85\u3000"), max_size=4))
+def test_a_value_is_taken_when_a_reader_would_see_it_whole(value: str) -> None:
+    if not value.strip() or "\x01" in value or "\x02" in value:
+        with pytest.raises(ConfigurationError):
+            props.checked_value("tags", value)
+        with pytest.raises(ConfigurationError):
+            props.join_keys(value)
+    else:
+        assert props.checked_value("tags", value) == value
+        assert props.join_keys(value) == " ".join(value.split())
+
+
 def test_int_property_falls_back() -> None:
     assert props.int_property({"DELAY": "3"}, "DELAY", 0) == 3
     assert props.int_property({"DELAY": "x"}, "DELAY", 0) == 0
