@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.namespace import unwrap
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ConsumeService", "Group"]
 
 
-@dataclass
-class Group:
+class Group(msgspec.Struct):
     """Belongs to one consumer; its services, pull loops and rebalance all hold it."""
 
     name: str
@@ -36,10 +36,10 @@ class Group:
     statistics: ConsumerStatistics
     lock_queue: Callable[[ProcessQueue], Awaitable[bool]]
     settled: Callable[[ProcessQueue], None]
-    hooks: Hooks = field(default_factory=Hooks)
+    hooks: Hooks = msgspec.field(default_factory=Hooks)
     namespace: str | None = None  # stands before the names of topics as brokers know them
     tape: Tape | None = None  # where decisions are recorded (record=): makes the machines, which then tell what they do
-    stuck_callbacks: list[StuckListenerCallback] = field(default_factory=list)
+    stuck_callbacks: list[StuckListenerCallback] = msgspec.field(default_factory=list)
 
     @property
     def own_name(self) -> str:

@@ -22,8 +22,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import properties as props
@@ -50,8 +51,7 @@ __all__ = [
 log = logging.getLogger("sprocketmq.client")
 
 
-@dataclass(slots=True)
-class SendMessageContext:
+class SendMessageContext(msgspec.Struct):
     """One try of a send, as hooks see it (Java: SendMessageContext).
 
     Attributes:
@@ -81,7 +81,7 @@ class SendMessageContext:
     failure: BaseException | None = None
     region_id: str = DEFAULT_REGION
     trace_on: bool = True
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def message(self) -> Message:
@@ -89,8 +89,7 @@ class SendMessageContext:
         return self.messages[0]
 
 
-@dataclass(slots=True)
-class ConsumeMessageContext:
+class ConsumeMessageContext(msgspec.Struct):
     """One listener call, as hooks see it (Java: ConsumeMessageContext).
 
     Attributes:
@@ -114,7 +113,7 @@ class ConsumeMessageContext:
     failure: BaseException | None = None
     return_type: ConsumeReturnType = ConsumeReturnType.SUCCESS
     spent_ms: float = 0.0
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def success(self) -> bool:
@@ -125,8 +124,7 @@ class ConsumeMessageContext:
 _DONE: Final = frozenset({"CONSUME_SUCCESS", "SUCCESS", "COMMIT"})
 
 
-@dataclass(slots=True)
-class FilterMessageContext:
+class FilterMessageContext(msgspec.Struct):
     """Messages that came with one pull, after the check of their tags (Java: FilterMessageContext).
 
     Attributes: ``messages`` may be shortened in place or replaced; what is missing afterwards counts as consumed. ``received_ms`` is when
@@ -140,8 +138,7 @@ class FilterMessageContext:
     received_ms: int = 0
 
 
-@dataclass(slots=True)
-class EndTransactionContext:
+class EndTransactionContext(msgspec.Struct):
     """The end of a transaction that the producer tells the broker (Java: EndTransactionContext).
 
     Attributes: ``state`` is what the local part said; ``from_transaction_check`` that the broker had asked.

@@ -6,8 +6,10 @@ import itertools
 import os
 import ssl
 import time
-from dataclasses import dataclass, field
 from typing import ClassVar, Final
+
+import msgspec
+from msgspec.structs import force_setattr
 
 from sprocketmq.client.name_servers import resolve_namesrv_addr
 from sprocketmq.client.namespace import check_namespace, namespace_of_endpoint
@@ -23,11 +25,11 @@ DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
 # One clock object for all clients that name none: the clock is part of what makes two clients share an instance.
 SYSTEM_CLOCK: Final[Clock] = SystemClock()
 _DAY_MS: Final = 86_400_000
+_SECRET: Final = frozenset({"secret_key", "security_token"})
 _serial = itertools.count()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClientOptions:
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What all clients have in common.
 
     Args:
@@ -77,8 +79,8 @@ class ClientOptions:
     trace_msg_batch_num: int = 10
     access_channel: str = "LOCAL"
     access_key: str | None = None
-    secret_key: str | None = field(default=None, repr=False)
-    security_token: str | None = field(default=None, repr=False)
+    secret_key: str | None = None
+    security_token: str | None = None
     tls: bool = False
     ssl_context: ssl.SSLContext | None = None
     clock: Clock = SYSTEM_CLOCK
@@ -87,8 +89,8 @@ class ClientOptions:
     """Not an option: whether the name servers came from NAMESRV_ADDR, which is looked at again each 2 minutes."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "from_environment", self.namesrv_addr is None)
-        object.__setattr__(self, "namesrv_addr", resolve_namesrv_addr(self.namesrv_addr))
+        force_setattr(self, "from_environment", self.namesrv_addr is None)
+        force_setattr(self, "namesrv_addr", resolve_namesrv_addr(self.namesrv_addr))
         for name, value in (
             ("instance_name", self.instance_name),
             ("client_ip", self.client_ip),
@@ -99,7 +101,7 @@ class ClientOptions:
                     f"{name} is {value!r}, text without '@' is allowed: it becomes a part of the client id"
                 )
         if self.namespace is None:
-            object.__setattr__(self, "namespace", namespace_of_endpoint(self.addresses))
+            force_setattr(self, "namespace", namespace_of_endpoint(self.addresses))
         for name, namespace in (("namespace", self.namespace), ("namespace_v2", self.namespace_v2)):
             if namespace is not None:
                 check_namespace(name, namespace)
@@ -112,11 +114,15 @@ class ClientOptions:
             given, missing = ("access_key", "secret_key") if self.access_key else ("secret_key", "access_key")
             raise ConfigurationError(f"{given} is given without {missing}; a signature needs both")
         if self.tls and self.ssl_context is None:
-            object.__setattr__(self, "ssl_context", ssl.create_default_context())
+            force_setattr(self, "ssl_context", ssl.create_default_context())
         check_range("poll_name_server_interval_ms", self.poll_name_server_interval_ms, 10, _DAY_MS)
         check_range("heartbeat_broker_interval_ms", self.heartbeat_broker_interval_ms, 10, 110_000)
         check_range("persist_consumer_offset_interval_ms", self.persist_consumer_offset_interval_ms, 10, _DAY_MS)
         check_range("mq_client_api_timeout_ms", self.mq_client_api_timeout_ms, 1, _DAY_MS)
+
+    def __repr__(self) -> str:
+        shown = [name for name in self.__struct_fields__ if name not in _SECRET]
+        return f"ClientOptions({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     @property
     def credentials(self) -> Credentials | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.group import ConsumeService, Group
@@ -46,8 +47,7 @@ log = logging.getLogger("sprocketmq.client")
 _UNKNOWN_TO_BROKER: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
 
-@dataclass(frozen=True, slots=True)
-class PullOwner:
+class PullOwner(msgspec.Struct, frozen=True):
     """What a pull loop asks of its consumer.
 
     ``state`` the consumer's state now; ``subscription`` of a topic, None when it is not subscribed; ``read_offset`` the stored offset, or
@@ -75,20 +75,16 @@ def decode_pull(
     Raises:
         ProtocolError, ConfigurationError: as ``wire.record.decode_records``.
     """
-    messages = decode_records(result.body, queue.broker_name)
+    limits = f"{props.MIN_OFFSET}\x01{result.min_offset}\x02{props.MAX_OFFSET}\x01{result.max_offset}\x02".encode()
+    messages = decode_records(result.body, queue.broker_name, queue_id=queue.queue_id, more_properties=limits)
     if subscription.tags_set:
         # The broker compares hashes; this compares tags.
         messages = [message for message in messages if matches_tags(subscription, _property(message, props.TAGS))]
-    limits = f"{props.MIN_OFFSET}\x01{result.min_offset}\x02{props.MAX_OFFSET}\x01{result.max_offset}\x02".encode()
-    is_retry = queue.topic == retry_topic(group)
-    for message in messages:
-        message.queue_id = queue.queue_id
-        raw = message._raw_properties
-        if raw is not None:
-            message._raw_properties = raw + limits if not raw or raw.endswith(b"\x02") else raw + b"\x02" + limits
-        if is_retry:
+    if queue.topic == retry_topic(group):
+        for message in messages:
             message.topic = _property(message, props.RETRY_TOPIC) or message.topic
-        if namespace is not None:
+    if namespace is not None:
+        for message in messages:
             message.topic = unwrap(namespace, message.topic)
     return messages
 

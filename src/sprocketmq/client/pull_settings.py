@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from sprocketmq.client.push_settings import PushSettings
 from sprocketmq.client.validators import check_range
@@ -19,8 +20,7 @@ _MAX_INT = 0x7FFFFFFF
 _DAY_MS = 86_400_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class PullSettings:
+class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Every option of a pull consumer beyond ClientOptions.
 
     Args:

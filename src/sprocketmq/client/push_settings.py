@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+
+import msgspec
+from msgspec.structs import force_setattr
 
 from sprocketmq.client.validators import check_group, check_range
 from sprocketmq.core.allocation import AVG, AllocationStrategy, MachineRoomResolver, strategy_by_name
@@ -36,8 +38,7 @@ def consume_timestamp_ms(text: str) -> int:
         ) from error
 
 
-@dataclass(frozen=True, kw_only=True)
-class PushSettings:
+class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Every option of a push consumer beyond ClientOptions.
 
     Args:
@@ -115,8 +116,8 @@ class PushSettings:
 
     def __post_init__(self) -> None:
         check_group(self.group, "the consumer group")
-        object.__setattr__(self, "message_model", _member(MessageModel, "message_model", self.message_model))
-        object.__setattr__(
+        force_setattr(self, "message_model", _member(MessageModel, "message_model", self.message_model))
+        force_setattr(
             self, "consume_from_where", _member(ConsumeFromWhere, "consume_from_where", self.consume_from_where)
         )
         if isinstance(self.allocate_strategy, str):
@@ -126,7 +127,7 @@ class PushSettings:
                 rooms=self.allocate_rooms,
                 resolver=self.machine_room_resolver,
             )
-            object.__setattr__(self, "allocate_strategy", found)
+            force_setattr(self, "allocate_strategy", found)
         elif not callable(self.allocate_strategy):
             raise ConfigurationError(
                 f"allocate_strategy is {self.allocate_strategy!r}, a strategy or its name is allowed"

@@ -15,7 +15,6 @@ Laws
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import os
 import threading
@@ -277,11 +276,11 @@ def _goes_on_from(older: Path, first_line: bytes) -> bool:
 def _plain_settings(settings: PushSettings) -> dict[str, Any]:
     """All settings in plain words; what has none (a strategy of the user's) by its name."""
     plain: dict[str, Any] = {}
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
+    for name in settings.__struct_fields__:
+        value = getattr(settings, name)
         if isinstance(value, Enum):
             value = value.name
         elif not isinstance(value, str | int | float | bool | None):
             value = os.fspath(value) if isinstance(value, os.PathLike) else getattr(value, "name", type(value).__name__)
-        plain[field.name] = value
+        plain[name] = value
     return plain

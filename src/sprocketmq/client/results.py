@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
@@ -68,8 +67,7 @@ class SendResult(msgspec.Struct, frozen=True):
     recall_handle: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PullResult:
+class PullResult(msgspec.Struct, frozen=True):
     """One answer to PULL_MESSAGE, its records still raw.
 
     Attributes:
@@ -88,8 +86,7 @@ class PullResult:
     body: bytes | bytearray | memoryview = b""
 
 
-@dataclass(slots=True)
-class ConsumeConcurrentlyContext:
+class ConsumeConcurrentlyContext(msgspec.Struct):
     """Handed to a concurrent listener together with its messages.
 
     Attributes:
@@ -108,8 +105,7 @@ class ConsumeConcurrentlyContext:
         self.delay_level_when_next_consume = signal.delay_level or self.delay_level_when_next_consume
 
 
-@dataclass(slots=True)
-class ConsumeOrderlyContext:
+class ConsumeOrderlyContext(msgspec.Struct):
     """Handed to an orderly listener together with its messages.
 
     Attributes:

@@ -14,7 +14,6 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import fields
 from enum import Enum
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -80,10 +79,10 @@ def java_properties(running: RunningConsumer) -> dict[str, str]:
     group, options = running.group, running.instance.options
     said: dict[str, str] = {}
     for settings in (options, group.settings):
-        for option in fields(settings):
-            value = getattr(settings, option.name)
-            if value is not None and option.name not in _NOT_SAID:
-                said[_java_name(option.name)] = _text(value)
+        for option in settings.__struct_fields__:
+            value = getattr(settings, option)
+            if value is not None and option not in _NOT_SAID:
+                said[_java_name(option)] = _text(value)
     timeout_ms = getattr(group.settings, "consume_timeout_ms", None)
     if timeout_ms is not None:
         said["consumeTimeout"] = str(timeout_ms // _MINUTE_MS)  # Java's own, in minutes

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
+from msgspec.structs import force_setattr
 
 from sprocketmq.client.validators import MAX_BODY_BYTES, check_group, check_range, check_topic, int_option
 from sprocketmq.core.route_table import DEFAULT_TOPIC
@@ -33,8 +35,7 @@ RETRY_RESPONSE_CODES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SendSettings:
+class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a producer can be told (DefaultMQProducer).
 
     Args:
@@ -95,8 +96,8 @@ class SendSettings:
 
     def __post_init__(self) -> None:
         check_group(self.group, "the producer group")
-        object.__setattr__(self, "topics", self._checked_topics())
-        object.__setattr__(self, "retry_response_codes", self._checked_codes())
+        force_setattr(self, "topics", self._checked_topics())
+        force_setattr(self, "retry_response_codes", self._checked_codes())
         int_option("send_msg_max_timeout_per_request_ms", self.send_msg_max_timeout_per_request_ms, 1, _DAY_MS)
         for name, low, high in _RANGES:
             check_range(name, getattr(self, name), low, high)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import fields
 from typing import Any
+
+import msgspec
 
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.errors import ConfigurationError
@@ -13,17 +13,19 @@ __all__ = ["split_options"]
 
 
 def split_options(
-    given: dict[str, Any], client_options: type[ClientOptions], settings: type[Any] | None, what: str
+    given: dict[str, Any], client_options: type[ClientOptions], settings: type[msgspec.Struct] | None, what: str
 ) -> tuple[ClientOptions, dict[str, Any]]:
     """The ClientOptions among ``given``, and the rest for ``settings``.
 
     Raises:
         ConfigurationError: a name is neither's; the sentence suggests the nearest one.
     """
-    own = {field.name for field in fields(client_options)}
-    others = {field.name for field in fields(settings)} - {"group"} if settings is not None else set()
+    own = set(client_options.__struct_fields__)
+    others = set(settings.__struct_fields__) - {"group"} if settings is not None else set()
     for name in given:
         if name not in own and name not in others:
+            import difflib  # for a mistake, not at import
+
             near = difflib.get_close_matches(name, own | others, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"allowed are {', '.join(sorted(own | others))}"
             raise ConfigurationError(f"{what} has no option {name!r}; {hint}")

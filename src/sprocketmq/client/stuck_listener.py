@@ -19,9 +19,10 @@ import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, Final
+
+import msgspec
 
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
@@ -37,8 +38,7 @@ _SHOWN: Final = 5
 _NO_STACK: Final = "(the call has just ended)\n"
 
 
-@dataclass(frozen=True, slots=True)
-class StuckListener:
+class StuckListener(msgspec.Struct, frozen=True):
     """What ``on_consume_timeout`` hands over: one listener call that runs for longer than the consume timeout.
 
     Attributes:

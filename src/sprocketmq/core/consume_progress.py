@@ -19,7 +19,8 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from sprocketmq.core.retry_schedule import is_retry_topic
 from sprocketmq.wire.bodies import ConsumeFromWhere
@@ -110,27 +111,23 @@ class ConsumeProgress:
         assert all(offset >= 0 for offset in self._offsets.values()), "a negative offset"
 
 
-@dataclass(frozen=True, slots=True)
-class StartAt:
+class StartAt(msgspec.Struct, frozen=True):
     """Start pulling at ``offset``."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class AskMaxOffset:
+class AskMaxOffset(msgspec.Struct, frozen=True):
     """Start at the queue's max offset, which the broker knows (GET_MAX_OFFSET)."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskOffsetByTime:
+class AskOffsetByTime(msgspec.Struct, frozen=True):
     """Start at the first message stored at or after ``timestamp_ms`` (SEARCH_OFFSET_BY_TIMESTAMP)."""
 
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SkipThisRound:
+class SkipThisRound(msgspec.Struct, frozen=True):
     """Leave the queue until the next rebalance (law 3)."""
 
 

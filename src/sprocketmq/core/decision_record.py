@@ -21,7 +21,6 @@ Laws
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -101,9 +100,7 @@ def _kinds(*modules: ModuleType) -> dict[str, type[Any]]:
     found: dict[str, type[Any]] = {}
     for module in modules:
         for value in vars(module).values():
-            if isinstance(value, type) and (
-                dataclasses.is_dataclass(value) or issubclass(value, Enum | msgspec.Struct)
-            ):
+            if isinstance(value, type) and issubclass(value, Enum | msgspec.Struct):
                 found[value.__name__] = value
     return found
 
@@ -114,13 +111,9 @@ _KINDS: Final = _kinds(
 )
 
 
-def _fields(kind: type[Any]) -> tuple[str, ...]:
-    if issubclass(kind, msgspec.Struct):
-        return kind.__struct_fields__
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
-_FIELDS: Final = {kind: _fields(kind) for kind in _KINDS.values() if not issubclass(kind, Enum)}
+_FIELDS: Final[dict[type[Any], tuple[str, ...]]] = {
+    kind: kind.__struct_fields__ for kind in _KINDS.values() if issubclass(kind, msgspec.Struct)
+}
 
 
 def queue_text(text: str) -> MessageQueue:

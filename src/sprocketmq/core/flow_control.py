@@ -15,8 +15,9 @@ Laws
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
+
+import msgspec
 
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
@@ -33,8 +34,7 @@ class FlowControlCause(Enum):
     SPAN = "span"
 
 
-@dataclass(frozen=True, slots=True)
-class FlowLimits:
+class FlowLimits(msgspec.Struct, frozen=True):
     """Limits per queue, and optional ones per topic (-1 = none).
 
     Java names: pullThresholdForQueue, pullThresholdSizeForQueue, consumeConcurrentlyMaxSpan, pullThresholdForTopic,
@@ -71,11 +71,10 @@ def per_queue_limits(limits: FlowLimits, process_queue_count: int) -> FlowLimits
         count = min(65_535, max(1, limits.topic_max_count // process_queue_count))
     if limits.topic_max_size_bytes != -1:
         size = min(1024 * MIB, max(1, limits.topic_max_size_bytes // process_queue_count))
-    return replace(limits, max_count=count, max_size_bytes=size)
+    return msgspec.structs.replace(limits, max_count=count, max_size_bytes=size)
 
 
-@dataclass(frozen=True, slots=True)
-class Paused:
+class Paused(msgspec.Struct, frozen=True):
     """Do not pull now; look again after ``delay_ms``. ``reason`` is a sentence for the log."""
 
     cause: FlowControlCause

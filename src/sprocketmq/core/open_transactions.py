@@ -20,8 +20,9 @@ Laws
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from sprocketmq.wire.sys_flag import (
     TRANSACTION_COMMIT_TYPE,
@@ -66,8 +67,7 @@ def local_transaction_state(answer: object) -> tuple[LocalTransactionState, bool
     return LocalTransactionState.UNKNOWN, False
 
 
-@dataclass(frozen=True, slots=True)
-class HalfPlace:
+class HalfPlace(msgspec.Struct, frozen=True):
     """Where a half message, or a copy of it, lies.
 
     Args:
@@ -81,8 +81,7 @@ class HalfPlace:
     commit_log_offset: int
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     place: HalfPlace
     runs_here: bool
     is_checked: bool = False

@@ -25,8 +25,9 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from sprocketmq.core.allocation import queue_order
 from sprocketmq.core.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
@@ -64,16 +65,14 @@ class DropReason(Enum):
     SHUTDOWN = "shutdown"
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(msgspec.Struct, frozen=True):
     """The queue was marked dropped. Persist and forget its progress, unlock it (orderly), then say ``removed`` or ``removal_refused``."""
 
     queue: MessageQueue
     reason: DropReason
 
 
-@dataclass(frozen=True, slots=True)
-class Add:
+class Add(msgspec.Struct, frozen=True):
     """Lock the queue (orderly), forget stale progress, find its start offset, then say ``added`` or ``add_failed``."""
 
     queue: MessageQueue
@@ -109,8 +108,7 @@ class QueueLife(Enum):
     DROPPING = "dropping"
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(msgspec.Struct):
     process_queue: ProcessQueue
     life: QueueLife = QueueLife.ADDING
     reason: DropReason = DropReason.REASSIGNED

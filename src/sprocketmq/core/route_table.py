@@ -13,7 +13,6 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -122,8 +121,7 @@ def is_changed(old: TopicRouteData | None, new: TopicRouteData) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerAddress:
+class BrokerAddress(msgspec.Struct, frozen=True):
     """``address`` is ``host:port``; a slave takes no commits and no sends."""
 
     address: str

@@ -19,7 +19,8 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from sprocketmq.wire.hashing import java_hash
 from sprocketmq.wire.message import MessageQueue
@@ -90,8 +91,7 @@ class QueueRoundRobin:
         return queue
 
 
-@dataclass(slots=True)
-class _Fault:
+class _Fault(msgspec.Struct):
     latency_ms: int
     available_from_ms: int
     reachable: bool

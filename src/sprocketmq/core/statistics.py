@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from sprocketmq.wire.bodies import ConsumeStatus
 
@@ -60,8 +61,7 @@ class Window(Enum):
         return self.value[1]
 
 
-@dataclass(frozen=True, slots=True)
-class WindowTotals:
+class WindowTotals(msgspec.Struct, frozen=True):
     """What a window shows: ``times`` events with ``sum`` value between two snapshots, ``span_ms`` apart."""
 
     sum: float = 0.0

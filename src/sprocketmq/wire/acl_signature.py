@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 __all__ = ["ACCESS_KEY", "SECURITY_TOKEN", "SIGNATURE", "Credentials", "sign", "signed_fields"]
 
@@ -19,13 +20,15 @@ SECURITY_TOKEN: Final = "SecurityToken"
 SIGNATURE: Final = "Signature"
 
 
-@dataclass(frozen=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True):
     """What a client signs its requests with. Its text never shows the secrets."""
 
     access_key: str
-    secret_key: str = field(repr=False)
-    security_token: str | None = field(default=None, repr=False)
+    secret_key: str
+    security_token: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Credentials(access_key={self.access_key!r})"
 
 
 def sign(ext_fields: Mapping[str, str], body: bytes | bytearray | memoryview, secret_key: str) -> str:

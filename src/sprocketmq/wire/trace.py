@@ -19,9 +19,10 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
+
+import msgspec
 
 __all__ = [
     "CLOUD_TRACE_TOPIC_PREFIX",
@@ -75,8 +76,7 @@ class ConsumeReturnType(IntEnum):
     FAILED = 4
 
 
-@dataclass(slots=True)
-class TraceRecord:
+class TraceRecord(msgspec.Struct):
     """One record; what a type does not carry has its default.
 
     Attributes:
