@@ -1,0 +1,243 @@
+"""Which attempts of a batch count: decisions in a log that everybody reads, and what follows from them for half messages.
+
+A batch is written by attempts of tasks, each under a name that nobody else has; each sends half messages and can be lost at any step. One
+record in one queue decides which attempts count. Nobody locks anything: several may believe to be the only writer (a driver that hangs
+while another one was started), so a record says how far its writer had read (``read_to``), and is void when something came between.
+
+    tasks                        one queue (the ledger)                                 half messages of the attempts named    of others
+    halves a1, a2, a1' --------> | ... | batch 6: a1, a2 (read to 41) | ... | -----> END commit                                END rollback
+                        Append     40     41                            end
+                                   `- read_to: what lies before it the writer has seen
+
+    first record with nothing valid of its query between read_to and itself: valid         any other: void, as if it were not there
+
+An END is no question of asking twice: an Apache broker delivers a half again with each END that it is told, and makes a copy, another
+half, with each check. So a half is committed on one of two ways: by the driver that decided, at once, while the broker cannot have asked
+yet (:func:`can_end_directly`); later only in answer to the broker's check, which names the newest copy and comes only while it is open.
+
+Laws
+1. A batch is decided at most once: valid records of a query name batches that grow, and a record's validity never changes.
+2. COMMIT is answered only for a half of an attempt that the valid record of its batch names, and that is not among its ``lost`` ones.
+3. ROLLBACK is answered only when no record that names the attempt can become valid any more: the batch is decided without it, or a later
+   batch of its query is decided and it is known that its own was not.
+4. What was read only in part gives the same answer as the whole log, or UNKNOWN; never another one.
+5. A batch that is decided, or lies before one that is, is never appended again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from sprocketmq.core.open_transactions import LocalTransactionState
+
+__all__ = [
+    "Append",
+    "Decision",
+    "DecisionLedger",
+    "Settle",
+    "Standing",
+    "can_end_directly",
+    "commit_step",
+]
+
+_VERSION: Final = 1
+# 5.x writes down only each 3 s (transactionOpBatchInterval) that a half was ended, and would ask about it until then.
+_OP_BATCH_MS: Final = 3_000
+_MARGIN_MS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One record of the ledger.
+
+    Args:
+        query: whose batches these are: a streaming query, or a name that the user gave to a series of writes.
+        batch: its number, growing within the query.
+        attempts: those that count; may be empty, as a batch may be.
+        read_to: the offset before which the writer had read the ledger.
+        lost: names of halves of these attempts whose sends were not answered and were made again under another name: they may be stored
+            or not, and do not count.
+    """
+
+    query: str
+    batch: int
+    attempts: frozenset[str]
+    read_to: int
+    lost: frozenset[str] = frozenset()
+
+    def encode(self) -> bytes:
+        fields = {
+            "v": _VERSION,
+            "query": self.query,
+            "batch": self.batch,
+            "attempts": sorted(self.attempts),
+            "lost": sorted(self.lost),
+            "readTo": self.read_to,
+        }
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, body: bytes) -> Decision | None:
+        """None for what is no decision of this version: somebody else's message decides nothing."""
+        try:
+            fields = json.loads(body)
+            if not isinstance(fields, dict) or fields.get("v") != _VERSION:
+                return None
+        except ValueError:
+            return None
+        query, batch, read_to = (fields.get(name) for name in ("query", "batch", "readTo"))
+        if not isinstance(query, str) or type(batch) is not int or type(read_to) is not int:
+            return None
+        names = [fields.get("attempts"), fields.get("lost")]
+        if not all(isinstance(entry, list) and all(isinstance(name, str) for name in entry) for entry in names):
+            return None
+        return cls(query, batch, frozenset(fields["attempts"]), read_to, frozenset(fields["lost"]))
+
+
+class Standing(Enum):
+    """How a batch stands. OPEN: not decided, it may be written. DECIDED. PASSED: a later batch is decided and this one is not, or its
+    decision expired with the log. UNREAD: older parts of the log must be read to tell."""
+
+    OPEN = "OPEN"
+    DECIDED = "DECIDED"
+    PASSED = "PASSED"
+    UNREAD = "UNREAD"
+
+
+class DecisionLedger:
+    """What was read of the log: everything from ``start`` to ``end``.
+
+    Args:
+        end: where reading begins: newer parts are added at the end, older ones, when they are needed, before the start.
+    """
+
+    def __init__(self, end: int) -> None:
+        self.start = self.end = end
+        self._oldest = 0
+        self._records: dict[str, list[tuple[int, Decision]]] = {}
+        self._chains: dict[str, list[Decision]] = {}
+
+    def read_newer(self, records: Iterable[tuple[int, Decision]], end: int) -> None:
+        """Everything from ``self.end`` to ``end``: offsets and decisions, in order."""
+        for offset, decision in records:
+            self._records.setdefault(decision.query, []).append((offset, decision))
+        self.end = max(self.end, end)
+        self._chains.clear()
+
+    def read_older(self, records: Sequence[tuple[int, Decision]], start: int, oldest: int) -> None:
+        """Everything from ``start`` to ``self.start``; ``oldest`` is where the log begins now, 0 when nothing of it expired."""
+        before: dict[str, list[tuple[int, Decision]]] = {}
+        for offset, decision in records:
+            before.setdefault(decision.query, []).append((offset, decision))
+        for query, entries in before.items():
+            self._records[query] = entries + self._records.get(query, [])
+        self.start, self._oldest = start, oldest
+        self._chains.clear()
+
+    @property
+    def is_read_to_its_beginning(self) -> bool:
+        return self.start <= self._oldest
+
+    def standing(self, query: str, batch: int) -> Standing:
+        """Whether ``batch`` may still be written."""
+        chain = self._valid(query)
+        if not chain:
+            return Standing.OPEN if self.is_read_to_its_beginning else Standing.UNREAD
+        if batch > chain[-1].batch:
+            return Standing.OPEN
+        if self.decision(query, batch) is not None:
+            return Standing.DECIDED
+        return Standing.PASSED if batch > chain[0].batch or self.is_read_to_its_beginning else Standing.UNREAD
+
+    def decision(self, query: str, batch: int) -> Decision | None:
+        """The valid record of ``batch``, if it was read."""
+        return next((decision for decision in self._valid(query) if decision.batch == batch), None)
+
+    def answer(self, query: str, batch: int, attempt: str, half: str = "") -> LocalTransactionState:
+        """What a broker is told that asks about ``half``, one of ``attempt``; UNKNOWN as long as it cannot be said for sure (laws 2, 3)."""
+        decision = self.decision(query, batch)
+        if decision is not None:
+            named = attempt in decision.attempts and half not in decision.lost
+            return LocalTransactionState.COMMIT_MESSAGE if named else LocalTransactionState.ROLLBACK_MESSAGE
+        chain = self._valid(query)
+        is_passed = bool(chain) and batch < chain[-1].batch
+        # Its decision may have expired, unless an older one of the same query is still there, or nothing ever expired.
+        is_known = bool(chain) and (chain[0].batch < batch or self.start <= 0)
+        return LocalTransactionState.ROLLBACK_MESSAGE if is_passed and is_known else LocalTransactionState.UNKNOWN
+
+    def _valid(self, query: str) -> list[Decision]:
+        """The valid records that were read, oldest first; after the first that is surely valid none is in doubt."""
+        known = self._chains.get(query)
+        if known is not None:
+            return known
+        chain: list[Decision] = []
+        last, doubtful = -1, -1
+        start = 0 if self.is_read_to_its_beginning else self.start
+        for offset, decision in self._records.get(query, ()):
+            if chain and (decision.read_to <= last or decision.batch <= chain[-1].batch):
+                continue
+            if decision.read_to < start or decision.read_to <= doubtful:
+                doubtful = offset
+                continue
+            chain.append(decision)
+            last = offset
+        self._chains[query] = chain
+        return chain
+
+    def check_invariants(self) -> None:
+        """Law 1, for tests."""
+        for query in self._records:
+            batches = [decision.batch for decision in self._valid(query)]
+            assert batches == sorted(set(batches)), f"batches of {query} do not grow: {batches}"
+        assert self.start <= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Store ``decision``, wait until it is acknowledged, read the ledger on to its end, and ask again."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The batch is decided: these of the writer's own attempts are to be committed, those rolled back."""
+
+    commit: frozenset[str]
+    rollback: frozenset[str]
+
+
+def commit_step(
+    ledger: DecisionLedger, query: str, batch: int, attempts: frozenset[str], lost: frozenset[str] = frozenset()
+) -> Append | Settle | Standing:
+    """What the writer of ``batch`` does next, when all of its tasks are done.
+
+    Args:
+        ledger: read to its end after everything that the writer itself has stored.
+        attempts: those of its tasks that sent something.
+        lost: halves of them whose sends were not answered.
+
+    Returns:
+        Append; or Settle; or the standing UNREAD or PASSED, with which nothing may be appended (law 5).
+    """
+    standing = ledger.standing(query, batch)
+    if standing is Standing.OPEN:
+        return Append(Decision(query, batch, attempts, ledger.end, lost))
+    decision = ledger.decision(query, batch)
+    if decision is None:
+        return standing
+    return Settle(attempts & decision.attempts, attempts - decision.attempts)
+
+
+def can_end_directly(age_ms: int, transaction_timeout_ms: int) -> bool:
+    """Whether a half of this age can be committed by who decided, without a copy of it being asked for as well.
+
+    Args:
+        age_ms: since before the half was sent.
+        transaction_timeout_ms: the broker's ``transactionTimeOut``, before which it asks nobody.
+    """
+    return age_ms <= transaction_timeout_ms - _OP_BATCH_MS - _MARGIN_MS

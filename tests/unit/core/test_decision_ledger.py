@@ -1,0 +1,304 @@
+"""Decisions of batches: which record counts, what a broker is told, and a world in which everybody may die between any two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from sprocketmq.core.decision_ledger import (
+    Append,
+    Decision,
+    DecisionLedger,
+    Settle,
+    Standing,
+    can_end_directly,
+    commit_step,
+)
+from sprocketmq.core.open_transactions import LocalTransactionState
+
+COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState
+Log = list[tuple[int, Decision]]
+
+
+def decision(batch: int, read_to: int, *attempts: str, query: str = "q") -> Decision:
+    return Decision(query, batch, frozenset(attempts), read_to)
+
+
+def log_of(*decisions: Decision) -> Log:
+    return list(enumerate(decisions))
+
+
+def read(log: Log, start: int = 0, *, oldest: int = 0, end: int | None = None) -> DecisionLedger:
+    """The log from ``start`` on, as somebody reads it: from its end backwards."""
+    end = len(log) if end is None else end
+    ledger = DecisionLedger(end)
+    ledger.read_older([entry for entry in log if start <= entry[0] < end], start, oldest)
+    return ledger
+
+
+def test_a_decision_is_read_as_it_was_written_and_anything_else_decides_nothing() -> None:
+    wanted = Decision("q", 5, frozenset({"a", "b"}), 17, frozenset({"a/7/0"}))
+    assert Decision.decode(wanted.encode()) == wanted
+    for body in (b"", b"[]", b"7", b"{}", b"\xff", b'{"v":1,"query":"q"}'):
+        assert Decision.decode(body) is None
+    for old, new in ((b'"v":1', b'"v":2'), (b'"a/7/0"', b"7"), (b'["a","b"]', b'"ab"'), (b":17", b":true")):
+        assert Decision.decode(wanted.encode().replace(old, new)) is None
+
+
+def test_a_half_whose_send_was_not_answered_does_not_count() -> None:
+    ledger = read([(0, Decision("q", 5, frozenset({"a"}), 0, frozenset({"a/7/0"})))])
+    assert ledger.answer("q", 5, "a", "a/7/0") is ROLLBACK
+    assert ledger.answer("q", 5, "a", "a/7/1") is COMMIT
+
+
+def test_of_two_decisions_of_one_batch_the_first_counts() -> None:
+    ledger = read(log_of(decision(4, 0, "x"), decision(5, 1, "a"), decision(5, 1, "b")))
+    assert ledger.answer("q", 5, "a") is COMMIT
+    assert ledger.answer("q", 5, "b") is ROLLBACK
+    assert ledger.standing("q", 5) is Standing.DECIDED
+    assert commit_step(ledger, "q", 5, frozenset({"b"})) == Settle(frozenset(), frozenset({"b"}))
+
+
+def test_a_decision_that_comes_after_a_later_batch_is_void() -> None:
+    ledger = read(log_of(decision(4, 0, "x"), decision(6, 1, "a"), decision(5, 1, "late"), decision(7, 2, "b")))
+    assert ledger.answer("q", 5, "late") is ROLLBACK
+    assert ledger.standing("q", 5) is Standing.PASSED
+    assert ledger.answer("q", 7, "b") is COMMIT
+
+
+def test_nothing_is_rolled_back_while_a_decision_may_still_come() -> None:
+    ledger = read(log_of(decision(4, 0, "x")))
+    assert ledger.answer("q", 5, "a") is UNKNOWN
+    assert ledger.answer("other", 5, "a") is UNKNOWN
+
+
+def test_a_batch_whose_decision_may_have_expired_is_not_rolled_back() -> None:
+    log = log_of(decision(4, 0, "x"), decision(5, 1, "a"), decision(6, 2, "b"), decision(7, 3, "c"))
+    assert read(log, 2, oldest=2).answer("q", 5, "a") is UNKNOWN
+    assert read(log, 2, oldest=2).standing("q", 5) is Standing.PASSED
+    assert read(log, 2).standing("q", 5) is Standing.UNREAD
+    assert read(log, 1).answer("q", 5, "a") is COMMIT
+
+
+def test_a_record_is_in_doubt_until_what_its_writer_had_not_seen_is_read() -> None:
+    log = log_of(decision(4, 0, "x"), decision(5, 1, "a"), decision(5, 1, "b"))
+    ledger = read(log, 2)
+    assert ledger.standing("q", 5) is Standing.UNREAD
+    assert ledger.answer("q", 5, "b") is UNKNOWN
+    ledger.read_older(log[1:2], 1, 0)
+    assert ledger.answer("q", 5, "b") is ROLLBACK
+
+
+def test_a_writer_appends_only_when_the_batch_is_open() -> None:
+    log = log_of(decision(4, 0, "x"))
+    attempts = frozenset({"a"})
+    step = commit_step(read(log), "q", 5, attempts)
+    assert step == Append(decision(5, 1, "a"))
+    ledger = read(log)
+    assert isinstance(step, Append)
+    ledger.read_newer([(1, step.decision)], 2)
+    assert commit_step(ledger, "q", 5, attempts) == Settle(attempts, frozenset())
+    assert commit_step(ledger, "q", 4, attempts) == Settle(frozenset(), attempts)
+    assert commit_step(read(log, 1), "q", 5, attempts) is Standing.UNREAD
+    assert commit_step(read(log_of(decision(4, 0), decision(6, 1))), "q", 5, attempts) is Standing.PASSED
+
+
+def test_a_half_is_ended_by_who_decided_only_while_the_broker_cannot_have_asked() -> None:
+    assert can_end_directly(2_500, 6_000)
+    assert not can_end_directly(2_501, 6_000)
+    assert can_end_directly(60_000, 600_000)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> Log:
+    """Records of honest writers of two queries, each of which had read up to some point of the past."""
+    log: Log = []
+    for _ in range(draw(st.integers(1, 10))):
+        query = draw(st.sampled_from(["q", "r"]))
+        read_to = draw(st.integers(max(0, len(log) - 4), len(log)))
+        batch = draw(st.integers(0, 6))
+        if read(log, end=read_to).standing(query, batch) is Standing.OPEN:
+            log.append((len(log), Decision(query, batch, frozenset({f"a{len(log)}"}), read_to)))
+    return log
+
+
+@given(logs(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_part_of_the_log_never_says_otherwise_than_the_whole(log: Log, data: st.DataObject) -> None:
+    whole = read(log)
+    whole.check_invariants()
+    start = data.draw(st.integers(0, len(log)))
+    part = read(log, start)
+    part.check_invariants()
+    for query in ("q", "r"):
+        for batch in range(7):
+            assert part.standing(query, batch) in (Standing.UNREAD, whole.standing(query, batch))
+            for _, record in log:
+                for attempt in record.attempts:
+                    assert part.answer(query, batch, attempt) in (UNKNOWN, whole.answer(query, batch, attempt))
+
+
+@given(logs())
+@settings(max_examples=60, deadline=None)
+def test_an_answer_is_never_taken_back(log: Log) -> None:
+    told: dict[tuple[str, int, str], LocalTransactionState] = {}
+    for end in range(len(log) + 1):
+        ledger = read(log, end=end)
+        for query in ("q", "r"):
+            for batch in range(7):
+                for at in range(len(log)):
+                    answer = ledger.answer(query, batch, f"a{at}")
+                    before = told.setdefault((query, batch, f"a{at}"), answer)
+                    assert before in (UNKNOWN, answer)
+                    told[(query, batch, f"a{at}")] = answer
+
+
+# -- the world: drivers, tasks, brokers; each may die at every step ----------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Half:
+    batch: int
+    attempt: str
+    row: str
+    name: str
+    is_old: bool = False  # past the time from which the broker asks
+    ended: LocalTransactionState | None = None
+    delivered: int = 0
+
+    def end(self, state: LocalTransactionState) -> None:
+        """As an Apache broker: each commit delivers, nothing is remembered."""
+        self.ended = state
+        self.delivered += state is COMMIT
+
+
+class Pipeline(RuleBasedStateMachine):
+    """Drivers of one query, more than one of which may be alive; brokers that ask; a log that everybody reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: Log = []
+        self.halves: list[Half] = []
+        self.finished = 0  # Spark's commit log: the next batch to run
+        self.drivers: list[Iterator[None]] = []
+        self.names = 0
+
+    def ledger(self) -> DecisionLedger:
+        return read(self.log)
+
+    def drive(self) -> Iterator[None]:
+        """One driver from its start on: batch after batch; every ``yield`` is a step at whose end it may die or hang."""
+        batch = self.finished
+        while batch < 4:
+            attempts: set[str] = set()
+            lost: set[str] = set()
+            for partition in range(2):
+                for _ in range(
+                    2 if (self.names + partition) % 5 == 0 else 1
+                ):  # now and then the first try of a task is lost
+                    self.names += 1
+                    attempt, standing = f"a{self.names}", self.ledger().standing("q", batch)
+                    yield
+                    if standing is Standing.PASSED:
+                        return  # refused: another driver is further on
+                    for row in range(2 if standing is Standing.OPEN else 0):
+                        if (self.names + row) % 3 == 0:  # stored, but the answer was lost: sent again
+                            self.halves.append(Half(batch, attempt, f"{partition}.{row}", f"{attempt}/{row}/0"))
+                            lost.add(f"{attempt}/{row}/0")
+                            yield
+                        self.halves.append(Half(batch, attempt, f"{partition}.{row}", f"{attempt}/{row}/1"))
+                        yield
+                if standing is Standing.OPEN:
+                    attempts.add(attempt)
+            while True:
+                ledger = self.ledger()
+                yield
+                step = commit_step(ledger, "q", batch, frozenset(attempts), frozenset(lost))
+                yield
+                if isinstance(step, Settle):
+                    break
+                if not isinstance(step, Append):
+                    return
+                self.log.append((len(self.log), step.decision))
+                yield
+            for half in [half for half in self.halves if half.attempt in step.commit and half.name not in lost]:
+                if not half.is_old:  # looked at again, right before each END
+                    half.end(COMMIT)
+                yield
+            for half in [half for half in self.halves if half.attempt in step.rollback]:
+                half.end(ROLLBACK)
+                yield
+            self.finished = max(self.finished, batch + 1)
+            batch += 1
+            yield
+
+    @precondition(lambda self: len(self.drivers) < 3)
+    @rule()
+    def start_driver(self) -> None:
+        self.drivers.append(self.drive())
+
+    @precondition(lambda self: self.drivers)
+    @rule(which=st.integers(0, 2), steps=st.integers(1, 30))
+    def run(self, which: int, steps: int) -> None:
+        driver = self.drivers[which % len(self.drivers)]
+        for _ in range(steps):
+            if next(driver, self) is self:
+                self.drivers.remove(driver)
+                return
+
+    @precondition(lambda self: self.drivers)
+    @rule(which=st.integers(0, 2))
+    def kill(self, which: int) -> None:
+        self.drivers.pop(which % len(self.drivers)).close()  # type: ignore[attr-defined]
+
+    @rule(upto=st.integers(0, 40))
+    def time_passes(self, upto: int) -> None:
+        for half in self.halves[:upto]:
+            half.is_old = True
+
+    @precondition(lambda self: self.halves)
+    @rule(which=st.integers(0, 100), start=st.integers(0, 10))
+    def broker_asks(self, which: int, start: int) -> None:
+        """Anybody answers, who read as much as he read."""
+        half = self.halves[which % len(self.halves)]
+        if half.is_old and half.ended is None:
+            answer = read(self.log, min(start, len(self.log))).answer("q", half.batch, half.attempt, half.name)
+            if answer is not UNKNOWN:
+                half.end(answer)
+
+    @invariant()
+    def only_what_was_decided_appears_and_once(self) -> None:
+        ledger = self.ledger()
+        ledger.check_invariants()
+        for half in self.halves:
+            record = ledger.decision("q", half.batch)
+            named = record is not None and half.attempt in record.attempts and half.name not in record.lost
+            assert half.delivered <= named, f"{half} appeared, or twice, against {record}"
+            assert not (named and half.ended is ROLLBACK), f"{half} is lost"
+
+    def teardown(self) -> None:
+        """The query is restarted once more and ends; brokers ask until nothing of the decided batches is open."""
+        self.drivers.append(self.drive())
+        for _ in self.drivers[-1]:
+            pass
+        assert self.finished == 4
+        ledger = self.ledger()
+        for half in self.halves:
+            if half.ended is None:
+                half.end(ledger.answer("q", half.batch, half.attempt, half.name))
+        self.only_what_was_decided_appears_and_once()
+        for batch in range(4):
+            rows = sorted(half.row for half in self.halves if half.batch == batch and half.delivered)
+            assert rows == ["0.0", "0.1", "1.0", "1.1"], f"batch {batch} appeared as {rows}"
+
+
+TestPipeline = Pipeline.TestCase
+TestPipeline.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_an_empty_log_says_that_everything_is_open() -> None:
+    assert DecisionLedger(0).standing("q", 0) is Standing.OPEN
