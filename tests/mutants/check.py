@@ -1,4 +1,5 @@
-"""Breaks each mechanism on purpose and expects its test to fail: `make mutants`, or `make mutants MUTANTS="S5 S8"`.
+"""Breaks each mechanism on purpose and expects its test to fail: `make mutants`, or `make mutants MUTANTS="S5 client/sender.py 110-"`, where
+a word is a mechanism, the end of a file's path with a slash in it, or a number with a dash: the list from there on.
 With REASONS=1 in the environment it adds how each test failed: a mutant should die of what it breaks, not of something else.
 
     list --> do all the tests pass on the sound code? --> for each mutant: change one copy of the tree, run its test, change it back
@@ -8,7 +9,8 @@ With REASONS=1 in the environment it adds how each test failed: a mutant should 
                                                              NOT RUN     nothing was proved: pytest could not run the test, or it
                                                                          fails on the sound code too
 
-Works on copies of the tree in a temporary folder, one for each processor (at most four). Exit 0 only if every mutant was killed.
+Works on copies of the tree in a temporary folder, one for each processor (at most four), compiled once; each run is a process of its own,
+forked from one that has pytest loaded (warm_pytest.py). Exit 0 only if every mutant was killed.
 """
 
 from __future__ import annotations
@@ -23,27 +25,49 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from warm_pytest import WarmPytest
+
 from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
-Run = subprocess.CompletedProcess[str]
-Work = Callable[[Path], Run]
 _MOST_AT_ONCE = 4
 _REASON_CHARACTERS = 120
 _TEST_LIMIT_S = 120
+_RUN_LIMIT_S = 10 * _TEST_LIMIT_S
+_TIMED_OUT = "Failed: Timeout"
 # The summary's own lines (-ra): an exit code of 1 alone may as well be a plug-in that could not be imported.
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::\S.*?)(?: - (.*))?$", re.MULTILINE)
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A tree to break, and who runs its tests."""
+
+    folder: Path
+    pytest: WarmPytest
+
+
+@dataclass(frozen=True)
+class Run:
+    """``code`` is None when it did not end."""
+
+    code: int | None
+    output: str
+
+
+Work = Callable[[Copy], Run]
+
+
 def main(wanted: list[str]) -> int:
-    chosen = [mutant for mutant in MUTANTS if not wanted or mutant.mechanism in wanted]
+    chosen = [mutant for number, mutant in enumerate(MUTANTS, 1) if not wanted or is_wanted(mutant, number, wanted)]
     if not chosen:
         print(f"no mutant for {' '.join(wanted)}; there are {' '.join(dict.fromkeys(m.mechanism for m in MUTANTS))}")
         return 2
@@ -51,11 +75,12 @@ def main(wanted: list[str]) -> int:
     at_once = min(_MOST_AT_ONCE, os.cpu_count() or 1, len(chosen))
     survivors = 0
     with tempfile.TemporaryDirectory(prefix="sprocketmq-mutants-") as folder, ThreadPoolExecutor(at_once) as pool:
-        copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
-        for number in range(at_once):
-            copies.put(copy_tree(Path(folder) / str(number)))
+        all_copies = copy_tree(Path(folder), at_once, chosen)
+        copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+        for copy in all_copies:
+            copies.put(copy)
 
-        def on_a_copy(work: Callable[[Path], T]) -> T:
+        def on_a_copy(work: Callable[[Copy], T]) -> T:
             copy = copies.get()
             try:
                 return work(copy)
@@ -68,15 +93,48 @@ def main(wanted: list[str]) -> int:
             survivors += not verdict.startswith("killed")
             file = mutant.file.removeprefix("src/sprocketmq/")
             print(f"{mutant.mechanism:7} {verdict}: {mutant.what} ({file})", flush=True)
+        for copy in all_copies:
+            copy.pytest.close()
     print(f"{len(chosen)} mutants, {survivors} not killed, {time.monotonic() - started_s:.0f} s")
     return 1 if survivors else 0
 
 
-def copy_tree(to: Path) -> Path:
+def is_wanted(mutant: Mutant, number: int, wanted: Iterable[str]) -> bool:
+    return any(
+        mutant.mechanism == word
+        or ("/" in word and mutant.file.endswith(word))
+        or (word.endswith("-") and word[:-1].isdigit() and number >= int(word[:-1]))
+        for word in wanted
+    )
+
+
+def copy_tree(to: Path, count: int, chosen: Iterable[Mutant]) -> list[Copy]:
+    """Copies with all bytecode in place. By the source's content, not its time: a mutant as long as what it replaces is compiled, too."""
+    first = to / "0"
     for name in ("src", "tests", "examples"):
-        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", to)
-    return to
+        shutil.copytree(ROOT / name, first / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", first)
+    compiling = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "src", "tests"]
+    subprocess.run(compiling, cwd=first, check=True)
+    # pytest has bytecode of its own for tests, which it writes when it meets them.
+    files = dict.fromkeys(test.partition("::")[0] for mutant in chosen for test in mutant.test.split())
+    collecting = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", *files]
+    environment = {**_environment(first), "PYTHONDONTWRITEBYTECODE": ""}
+    subprocess.run(collecting, cwd=first, env=environment, check=False, capture_output=True)
+    for number in range(1, count):
+        shutil.copytree(first, to / str(number))
+    folders = [to / str(number) for number in range(count)]
+    return [Copy(folder, WarmPytest(folder, _environment(folder), _RUN_LIMIT_S)) for folder in folders]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": str(folder / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "COLUMNS": "400",
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"),
+    }
 
 
 def failing_unchanged(chosen: Iterable[Mutant], run_all: Callable[[list[Work]], list[Run]]) -> list[str]:
@@ -89,50 +147,43 @@ def failing_unchanged(chosen: Iterable[Mutant], run_all: Callable[[list[Work]], 
     runs = run_all([partial(run_tests, part, stop_at_first=False) for part in folders.values()])
     failing: list[str] = []
     for part, run in zip(folders.values(), runs, strict=True):
-        if run.returncode:
-            print(run.stdout[-4000:] + run.stderr[-2000:], flush=True)
-            failing += [test for test, _ in _FAILED.findall(run.stdout)] or part
+        if run.code != 0:
+            print(run.output[-6000:], flush=True)
+            failing += [test for test, _ in _FAILED.findall(run.output)] or part
     return failing
 
 
-def judge(mutant: Mutant, copy: Path, unsound: Iterable[str]) -> str:
+def judge(mutant: Mutant, copy: Copy, unsound: Iterable[str]) -> str:
     if any(f"{failed}[".startswith((f"{test}[", f"{test}::")) for failed in unsound for test in mutant.test.split()):
         return "NOT RUN, its test fails on the sound code"
-    path = copy / mutant.file
+    path = copy.folder / mutant.file
     original = path.read_text()
     if original.count(mutant.old) != 1:
         return f"STALE, found {original.count(mutant.old)} times"
     path.write_text(original.replace(mutant.old, mutant.new))
     try:
         run = run_tests(mutant.test.split(), copy)
-    except subprocess.TimeoutExpired:
-        return f"NOT RUN, no end after {10 * _TEST_LIMIT_S} s"
     finally:
         path.write_text(original)
-    if run.returncode == 0:
+    if run.code is None:
+        return f"NOT RUN, no end after {_RUN_LIMIT_S} s"
+    if run.code == 0:
         return "SURVIVED"
-    failed = _FAILED.search(run.stdout)
-    if run.returncode != 1 or failed is None:
-        return f"NOT RUN, pytest exit {run.returncode}\n{run.stdout[-1000:]}{run.stderr[-1000:]}\n"
+    failed = _FAILED.search(run.output)
+    if run.code != 1 or failed is None:
+        return f"NOT RUN, pytest exit {run.code}\n{run.output[-2000:]}\n"
     test, reason = failed.group(1).partition("::")[2], (failed.group(2) or "")[:_REASON_CHARACTERS]
-    return f"killed by {test}: {reason}" if os.environ.get("REASONS") else f"killed by {test}"
+    if os.environ.get("REASONS"):
+        return f"killed by {test}: {reason}"
+    # No end is a failure, too, but on a slow machine perhaps not of the mutant.
+    return f"killed by {test}" + (f", no end after {_TEST_LIMIT_S} s" if reason.startswith(_TIMED_OUT) else "")
 
 
-def run_tests(tests: Iterable[str], copy: Path, *, stop_at_first: bool = True) -> Run:
+def run_tests(tests: Iterable[str], copy: Copy, *, stop_at_first: bool = True) -> Run:
     options = ["-q", "-p", "no:cacheprovider", "--timeout", str(_TEST_LIMIT_S), *(["-x"] if stop_at_first else [])]
     # Each run draws the same examples; no example that an earlier mutant left behind decides about a later one.
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(copy / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "COLUMNS": "400",
-        "HYPOTHESIS_STORAGE_DIRECTORY": str(copy / "hypothesis"),
-    }
-    shutil.rmtree(copy / "hypothesis", ignore_errors=True)
-    command = [sys.executable, "-m", "pytest", *options, "--hypothesis-seed", "0", *tests]
-    return subprocess.run(
-        command, cwd=copy, env=environment, capture_output=True, text=True, timeout=10 * _TEST_LIMIT_S, check=False
-    )
+    shutil.rmtree(copy.folder / "hypothesis", ignore_errors=True)
+    return Run(*copy.pytest.run([*options, "--hypothesis-seed", "0", *tests]))
 
 
 if __name__ == "__main__":
