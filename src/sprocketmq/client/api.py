@@ -13,6 +13,7 @@ from sprocketmq.client.name_servers import NameServers
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
 from sprocketmq.core.pull_cursor import pull_status
 from sprocketmq.errors import RequestTimeout, remote_error
+from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -66,8 +67,12 @@ class RemotingApi:
     async def send_message(
         self, address: str, command: Command, timeout_ms: int
     ) -> tuple[SendStatus, headers.SendMessageResponseHeader]:
-        """A send request built by ``client.send`` (SEND_MESSAGE_V2 or SEND_BATCH_MESSAGE); four codes mean "stored"."""
-        answer = await self.invoke(address, command, timeout_ms)
+        """A send request built by ``client.message_writer`` (SEND_MESSAGE_V2 or SEND_BATCH_MESSAGE); four codes mean "stored"."""
+        return self.send_answer(await self.invoke(address, command, timeout_ms), address)
+
+    @staticmethod
+    def send_answer(answer: Command, address: str) -> tuple[SendStatus, headers.SendMessageResponseHeader]:
+        """An answer to a send; codes other than the four raise."""
         status = SEND_STATUS_BY_CODE.get(answer.code)
         if status is None:
             raise remote_error(answer.code, answer.remark, address)
@@ -83,10 +88,7 @@ class RemotingApi:
     ) -> tuple[SendStatus, headers.SendMessageResponseHeader, dict[str, str]]:
         """As ``send_message``, and all fields of the answer: MSG_REGION and TRACE_ON are no part of its header."""
         answer = await self.invoke(address, command, timeout_ms)
-        status = SEND_STATUS_BY_CODE.get(answer.code)
-        if status is None:
-            raise remote_error(answer.code, answer.remark, address)
-        return status, answer.header(headers.SendMessageResponseHeader), answer.ext_fields
+        return *self.send_answer(answer, address), answer.ext_fields
 
     async def consumer_send_message_back(
         self, address: str, header: headers.ConsumerSendMsgBackRequestHeader, timeout_ms: int = 5_000
@@ -289,16 +291,20 @@ class RemotingApi:
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
-        """Ask and wait. A connection on which nothing at all arrived during the whole wait is given up, as Java does
-        (clientCloseSocketIfTimeout): a host that vanished without a word would otherwise never be reconnected."""
+        """Ask and wait; see ``doubt``."""
         connection = await self.pool.connection(address)
         started_s = asyncio.get_running_loop().time()
         try:
             return await connection.invoke(command, timeout_ms)
         except RequestTimeout:
-            if connection.last_read_s < started_s:
-                self.pool.close_connection(address)
+            self.doubt(address, connection, started_s)
             raise
+
+    def doubt(self, address: str, connection: Connection, started_s: float) -> None:
+        """After a timeout: a connection on which nothing at all arrived since ``started_s`` is given up, as Java does
+        (clientCloseSocketIfTimeout). A host that vanished without a word would otherwise never be reconnected."""
+        if connection.last_read_s < started_s:
+            self.pool.close_connection(address)
 
     async def _ask(
         self, address: str, code: int, header: Header | None = None, body: Buffer = b"", timeout_ms: int | None = None

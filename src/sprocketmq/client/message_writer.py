@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
+
+import msgspec
 
 from sprocketmq.client.namespace import wrap
 from sprocketmq.client.send_settings import SendSettings
@@ -19,6 +20,7 @@ from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import Command, request
 from sprocketmq.wire.compression import CompressionType, compress
 from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.send_frames import SendTemplate
 from sprocketmq.wire.sys_flag import TRANSACTION_PREPARED_TYPE
 
 __all__ = ["MessageWriter", "Outgoing"]
@@ -29,10 +31,12 @@ _MAX_TIME_MS: Final = 1 << 62
 _REPLY: Final = "reply"
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _SINGLE: Final = int(RequestCode.SEND_MESSAGE_V2)
+_REPLYING: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
+# Of one request code. One queue costs some 500 bytes; a producer that sends to more queues than these begins anew now and then.
+_MOST_TEMPLATES: Final = 10_000
 
 
-@dataclass(slots=True)
-class Outgoing:
+class Outgoing(msgspec.Struct):
     """What one send sends.
 
     Attributes:
@@ -74,6 +78,7 @@ class MessageWriter:
         self._unit_mode_text = "true" if unit_mode else "false"
         self._max_body_bytes, self._compress_from = settings.max_message_bytes, settings.compress_msg_body_over_bytes
         self._topics: dict[str, str] = {}  # names that were checked, and what brokers call them
+        self._templates: dict[int, dict[MessageQueue, SendTemplate]] = {_SINGLE: {}, _BATCH: {}, _REPLYING: {}}
 
     def checked_topic(self, message: Message) -> str:
         """What brokers call the topic of ``message``.
@@ -93,6 +98,10 @@ class MessageWriter:
         if key is None:
             key = message.properties[props.UNIQ_KEY] = self._keys.next(self._clock.now_ms())
         return key
+
+    def next_keys(self, now_ms: int) -> Iterator[str]:
+        """UNIQ_KEYs for the messages that come next."""
+        return self._keys.block(now_ms)
 
     def one(
         self,
@@ -124,7 +133,7 @@ class MessageWriter:
         if props.TRAN_MSG in properties and properties[props.TRAN_MSG] == "true":
             sys_flag |= TRANSACTION_PREPARED_TYPE
         elif props.MSG_TYPE in properties and properties[props.MSG_TYPE] == _REPLY:
-            code = int(RequestCode.SEND_REPLY_MESSAGE_V2)
+            code = _REPLYING
         return Outgoing(topic, (message,), properties, key, code, body, sys_flag)
 
     def batch(self, messages: Sequence[Message]) -> Outgoing:
@@ -144,6 +153,27 @@ class MessageWriter:
         ids = ",".join([message.properties[props.UNIQ_KEY] for message in messages])
         topic = wrap(self.namespace, first.topic)
         return Outgoing(topic, messages, properties, ids, _BATCH, body)
+
+    def template(self, outgoing: Outgoing, target: MessageQueue) -> SendTemplate | None:
+        """What writes ``frame``; None for a retry topic, whose headers differ from message to message in more than a template allows."""
+        known = self._templates[outgoing.code]
+        template = known.get(target)
+        if template is None and not outgoing.topic.startswith("%RETRY%"):
+            if len(known) >= _MOST_TEMPLATES:
+                known.clear()
+            template = known[target] = SendTemplate(outgoing.code, self.header(outgoing, target))
+        return template
+
+    def frame(self, template: SendTemplate, opaque: int, outgoing: Outgoing) -> bytes:
+        """The request, ready to write: what ``command`` says, with this opaque."""
+        return template.frame(
+            opaque,
+            outgoing.sys_flag,
+            self._clock.now_ms(),
+            outgoing.messages[0].flag,
+            props.properties_text(outgoing.properties),
+            outgoing.body,
+        )
 
     def command(self, outgoing: Outgoing, target: MessageQueue) -> Command:
         """The request, ready for a connection. Its header is written out (it is ``header(...).to_ext()``): this is done for each send."""

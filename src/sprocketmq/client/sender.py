@@ -6,6 +6,9 @@
 
 A queue that the caller chose (queue, selector, sharding key) is never replaced: order is worth more than this message's success.
 
+The ordinary send waits once: its first try begins at once (``_begin``: route known, connection open, nothing to sign, no hook) and ends
+with a stored answer. Whatever else comes of that try, ``deliver`` takes it up as the first of its tries: the rules of failing stand there.
+
 With a namespace, the caller's message, queues and results have the caller's names; what the routes and brokers see has the long ones.
 """
 
@@ -15,6 +18,9 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.hooks import EndTransactionContext, Hooks, SendMessageContext, message_type
@@ -25,7 +31,6 @@ from sprocketmq.client.routes import Routes
 from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.unique_keys import UniqueKeys
 from sprocketmq.client.validators import check_batch, check_message, check_range, check_topic
-from sprocketmq.core.open_transactions import HalfPlace, LocalTransactionState
 from sprocketmq.core.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
 from sprocketmq.errors import (
     ConfigurationError,
@@ -37,13 +42,18 @@ from sprocketmq.errors import (
     RocketMQError,
 )
 from sprocketmq.net.clock import Clock
+from sprocketmq.net.connection import Connection
 from sprocketmq.wire import headers
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.batch import encode_batch
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire.command import Command, request
 from sprocketmq.wire.message import Message, MessageQueue
 from sprocketmq.wire.recall_handle import RecallHandle
+from sprocketmq.wire.send_frames import StoredAnswer
+
+if TYPE_CHECKING:
+    from sprocketmq.core.open_transactions import HalfPlace, LocalTransactionState
 
 __all__ = ["QueueSelector", "SendSettings", "Sender", "vip_address"]
 
@@ -57,6 +67,17 @@ def vip_address(address: str) -> str:
     (MixAll.brokerVIPChannel)."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}"
+
+
+class _Begun(msgspec.Struct):
+    """A try whose request is written; ``answer`` may be waited for more than once."""
+
+    target: MessageQueue
+    address: str
+    connection: Connection
+    opaque: int
+    started_s: float
+    answer: asyncio.Future[StoredAnswer | Command]
 
 
 class Sender:
@@ -88,6 +109,9 @@ class Sender:
         self.writer = MessageWriter(settings, clock, keys, namespace, unit_mode)
         self._turns: dict[str, QueueRoundRobin] = {}
         self._latency = LatencyFaultTable() if settings.send_latency_fault_enable else None
+        # Without these two, a stored answer to the first try ends a send, and nothing is to be noted about it.
+        self._ends_with_first = self._latency is None and not settings.retry_another_broker_when_not_store_ok
+        self._first_ms = self._try_ms(settings.send_msg_timeout_ms)
         self.hooks: Hooks | None = None  # None when there are none
         self.client_id = ""
         for topic in settings.topics:
@@ -127,10 +151,25 @@ class Sender:
     ) -> SendResult:
         """See ``AsyncProducer.send``. ``extra`` properties travel with this send and do not stay with the message."""
         outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, extra)
-        if queue is None and selector is None and sharding_key is None:
-            return await self.deliver(outgoing, None, timeout_ms)
-        chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
-        return await self.deliver(outgoing, chosen, timeout_ms)
+        chosen = first = None
+        if queue is not None or selector is not None or sharding_key is not None:
+            first = chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
+        begun = None
+        if self._ends_with_first and self.hooks is None:
+            limit_ms = self._first_ms if timeout_ms is None else self._try_ms(_checked_ms(timeout_ms))
+            if first is None and (queues := self._known_queues(outgoing.topic)):
+                first = self._turn(outgoing.topic).choose(queues)
+            if first is not None and (begun := self._begin(first, outgoing, limit_ms)) is not None:
+                try:
+                    answer = await begun.answer
+                    if type(answer) is StoredAnswer:
+                        return self._result(outgoing, first, SendStatus.SEND_OK, answer.extFields)
+                except (NetworkError, RequestTimeout):
+                    pass  # deliver meets it again
+                except BaseException:
+                    begun.connection.forget(begun.opaque)
+                    raise
+        return await self.deliver(outgoing, chosen, timeout_ms, first, begun)
 
     async def send_batch(
         self,
@@ -229,14 +268,24 @@ class Sender:
 
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
-    async def deliver(self, outgoing: Outgoing, chosen: MessageQueue | None, timeout_ms: int | None) -> SendResult:
-        """Up to ``1 + retries`` tries within the timeout, each on another broker than the one before, as far as there is one."""
+    async def deliver(
+        self,
+        outgoing: Outgoing,
+        chosen: MessageQueue | None,
+        timeout_ms: int | None,
+        first: MessageQueue | None = None,
+        begun: _Begun | None = None,
+    ) -> SendResult:
+        """Up to ``1 + retries`` tries within the timeout, each on another broker than the one before, as far as there is one.
+
+        Args:
+            first: where the first try goes, when its turn was taken already.
+            begun: the first try, when it began already.
+        """
         settings = self.settings
-        total_ms = (
-            settings.send_msg_timeout_ms if timeout_ms is None else check_range("timeout_ms", timeout_ms, 1, 86_400_000)
-        )
+        total_ms = settings.send_msg_timeout_ms if timeout_ms is None else _checked_ms(timeout_ms)
         now_s = asyncio.get_running_loop().time
-        end_s = now_s() + total_ms / 1000
+        end_s = (now_s() if begun is None else begun.started_s) + total_ms / 1000
         tries = 1 if chosen is not None else 1 + settings.retry_times_when_send_failed
         failure: RocketMQError | None = None
         last_broker: str | None = None
@@ -245,12 +294,20 @@ class Sender:
             left_ms = int((end_s - started_s) * 1000) if attempt else total_ms
             if left_ms <= 0:
                 break
-            target = chosen or self._next_queue(
-                outgoing.topic, self._known_queues(outgoing.topic) or await self.queues(outgoing.topic), last_broker
+            target = (
+                chosen
+                or first
+                or self._next_queue(
+                    outgoing.topic, self._known_queues(outgoing.topic) or await self.queues(outgoing.topic), last_broker
+                )
             )
-            last_broker = target.broker_name
+            last_broker, first = target.broker_name, None
             try:
-                result = await self._try(target, outgoing, self._try_ms(left_ms))
+                if begun is not None:
+                    trying, begun = self._answered(outgoing, begun), None
+                else:
+                    trying = self._try(target, outgoing, self._try_ms(left_ms))
+                result = await trying
             except (NetworkError, RequestTimeout) as error:
                 self._note(target, started_s, error)
                 failure = error
@@ -277,11 +334,38 @@ class Sender:
     async def _try(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> SendResult:
         if self.hooks is not None:
             return await self._try_with_hooks(self.hooks, target, outgoing, timeout_ms)
-        address = None if self._vip_channel else self._known_address(target.broker_name)
-        status, header = await self._api.send_message(
-            address or await self._address(target), self.writer.command(outgoing, target), timeout_ms
-        )
+        begun = self._begin(target, outgoing, timeout_ms)
+        if begun is not None:
+            return await self._answered(outgoing, begun)
+        address = await self._address(target)
+        status, header = await self._api.send_message(address, self.writer.command(outgoing, target), timeout_ms)
         return self._result(outgoing, target, status, header)
+
+    def _begin(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> _Begun | None:
+        """Write the request of a try now; None when it cannot be done now, or not without a Command: then nothing was done."""
+        address = None if self._vip_channel else self._known_address(target.broker_name)
+        connection = None if address is None else self._api.pool.open_connection(address)
+        template = None if connection is None else self.writer.template(outgoing, target)
+        if address is None or connection is None or template is None:
+            return None
+        opaque = connection.next_opaque()
+        frame = self.writer.frame(template, opaque, outgoing)
+        answer = connection.start_send(opaque, frame, outgoing.code, timeout_ms)
+        return _Begun(target, address, connection, opaque, connection.now_s(), answer)
+
+    async def _answered(self, outgoing: Outgoing, begun: _Begun) -> SendResult:
+        """Wait for the end of a try that began."""
+        try:
+            answer = await begun.answer
+        except RequestTimeout:
+            self._api.doubt(begun.address, begun.connection, begun.started_s)
+            raise
+        except BaseException:
+            begun.connection.forget(begun.opaque)
+            raise
+        if isinstance(answer, StoredAnswer):
+            return self._result(outgoing, begun.target, SendStatus.SEND_OK, answer.extFields)
+        return self._result(outgoing, begun.target, *self._api.send_answer(answer, begun.address))
 
     async def _try_with_hooks(
         self, hooks: Hooks, target: MessageQueue, outgoing: Outgoing, timeout_ms: int
@@ -445,3 +529,7 @@ class Sender:
                 log.debug("broker %s still cannot be reached: %s", name, error)
             else:
                 latency.detected(name)
+
+
+def _checked_ms(timeout_ms: int) -> int:
+    return check_range("timeout_ms", timeout_ms, 1, 86_400_000)

@@ -15,7 +15,7 @@ Laws
 
 A server may know a shorter way for requests that come by the hundred thousand: ``short_ways()`` is asked once per read, and gives functions
 by the four characters behind ``{"code":`` of a JSON header. Such a function sees the bytes of one frame and returns its answer's bytes
-(empty: no answer, or not now), or None: then the frame is handled as any other.
+(empty: no answer, or not now), or None: then the frame is handled as any other. A client knows one for the answers of its sends.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from sprocketmq.net.waiting_requests import WaitingRequests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, response
 from sprocketmq.wire.frame import MAX_FRAME_BYTES, FrameDecoder
+from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS, StoredAnswer, read_stored_answer
 
-__all__ = ["Connection", "RequestHandler", "ShortWay", "ShortWays"]
+__all__ = ["Connection", "RequestHandler", "ShortWay", "ShortWays", "ways_of_a_client"]
 
 log = logging.getLogger("sprocketmq.net")
 # Of all connections together: who sends noise sends a lot of it, and must not fill the disk by way of the log.
@@ -159,8 +160,9 @@ class Connection(asyncio.Protocol):
                     self.send(self._failed(command, error))
                     continue
                 if answer is not None:
-                    out.append(answer)
-                    self._out_bytes += len(answer)
+                    if answer:
+                        out.append(answer)
+                        self._out_bytes += len(answer)
                     continue
             command = decode_command(view[at:stop])
             if command.flag & 1:
@@ -255,6 +257,40 @@ class Connection(asyncio.Protocol):
         future = waiting.add(opaque, command.code, timeout_ms)
         self._ask(frame, alone=len(waiting) == 1)
         return future
+
+    def next_opaque(self) -> int:
+        """The number of the request that is written out next (see ``start_send``)."""
+        self._opaque = opaque = (self._opaque + 1) & 0x7FFFFFFF
+        return opaque
+
+    def start_send(
+        self, opaque: int, frame: bytes, code: int, timeout_ms: int
+    ) -> asyncio.Future[StoredAnswer | Command]:
+        """As ``start_invoke`` with a frame that is written out already; only while ``takes_frames``. Who stops waiting calls ``forget``."""
+        waiting = self._waiting
+        future = waiting.add(opaque, code, timeout_ms, takes_stored=True)
+        self._ask(frame, alone=len(waiting) == 1)
+        return future
+
+    @property
+    def takes_frames(self) -> bool:
+        """Whether a frame may be written as it is, and now: nothing is to be signed, and the peer reads."""
+        transport = self._transport
+        return transport is not None and self.signer is None and self._drained is None and not transport.is_closing()
+
+    def now_s(self) -> float:
+        """Of its loop's clock, as ``last_read_s``."""
+        assert self._loop is not None
+        return self._loop.time()
+
+    def forget(self, opaque: int) -> None:
+        """Nobody waits for the answer any more."""
+        self._waiting.forget(opaque)
+
+    def read_stored(self, frame: memoryview) -> bytes | None:
+        """The answer of a send, by the short way; see ShortWay."""
+        answer = read_stored_answer(frame)
+        return None if answer is None or not self._waiting.answer_stored(answer) else b""
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
         """Send a request and wait for its answer.
@@ -387,6 +423,16 @@ class Connection(asyncio.Protocol):
     def _failed(self, command: Command, error: Exception) -> Command:
         log.error("request code %d from %s failed", command.code, self.remote_address, exc_info=error)
         return response(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+
+_WAYS_OF_A_CLIENT: Final[Mapping[bytes, ShortWay]] = {
+    STORED_ANSWER_BEGINS: lambda connection, view, at, stop: connection.read_stored(view[at:stop]),
+}
+
+
+def ways_of_a_client() -> Mapping[bytes, ShortWay]:
+    """The short ways of a connection that sends messages."""
+    return _WAYS_OF_A_CLIENT
 
 
 def _address(peer: tuple[Any, ...]) -> str:

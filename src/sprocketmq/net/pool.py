@@ -10,13 +10,15 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed
 from sprocketmq.net import fork
-from sprocketmq.net.connection import Connection, RequestHandler
-from sprocketmq.wire.acl_signature import Credentials, signed_fields
+from sprocketmq.net.connection import Connection, RequestHandler, ways_of_a_client
 from sprocketmq.wire.command import Command
+
+if TYPE_CHECKING:
+    from sprocketmq.wire.acl_signature import Credentials
 
 __all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "split_address"]
 
@@ -74,6 +76,11 @@ class ConnectionPool:
         """Addresses with an open connection."""
         return [address for address, connection in self._open.items() if not connection.is_closed]
 
+    def open_connection(self, address: str) -> Connection | None:
+        """The connection to ``address`` if there is one that can be used as it is: requests need no signature, and the peer reads."""
+        connection = self._open.get(address)
+        return connection if connection is not None and connection.takes_frames else None
+
     async def connection(self, address: str) -> Connection:
         """The open connection to ``address``, opening it if there is none.
 
@@ -126,7 +133,9 @@ class ConnectionPool:
         host, port = split_address(address)
         loop = asyncio.get_running_loop()
         opening = loop.create_connection(
-            lambda: Connection(self._handler, on_close=lambda gone: self._forget(address, gone)),
+            lambda: Connection(
+                self._handler, on_close=lambda gone: self._forget(address, gone), short_ways=ways_of_a_client
+            ),
             host,
             port,
             ssl=self._ssl_context,
@@ -166,6 +175,8 @@ class ConnectionPool:
 
 
 def _signer(credentials: Credentials) -> Callable[[Command], None]:
+    from sprocketmq.wire.acl_signature import signed_fields  # only who signs pays for it
+
     def add_signature(command: Command) -> None:
         command.ext_fields = signed_fields(
             command.ext_fields,

@@ -4,19 +4,23 @@ Laws
 1. A future ends once: with its answer, at its deadline, or when the connection breaks; what comes later changes nothing.
 2. One timer serves all requests, armed for the earliest deadline or before it. Requests of one timeout have rising deadlines, so that it is
    armed once a timeout and not once a request, and a request that is answered in time costs the timer nothing.
+3. A stored answer (see ``wire.send_frames``) is for who asked for one; everybody else gets Commands, and so does he for any other answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from sprocketmq.errors import RequestTimeout, RocketMQError
 from sprocketmq.wire.command import Command
+from sprocketmq.wire.send_frames import StoredAnswer
 
 __all__ = ["WaitingRequests"]
 
-# Its future, its deadline in seconds of the loop's clock, the timeout and the request code for the sentence.
-_Waiting = tuple["asyncio.Future[Command]", float, int, int]
+# Its future, its deadline in seconds of the loop's clock, the timeout and the request code for the sentence, whether it is a send that
+# takes a stored answer.
+_Waiting = tuple["asyncio.Future[Any]", float, int, int, bool]
 
 
 class WaitingRequests:
@@ -33,11 +37,11 @@ class WaitingRequests:
     def __len__(self) -> int:
         return len(self._by_opaque)
 
-    def add(self, opaque: int, code: int, timeout_ms: int) -> asyncio.Future[Command]:
+    def add(self, opaque: int, code: int, timeout_ms: int, *, takes_stored: bool = False) -> asyncio.Future[Any]:
         """The future of a request that is about to be written; RequestTimeout ends it after ``timeout_ms``."""
         deadline_s = self._loop.time() + timeout_ms / 1000
-        future: asyncio.Future[Command] = self._loop.create_future()
-        self._by_opaque[opaque] = (future, deadline_s, timeout_ms, code)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._by_opaque[opaque] = (future, deadline_s, timeout_ms, code, takes_stored)
         if self._timer is None:
             self._arm(deadline_s)
         elif deadline_s < self._timer_at_s:
@@ -52,6 +56,16 @@ class WaitingRequests:
             return False
         if not waiting[0].done():
             waiting[0].set_result(command)
+        return True
+
+    def answer_stored(self, answer: StoredAnswer) -> bool:
+        """Give a send its answer; False when no send waits for it that takes one so."""
+        waiting = self._by_opaque.get(answer.opaque)
+        if waiting is None or not waiting[4]:
+            return False
+        del self._by_opaque[answer.opaque]
+        if not waiting[0].done():
+            waiting[0].set_result(answer)
         return True
 
     def forget(self, opaque: int) -> None:
@@ -77,7 +91,7 @@ class WaitingRequests:
         now_s = self._loop.time()
         late = [(waiting[1], opaque) for opaque, waiting in self._by_opaque.items() if waiting[1] <= now_s]
         for _, opaque in sorted(late):
-            future, _, timeout_ms, code = self._by_opaque.pop(opaque)
+            future, _, timeout_ms, code, _ = self._by_opaque.pop(opaque)
             if not future.done():
                 sentence = f"{self.address} did not answer request code {code} within {timeout_ms} ms"
                 future.set_exception(RequestTimeout(sentence, self.address, timeout_ms))

@@ -130,6 +130,16 @@ def test_unique_keys_differ_and_carry_the_time() -> None:
     assert keys.next(1_700_000_000_000 + 40 * 86_400_000)[20:28] < "9A7EC800"  # a new month began meanwhile
 
 
+def test_a_forked_child_makes_other_unique_keys() -> None:
+    keys = UniqueKeys("10.0.0.1")
+    before = keys.next(1_700_000_000_000)
+    keys.left_behind()
+    after = keys.next(1_700_000_000_000)
+    assert (before[:8], before[:20] == after[:20]) == (after[:8], False), (
+        "the machine's address stays, the rest changes"
+    )
+
+
 def _record(properties: dict[str, str], body: bytes = b"x", topic: bytes = b"flights", offset: int = 0) -> bytes:
     return encode_record(
         topic,

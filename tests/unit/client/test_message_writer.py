@@ -6,11 +6,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from sprocketmq.client import message_writer
 from sprocketmq.client.message_writer import MessageWriter, Outgoing
 from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.unique_keys import UniqueKeys
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.clock import ManualClock
+from sprocketmq.wire.command import encode_command
 from sprocketmq.wire.message import Message, MessageQueue
 from sprocketmq.wire.properties import encode_properties, properties_text
 
@@ -46,6 +48,28 @@ def test_the_header_that_is_written_out_is_the_typed_one(writer: MessageWriter) 
         assert command.body == outgoing.body
         codes.append(command.code)
     assert codes == [310, 310, 310, 310, 325, 320, 310]
+
+
+def test_a_frame_is_that_of_the_command(writer: MessageWriter) -> None:
+    for _ in range(2):  # with a template that is made, and with one that is known
+        for opaque, outgoing in enumerate(forms(writer)):
+            target = MessageQueue(outgoing.topic, "broker-a", 3)
+            template = writer.template(outgoing, target)
+            if outgoing.topic.startswith("%RETRY%"):
+                assert template is None, "its counts are in the header"
+                continue
+            assert template is not None
+            command = writer.command(outgoing, target)
+            command.opaque = opaque
+            assert writer.frame(template, opaque, outgoing) == encode_command(command)
+
+
+def test_templates_do_not_grow_for_ever(writer: MessageWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_writer, "_MOST_TEMPLATES", 10)
+    outgoing = forms(writer)[0]
+    for number in range(100):
+        writer.template(outgoing, MessageQueue("flights", "broker-a", number))
+        assert len(writer._templates[outgoing.code]) <= 10
 
 
 def test_a_copy_for_a_retry_topic_carries_its_counts_in_the_header(writer: MessageWriter) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from sprocketmq.errors import ConnectionLost, RequestTimeout
-from sprocketmq.net.connection import Connection
+from sprocketmq.net.connection import Connection, ways_of_a_client
 from sprocketmq.wire.command import Command, decode_command, encode_command, request
 from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.wire.send_frames import StoredAnswer
 
 ECHO = 900
 
@@ -52,11 +53,20 @@ class Transport(asyncio.Transport):
 
 def on_a_loop(scenario: Callable[[Connection, Transport], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
-        connection, transport = Connection(), Transport()
+        connection, transport = Connection(short_ways=ways_of_a_client), Transport()
         connection.connection_made(transport)
         await scenario(connection, transport)
 
     asyncio.run(run())
+
+
+STORED = {"msgId": "0A", "queueId": "3", "queueOffset": "7"}
+
+
+def start_send(connection: Connection, timeout_ms: int = 5_000) -> asyncio.Future[StoredAnswer | Command]:
+    opaque = connection.next_opaque()
+    frame = encode_command(Command(310, opaque))
+    return connection.start_send(opaque, frame, 310, timeout_ms)
 
 
 def answer(connection: Connection, *opaques: int) -> None:
@@ -181,5 +191,50 @@ def test_many_requests_of_one_timeout_arm_one_timer() -> None:
         assert armed == 1
         answer(connection, *range(1, 501))
         await asyncio.gather(*futures)
+
+    on_a_loop(scenario)
+
+
+def test_a_stored_answer_is_for_sends_and_commands_are_for_everybody_else() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        plain, stored, refused, late = (
+            connection.start_invoke(request(ECHO)),
+            start_send(connection),
+            start_send(connection),
+            start_send(connection, 1),
+        )
+        assert transport.opaques() == [[1]]
+        await turn()
+        assert transport.opaques() == [[1], [2, 3, 4]], "sends gather as other requests do"
+        frames = [Command(0, opaque, flag=1, ext_fields=STORED) for opaque in (1, 2, 77)]
+        frames.append(Command(2, 3, flag=1, remark="busy"))
+        connection.data_received(b"".join(map(encode_command, frames)))
+        assert transport.writes[2:] == [], "nobody asked to be told"
+        first, second, third = await plain, await stored, await refused
+        assert isinstance(first, Command)
+        assert first.ext_fields == STORED
+        assert isinstance(second, StoredAnswer)
+        assert second.extFields.queue_offset == 7
+        assert isinstance(third, Command)
+        assert third.remark == "busy"
+        with pytest.raises(RequestTimeout, match="did not answer request code 310 within 1 ms"):
+            await late
+        assert connection.in_flight == 0
+
+    on_a_loop(scenario)
+
+
+def test_frames_are_taken_while_they_can_be_written_unsigned() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        assert connection.takes_frames
+        connection.pause_writing()
+        assert not connection.takes_frames, "the peer does not read"
+        connection.resume_writing()
+        connection.signer = lambda command: None
+        assert not connection.takes_frames, "a signature is made of a Command"
+        connection.signer = None
+        assert connection.takes_frames
+        transport.close()
+        assert not connection.takes_frames
 
     on_a_loop(scenario)

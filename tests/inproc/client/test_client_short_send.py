@@ -1,0 +1,216 @@
+"""The ordinary send waits once; whatever else happens to its first try, the rules of failing take it up where it stands."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.client.sender import Sender
+from sprocketmq.testing import SENDS, EmbeddedRocketMQ
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, decode_command, encode_command
+
+
+def with_a_producer(
+    rocketmq: EmbeddedRocketMQ, scenario: Callable[[rmq.AsyncProducer], Coroutine[Any, Any, None]], **options: Any
+) -> None:
+    """Run it on a loop of its own, behind a first send, after which route and connection are there."""
+    rocketmq.create_topic("flights", queues=4)
+
+    async def run() -> None:
+        async with rmq.AsyncProducer("ops", namesrv_addr=rocketmq.namesrv_addr, **options) as producer:
+            await producer.send(rmq.Message("flights", b"first"))
+            await scenario(producer)
+
+    asyncio.run(run())
+
+
+def bodies(rocketmq: EmbeddedRocketMQ) -> list[bytes]:
+    return sorted(bytes(message.body) for message in rocketmq.messages("flights"))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline_s
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the long way did: "taken up" when it was handed a try that had begun, else "from the start"."""
+    seen: list[str] = []
+    deliver = Sender.deliver
+
+    async def watched(self: Sender, *args: Any, **how: Any) -> rmq.SendResult:
+        seen.append("taken up" if len(args) > 4 and args[4] is not None else "from the start")
+        return await deliver(self, *args, **how)
+
+    monkeypatch.setattr(Sender, "deliver", watched)
+    return seen
+
+
+def test_an_ordinary_send_goes_the_short_way_in_all_its_forms(rocketmq: EmbeddedRocketMQ, tries: list[str]) -> None:
+    async def scenario(producer: rmq.AsyncProducer) -> None:
+        tries.clear()
+        queue = rmq.MessageQueue("flights", "broker-a", 2)
+        results = [
+            await producer.send(rmq.Message("flights", b"plain", tags="UA", keys="k", flag=3)),
+            await producer.send(rmq.Message("flights", b"given"), queue=queue),
+            await producer.send(rmq.Message("flights", b"chosen"), selector=lambda queues, message: queues[1]),
+            await producer.send(rmq.Message("flights", b"by key"), sharding_key="N1", timeout_ms=20_000),
+            await producer.send(rmq.Message("flights", b"long " * 2_000)),
+            await producer.send(rmq.Message("flights", b"later"), delay_level=2),
+        ]
+        assert tries == []
+        assert [result.status for result in results] == [rmq.SendStatus.SEND_OK] * 6
+        assert [results[1].message_queue, results[2].message_queue.queue_id] == [queue, 1]
+
+    with_a_producer(rocketmq, scenario)
+    stored = {message.message_id: message for message in rocketmq.messages("flights")}
+    plain = next(message for message in stored.values() if message.body == b"plain")
+    assert (plain.tags, plain.keys, plain.flag) == ("UA", ["k"], 3)
+    assert bodies(rocketmq) == [b"by key", b"chosen", b"first", b"given", b"long " * 2_000, b"plain"]
+
+
+def test_sends_take_all_queues_in_turn_also_where_the_short_way_opens(rocketmq: EmbeddedRocketMQ) -> None:
+    async def scenario(producer: rmq.AsyncProducer) -> None:
+        ids = [(await producer.send(rmq.Message("flights", b"x"))).message_queue.queue_id for _ in range(3)]
+        assert len(set(ids)) == 3
+        for connection in producer._instance.pool._open.values():  # type: ignore[union-attr]
+            connection.signer = lambda command: None  # from here on the short way is closed
+        ids += [(await producer.send(rmq.Message("flights", b"x"))).message_queue.queue_id for _ in range(5)]
+        assert sorted(ids) == [0, 0, 1, 1, 2, 2, 3, 3], "a turn that was taken is used"
+
+    with_a_producer(rocketmq, scenario)
+
+
+def test_a_refused_first_try_is_taken_up_and_counts_as_a_try(rocketmq: EmbeddedRocketMQ, tries: list[str]) -> None:
+    async def scenario(producer: rmq.AsyncProducer) -> None:
+        tries.clear()
+        fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "busy", times=None)
+        with fault, pytest.raises(rmq.RemoteError, match="busy"):
+            await producer.send(rmq.Message("flights", b"x"))
+        assert fault.hits == 3, "the first try and two more"
+        fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "busy", times=1)
+        result = await producer.send(rmq.Message("flights", b"second try"))
+        assert (result.status, fault.hits) == (rmq.SendStatus.SEND_OK, 1)
+        assert tries == ["taken up", "taken up"]
+
+    with_a_producer(rocketmq, scenario)
+    assert bodies(rocketmq) == [b"first", b"second try"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_message_that_is_stored_with_a_but_is_stored_once_unless_told_otherwise(
+    rocketmq: EmbeddedRocketMQ, again: bool
+) -> None:
+    async def scenario(producer: rmq.AsyncProducer) -> None:
+        left = [1]
+
+        def but(command: Command) -> bool:
+            return command.ext_fields["b"] == "flights"
+
+        with answered_with(rocketmq, ResponseCode.FLUSH_DISK_TIMEOUT, left, but):
+            result = await producer.send(rmq.Message("flights", b"x"))
+        expected = rmq.SendStatus.SEND_OK if again else rmq.SendStatus.FLUSH_DISK_TIMEOUT
+        assert (result.status, left) == (expected, [0])
+
+    with_a_producer(rocketmq, scenario, retry_another_broker_when_not_store_ok=again)
+    assert bodies(rocketmq) == [b"first"] + [b"x"] * (2 if again else 1)
+
+
+class answered_with:  # noqa: N801 - reads as a verb
+    """The first answers of sends get another code."""
+
+    def __init__(self, rocketmq: EmbeddedRocketMQ, code: int, left: list[int], when: Callable[[Command], bool]) -> None:
+        def change(connection: Any, frame: bytes) -> None:
+            answer = decode_command(memoryview(frame)[4:])
+            left[0] -= 1
+            answer.code = int(code)
+            connection.send_raw([encode_command(answer)])
+
+        self._fault = rocketmq.faults._add_on_answer("another code", SENDS, change, 1, when)
+
+    def __enter__(self) -> None:
+        self._fault.__enter__()
+
+    def __exit__(self, *args: Any) -> None:
+        self._fault.__exit__(*args)
+
+
+def test_a_try_without_an_answer_ends_with_its_own_limit_and_the_next_one_stores(
+    rocketmq: EmbeddedRocketMQ, tries: list[str]
+) -> None:
+    async def scenario(producer: rmq.AsyncProducer) -> None:
+        tries.clear()
+        lost = rocketmq.faults.drop(SENDS, times=1)
+        result = await producer.send(rmq.Message("flights", b"x"), timeout_ms=30_000)
+        assert (result.status, lost.hits, tries) == (rmq.SendStatus.SEND_OK, 1, ["taken up"])
+        lost = rocketmq.faults.drop(SENDS, times=None)
+        with lost, pytest.raises(rmq.RequestTimeout):
+            await producer.send(rmq.Message("flights", b"y"), timeout_ms=60)
+        with pytest.raises(rmq.ConfigurationError, match="timeout_ms is 0"):
+            await producer.send(rmq.Message("flights", b"z"), timeout_ms=0)
+
+    with_a_producer(rocketmq, scenario, send_msg_max_timeout_per_request_ms=50)
+    assert bodies(rocketmq) == [b"first", b"x"]
+
+
+def test_a_host_that_says_nothing_during_a_whole_send_is_connected_anew(rocketmq: EmbeddedRocketMQ) -> None:
+    async def scenario(producer: rmq.AsyncProducer) -> None:
+        pool = producer._instance.pool  # type: ignore[union-attr]
+        (address,) = (name for name in pool.addresses if name != rocketmq.namesrv_addr)
+        silent = pool._open[address]
+        silent.last_read_s -= 1
+        with rocketmq.faults.drop(SENDS, times=1), pytest.raises(rmq.RequestTimeout):
+            await producer.send(rmq.Message("flights", b"x"), timeout_ms=50)
+        assert silent.is_closed
+        await producer.send(rmq.Message("flights", b"y"))
+        assert pool._open[address] is not silent
+
+    with_a_producer(rocketmq, scenario, retry_times_when_send_failed=0)
+
+
+def test_a_connection_that_breaks_under_a_send_costs_a_try(rocketmq: EmbeddedRocketMQ, tries: list[str]) -> None:
+    async def scenario(producer: rmq.AsyncProducer) -> None:
+        tries.clear()
+        cut = rocketmq.faults.close_connection(SENDS, times=1)
+        result = await producer.send(rmq.Message("flights", b"x"))
+        assert (result.status, cut.hits, tries) == (rmq.SendStatus.SEND_OK, 1, ["taken up"])
+
+    with_a_producer(rocketmq, scenario)
+    assert bodies(rocketmq) == [b"first", b"x"]
+
+
+def test_a_send_that_is_cancelled_is_forgotten(rocketmq: EmbeddedRocketMQ) -> None:
+    async def scenario(producer: rmq.AsyncProducer) -> None:
+        pool = producer._instance.pool  # type: ignore[union-attr]
+        with rocketmq.faults.drop(SENDS, times=1):
+            sending = asyncio.ensure_future(producer.send(rmq.Message("flights", b"x"), timeout_ms=60_000))
+            await until(lambda: any(connection.in_flight for connection in pool._open.values()))
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+        assert [connection.in_flight for connection in pool._open.values()] == [0] * len(pool._open)
+
+    with_a_producer(rocketmq, scenario)
+
+
+def test_what_is_sent_again_is_what_was_sent_first(rocketmq: EmbeddedRocketMQ) -> None:
+    async def scenario(producer: rmq.AsyncProducer) -> None:
+        with rocketmq.faults.drop(SENDS, times=1) as lost:
+            message = rmq.Message("flights", b"x", tags="before")
+            sending = asyncio.ensure_future(producer.send(message, timeout_ms=30_000))
+            await until(lambda: bool(lost.hits))
+            message.body, message.tags = b"changed meanwhile", "after"
+            await sending
+
+    with_a_producer(rocketmq, scenario, send_msg_max_timeout_per_request_ms=100)
+    assert bodies(rocketmq) == [b"first", b"x"]
+    assert {message.tags for message in rocketmq.messages("flights")} == {None, "before"}

@@ -1,0 +1,133 @@
+"""The frames of a send by the short way are those of the long one, whatever is in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import msgspec
+import pytest
+from hypothesis import example, given
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.command import Command, decode_command, encode_command
+from sprocketmq.wire.headers import PullMessageResponseHeader
+from sprocketmq.wire.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS, SendTemplate, StoredAnswer, read_stored_answer
+
+# Any text but lone surrogates, which no header can carry.
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+int32 = st.integers(-(2**31), 2**31 - 1)
+
+
+@given(
+    st.sampled_from([310, 320, 325]),
+    st.tuples(texts, texts, texts, texts),
+    st.lists(st.tuples(int32, st.integers(0, 2**63 - 1), int32, texts, st.binary(max_size=9), int32), min_size=1),
+    st.booleans(),
+    st.booleans(),
+)
+@example(310, ("100%d", "%DLQ%a", "%%", 'b"r\\o'), [(8, 1, 7, "a\x01%s\x02ü", b"", 2**31 - 1)], True, False)
+def test_a_template_writes_what_the_command_would_be(
+    code: int, names: tuple[str, ...], messages: list[tuple[Any, ...]], unit_mode: bool, batch: bool
+) -> None:
+    group, topic, default_topic, broker = names
+
+    def header(sys_flag: int, born_ms: int, flag: int, properties: str) -> SendMessageRequestHeaderV2:
+        return SendMessageRequestHeaderV2(
+            group, topic, default_topic, 4, 3, sys_flag, born_ms, flag, properties, 0, unit_mode, None, batch, broker
+        )
+
+    template = SendTemplate(code, header(1, 2, 3, "of another message"))
+    for sys_flag, born_ms, flag, properties, body, opaque in messages:
+        command = Command(code, opaque, ext_fields=header(sys_flag, born_ms, flag, properties).to_ext(), body=body)
+        assert template.frame(opaque, sys_flag, born_ms, flag, properties, body) == encode_command(command)
+
+
+def framed(header: bytes, body: bytes = b"", kind: int = 0) -> memoryview:
+    return memoryview(bytes([kind]) + len(header).to_bytes(3, "big") + header + body)
+
+
+def read_the_long_way(frame: memoryview) -> SendMessageResponseHeader | None:
+    """The header of a stored answer; None for anything else."""
+    try:
+        command = decode_command(frame)
+        if command.code or not command.is_response:
+            return None
+        return command.header(SendMessageResponseHeader)
+    except ProtocolError:
+        return None
+
+
+values = st.one_of(texts, int32.map(str), int32, st.booleans(), st.none())
+fields = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(
+        ["msgId", "queueId", "queueOffset", "transactionId", "batchUniqId", "recallHandle", "TRACE_ON"], values
+    ),
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"code": st.sampled_from([0, 10, None])},
+        optional={
+            "extFields": fields,
+            "flag": st.sampled_from([0, 1, 3, None]),
+            "opaque": st.one_of(int32, st.none(), texts),
+            "language": texts,
+            "remark": texts | st.none(),
+        },
+    ),
+    st.binary(max_size=2),
+    st.sampled_from([0, 0, 0, 1]),
+)
+def test_an_answer_is_read_as_on_the_long_way_or_not_at_all(header: dict[str, Any], body: bytes, kind: int) -> None:
+    frame = framed(msgspec.json.encode(header), body, kind)
+    answer = read_stored_answer(frame)
+    if answer is not None:
+        assert answer.extFields == read_the_long_way(frame)
+        assert answer.opaque == decode_command(frame).opaque
+
+
+def stored(**more: str) -> Command:
+    ext = {
+        "queueId": "3",
+        "TRACE_ON": "true",
+        "MSG_REGION": "DefaultRegion",
+        "msgId": "0A",
+        "queueOffset": "77",
+        **more,
+    }
+    return Command(0, 5, flag=1, ext_fields=ext)
+
+
+@pytest.mark.parametrize("language", ["JAVA", "PYTHON"])
+def test_the_answers_of_brokers_are_read_here(language: str) -> None:
+    command = stored(transactionId="T1", recallHandle="again")
+    command.language = language
+    frame = encode_command(command)
+    assert frame[16:20] == STORED_ANSWER_BEGINS
+    header = SendMessageResponseHeader("0A", 3, 77, "T1", None, "again")
+    assert read_stored_answer(memoryview(frame)[4:]) == StoredAnswer(0, header, 1, 5)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Command(10, 5, flag=1, ext_fields=stored().ext_fields),
+        Command(0, 5, flag=0, ext_fields=stored().ext_fields),
+        Command(0, 5, flag=1, ext_fields=stored().ext_fields, body=b"x"),
+        Command(0, 5, flag=1, ext_fields=stored().ext_fields, serialize_type=1),
+        Command(0, 5, flag=1, ext_fields=PullMessageResponseHeader(0, 1, 2, 3).to_ext()),
+        stored(queueOffset="many"),
+    ],
+    ids=["stored, but", "a request", "with a body", "a binary header", "of a pull", "no number"],
+)
+def test_any_other_frame_is_left_to_the_long_way(command: Command) -> None:
+    assert read_stored_answer(memoryview(encode_command(command))[4:]) is None
+
+
+def test_bytes_that_are_no_frame_are_left_to_the_long_way() -> None:
+    for frame in (framed(b'{"code":0,"extFields":{'), framed(b"\xff\xff"), memoryview(b"\0\0\1\0{}")):
+        assert read_stored_answer(frame) is None
