@@ -1,12 +1,12 @@
 """The nouns users hold: MessageQueue, Message (to be sent), MessageExt (received). Java: the same names, and MessageClientExt.
 
 As in Java, tags, keys and all system values live in ``properties`` under reserved names (MessageConst); the attributes here are views
-of them. Properties of a received message are parsed only when somebody looks, because most listeners look at the body alone.
+of them. Properties of a received message, and most of its fixed fields, are parsed only when somebody looks, because most listeners
+look at the body alone.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import msgspec
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import properties as props
+from sprocketmq.wire.record_head import LateField, LateHost
 
 __all__ = ["Message", "MessageExt", "MessageQueue", "format_host"]
 
@@ -121,8 +122,11 @@ class Message:
 
 def format_host(address: bytes, port: int) -> str:
     """Wire host (4 or 16 address bytes, port) as ``ip:port``, IPv6 in brackets."""
-    ip = ipaddress.ip_address(bytes(address))
-    return f"[{ip}]:{port}" if ip.version == 6 else f"{ip}:{port}"
+    if len(address) == 4:
+        return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}:{port}"
+    import ipaddress  # few networks need it
+
+    return f"[{ipaddress.IPv6Address(bytes(address))}]:{port}"
 
 
 class MessageExt(Message):
@@ -135,6 +139,8 @@ class MessageExt(Message):
 
     __slots__ = (
         "_born_host",
+        "_head",
+        "_more_properties",
         "_raw_properties",
         "_record_number",
         "_store_host",
@@ -157,6 +163,7 @@ class MessageExt(Message):
         self._raw_properties: bytes | None = (
             None  # first: the base class fills properties through the attribute of that name
         )
+        self._more_properties = b""
         super().__init__(topic, body, **fields)
         self._born_host, self._store_host = _parse_host(born_host), _parse_host(store_host)
         for name, default in _EXT_DEFAULTS.items():
@@ -172,6 +179,10 @@ class MessageExt(Message):
     reconsume_times: int
     prepared_transaction_offset: int
     store_size_bytes: int
+    _born_host: tuple[bytes, int]
+    _store_host: tuple[bytes, int]
+    _head: bytes  # of the record, for late fields; unset in one that was built by hand
+    _more_properties: bytes  # in their text form; to be put behind those of the record when somebody looks
     # Its number in a decision record (core.decision_record); unset where nothing is recorded.
     _record_number: tuple[int, int, int]
 
@@ -179,6 +190,8 @@ class MessageExt(Message):
     def properties(self) -> dict[str, str]:
         raw = self._raw_properties
         if raw is not None:
+            if more := self._more_properties:
+                raw = raw + more if not raw or raw.endswith(b"\x02") else raw + b"\x02" + more
             self._properties = props.decode_properties(raw)
             self._raw_properties = None
         return self._properties
@@ -215,6 +228,21 @@ class MessageExt(Message):
         )
 
 
+# The fields of the head that a consumer does not need at once, by their places in it.
+for _name, _index in (
+    ("store_size_bytes", 0),
+    ("flag", 4),
+    ("commit_log_offset", 6),
+    ("sys_flag", 7),
+    ("born_timestamp_ms", 8),
+    ("store_timestamp_ms", 11),
+    ("reconsume_times", 14),
+    ("prepared_transaction_offset", 15),
+):
+    setattr(MessageExt, _name, LateField(getattr(MessageExt, _name), _index))
+for _name, _index in (("_born_host", 9), ("_store_host", 12)):
+    setattr(MessageExt, _name, LateHost(getattr(MessageExt, _name), _index))
+
 _EXT_DEFAULTS: dict[str, Any] = {
     "broker_name": "",
     "queue_id": 0,
@@ -231,4 +259,6 @@ _EXT_DEFAULTS: dict[str, Any] = {
 
 def _parse_host(host: str) -> tuple[bytes, int]:
     ip, _, port = host.rpartition(":")
+    import ipaddress  # messages made by hand, in tests
+
     return ipaddress.ip_address(ip.strip("[]")).packed, int(port)

@@ -30,7 +30,8 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.batch import split_batch
 from sprocketmq.wire.compression import decompress as decompress_body
 from sprocketmq.wire.message import MessageExt
-from sprocketmq.wire.sys_flag import BORNHOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STOREHOSTADDRESS_V6
+from sprocketmq.wire.record_head import HEADS, HOSTS_V6
+from sprocketmq.wire.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 
 __all__ = [
     "BLANK_BYTES",
@@ -59,7 +60,6 @@ MIN_RECORD_BYTES: Final = 91
 BLANK_BYTES: Final = 8
 MAX_TOPIC_V1_BYTES: Final = 127
 _MAX_INT16: Final = 32_767
-_HOSTS_V6: Final = BORNHOST_V6 | STOREHOSTADDRESS_V6
 _WRAPPED: Final = NEED_UNWRAP | INNER_BATCH
 _OPEN_FIRST: Final = COMPRESSED | NEED_UNWRAP
 _CRC_MASK: Final = 0x7FFFFFFF
@@ -90,18 +90,13 @@ class RecordFields:
     BODY: Final = 88
 
 
-def _head(born_bytes: int, store_bytes: int) -> struct.Struct:
-    return struct.Struct(f">iIIiiqqiq{born_bytes}sIq{store_bytes}sIiqi")
-
-
-# By the two v6 bits of sysFlag, shifted down: 0 none, 1 born, 2 store, 3 both.
-_HEADS: Final = (_head(4, 4), _head(16, 4), _head(4, 16), _head(16, 16))
-_HEAD_V4: Final = _HEADS[0]
 _SIZE_MAGIC: Final = struct.Struct(">iI")
 _TOPIC_V1: Final = struct.Struct(">B")
 _INT16: Final = struct.Struct(">H")
 _SYS_FLAG: Final = struct.Struct(">i")
-_UNPACK_V4 = _HEAD_V4.unpack_from
+_UNPACK_V4 = HEADS[0].unpack_from
+# Of a V1 record with IPv4 hosts what a consumer needs at once: size, magic, queue id, queue offset, sysFlag, length of the body.
+_UNPACK_BRIEFLY = struct.Struct(">iI4xi4xq8xi44xi").unpack_from
 _PACK_BEHIND_MAGIC = struct.Struct(">Iiiqqiq4sIq4sIiqi").pack_into
 _PACK_SIZE_MAGIC = _SIZE_MAGIC.pack_into
 _new = object.__new__
@@ -156,7 +151,7 @@ def encode_record(
     born_ip, born_port = born_host
     store_ip, store_port = store_host
     v6 = (1 if len(born_ip) == 16 else 0) | (2 if len(store_ip) == 16 else 0)
-    head = _HEADS[v6]
+    head = HEADS[v6]
     topic_length = _INT16.pack(topic_bytes) if v2 else _TOPIC_V1.pack(topic_bytes)
     size = head.size + body_bytes + len(topic_length) + topic_bytes + 2 + properties_bytes
     return b"".join(
@@ -169,7 +164,7 @@ def encode_record(
                 flag,
                 queue_offset,
                 physical_offset,
-                (sys_flag & ~_HOSTS_V6) | (v6 << 4),
+                (sys_flag & ~HOSTS_V6) | (v6 << 4),
                 born_timestamp_ms,
                 born_ip,
                 born_port,
@@ -296,7 +291,7 @@ class RecordView:
                 f"{end - at} bytes at {at} cannot hold a record, which takes at least {MIN_RECORD_BYTES}"
             )
         (sys_flag,) = _SYS_FLAG.unpack_from(buffer, at + RecordFields.SYS_FLAG)
-        head = _HEADS[(sys_flag & _HOSTS_V6) >> 4]
+        head = HEADS[(sys_flag & HOSTS_V6) >> 4]
         if end - at < head.size + 3:
             raise ProtocolError(f"{end - at} bytes at {at} cannot hold a record with IPv6 hosts")
         (
@@ -394,7 +389,7 @@ def record_parts(buffer: Buffer, at: int = 0) -> tuple[tuple[Any, ...], memoryvi
         # As in decode_records: only what is beyond doubt takes the short way.
         if (
             head[1] == MAGIC_V1
-            and not head[7] & _HOSTS_V6
+            and not head[7] & HOSTS_V6
             and 88 < topic_at <= size - 2
             and size <= end
             and (properties_at := topic_at + buffer[at + topic_at - 1] + 2) <= size
@@ -403,7 +398,7 @@ def record_parts(buffer: Buffer, at: int = 0) -> tuple[tuple[Any, ...], memoryvi
             view = memoryview(buffer)
             return head, view[at + 88 : at + topic_at - 1], bytes(view[at + properties_at : at + size])
     record = RecordView(buffer, at)
-    head = _HEADS[(record.sys_flag & _HOSTS_V6) >> 4].unpack_from(buffer, at)
+    head = HEADS[(record.sys_flag & HOSTS_V6) >> 4].unpack_from(buffer, at)
     return head, record.body, record.raw_properties
 
 
@@ -437,7 +432,14 @@ def decode_record(buffer: Buffer, at: int = 0, broker_name: str = "", decompress
     return decode_records(view.raw, broker_name, decompress)[0]
 
 
-def decode_records(buffer: Buffer, broker_name: str = "", decompress: bool = True) -> list[MessageExt]:
+def decode_records(
+    buffer: Buffer,
+    broker_name: str = "",
+    decompress: bool = True,
+    *,
+    queue_id: int | None = None,
+    more_properties: bytes = b"",
+) -> list[MessageExt]:
     """Records back to back, as a pull answers them, as messages. The checksum is not looked at: TCP and the broker have done that.
 
     Args:
@@ -445,41 +447,46 @@ def decode_records(buffer: Buffer, broker_name: str = "", decompress: bool = Tru
         decompress: give the original bodies, and clear COMPRESSED (not the type bits) in ``sys_flag``; give the messages inside an
             inner batch (5.x topics of queue.type BatchCQ) one by one, and clear NEED_UNWRAP. A body that cannot be opened stays as it
             is with its bit still set: one bad message must not take its neighbours or its queue down.
+        queue_id: noted in each message in place of the record's; None keeps that.
+        more_properties: put behind the properties of each message, in their text form, once somebody looks at them.
 
     Raises:
         ProtocolError: anything else than whole records, trailing bytes included. Nothing is skipped.
         ConfigurationError: a body needs a decompressor that is not installed.
     """
-    data = (
-        buffer if isinstance(buffer, bytes) else bytes(buffer)
-    )  # slices of bytes are half the price of slices of a view
+    # Slices of bytes are half the price of slices of a view.
+    data = buffer if isinstance(buffer, bytes) else bytes(buffer)
     messages: list[MessageExt] = []
     at, end = 0, len(data)
-    last_topic, topic = b"", ""
+    topic_part, topic_part_bytes, topic = b"\0", 1, ""  # a topic behind its length byte, as the record before had it
     while end - at >= MIN_RECORD_BYTES:
-        head = _UNPACK_V4(data, at)
-        size, sys_flag = head[0], head[7]
-        record_end, topic_at = at + size, at + 89 + head[16]
+        size, magic, own_queue_id, queue_offset, sys_flag, body_bytes = _UNPACK_BRIEFLY(data, at)
+        record_end, topic_at = at + size, at + 89 + body_bytes
         # Only what is beyond doubt takes the short way: V1, IPv4, inside the buffer, parts that add up. RecordView judges the rest.
         if (
-            head[1] == MAGIC_V1
-            and not sys_flag & _HOSTS_V6
-            and at + 88 < topic_at <= record_end - 2
+            magic == MAGIC_V1
+            and not sys_flag & HOSTS_V6
+            and body_bytes >= 0
+            and topic_at <= record_end - 2
             and record_end <= end
             and (properties_at := topic_at + data[topic_at - 1] + 2) <= record_end
             and properties_at + (data[properties_at - 2] << 8 | data[properties_at - 1]) == record_end
         ):
-            raw_topic = data[topic_at : properties_at - 2]
-            if raw_topic != last_topic:
-                last_topic, topic = raw_topic, _topic_text(raw_topic)
+            if properties_at - topic_at - 1 != topic_part_bytes or not data.startswith(topic_part, topic_at - 1):
+                topic_part, topic_part_bytes = data[topic_at - 1 : properties_at - 2], properties_at - topic_at - 1
+                topic = _topic_text(topic_part[1:])
             message = _new(MessageExt)
             message.topic = topic
             message.body = data[at + 88 : topic_at - 1]
             message._raw_properties = data[properties_at:record_end]
-            _fill(message, head)
+            message._head = data[at : at + 88]
+            message.queue_offset = queue_offset
+            message.transaction_id = None
         else:
             message = _slow_record(data, at)
+        message.queue_id = own_queue_id if queue_id is None else queue_id
         message.broker_name = broker_name
+        message._more_properties = more_properties
         if sys_flag & _OPEN_FIRST and decompress:
             messages += _opened(message)
         else:
@@ -490,38 +497,15 @@ def decode_records(buffer: Buffer, broker_name: str = "", decompress: bool = Tru
     return messages
 
 
-def _fill(message: MessageExt, head: tuple[Any, ...]) -> None:
-    """The fixed fields, in the order of the head struct."""
-    (
-        message.store_size_bytes,
-        _,
-        _,
-        message.queue_id,
-        message.flag,
-        message.queue_offset,
-        message.commit_log_offset,
-        message.sys_flag,
-        message.born_timestamp_ms,
-        born_ip,
-        born_port,
-        message.store_timestamp_ms,
-        store_ip,
-        store_port,
-        message.reconsume_times,
-        message.prepared_transaction_offset,
-        _,
-    ) = head
-    message._born_host, message._store_host = (born_ip, born_port), (store_ip, store_port)
-    message.transaction_id = None
-
-
 def _slow_record(data: bytes, at: int) -> MessageExt:
     view = RecordView(data, at)
     message = _new(MessageExt)
     message.topic = view.topic
     message.body = bytes(view.body)
     message._raw_properties = view.raw_properties
-    _fill(message, _HEADS[(view.sys_flag & _HOSTS_V6) >> 4].unpack_from(data, at))
+    message._head = data[at : at + HEADS[(view.sys_flag & HOSTS_V6) >> 4].size]
+    message.queue_offset = view.queue_offset
+    message.transaction_id = None
     return message
 
 

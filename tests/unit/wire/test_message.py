@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message import Message, MessageExt, MessageQueue
-from sprocketmq.wire.record import decode_record, encode_record
+from sprocketmq.wire.record import decode_record, decode_records, encode_record
 
 
 def test_queues_sort_as_java_sorts_them() -> None:
@@ -51,20 +53,19 @@ def test_a_users_mistake_is_named(arguments: dict[str, Any], words: str) -> None
         Message(**{"topic": "T", "body": b"x", **arguments})
 
 
+_STORED: dict[str, Any] = {
+    "queue_id": 1,
+    "queue_offset": 2,
+    "physical_offset": 3,
+    "born_timestamp_ms": 4,
+    "born_host": (bytes(15) + b"\x01", 80),
+    "store_timestamp_ms": 5,
+    "store_host": (bytes([10, 0, 0, 1]), 10911),
+}
+
+
 def _stored(properties: bytes) -> MessageExt:
-    raw = encode_record(
-        b"T",
-        b"x",
-        properties,
-        queue_id=1,
-        queue_offset=2,
-        physical_offset=3,
-        born_timestamp_ms=4,
-        born_host=(bytes(15) + b"\x01", 80),
-        store_timestamp_ms=5,
-        store_host=(bytes([10, 0, 0, 1]), 10911),
-    )
-    return decode_record(raw, broker_name="b")
+    return decode_record(encode_record(b"T", b"x", properties, **_STORED), broker_name="b")
 
 
 def test_the_senders_id_goes_before_the_stored_copys() -> None:
@@ -94,3 +95,24 @@ def test_a_message_can_be_made_by_hand() -> None:
     assert (message.tags, message.reconsume_times, message.born_host) == ("a", 0, "127.0.0.1:0")
     assert repr(message).startswith("MessageExt(topic='T', tags='a'")
     assert repr(Message("T", b"x")) == "Message(topic='T', tags=None, keys=[], body=1 bytes)"
+
+
+def test_a_copy_of_a_received_message_has_the_fields_that_nobody_looked_at_and_those_that_were_set() -> None:
+    message = _stored(b"TAGS\x01a\x02")
+    message.reconsume_times += 1
+    message.sys_flag = 4
+    for twin in (copy.copy(message), pickle.loads(pickle.dumps(message))):
+        assert (twin.reconsume_times, twin.sys_flag, twin.tags) == (1, 4, "a")
+        assert (twin.commit_log_offset, twin.born_timestamp_ms, twin.store_timestamp_ms) == (3, 4, 5)
+        assert (twin.born_host, twin.offset_message_id) == (message.born_host, message.offset_message_id)
+        twin.reconsume_times += 1
+    assert message.reconsume_times == 1
+
+
+@pytest.mark.parametrize("raw", [b"", b"TAGS\x01a\x02", b"TAGS\x01a"])
+def test_more_properties_stand_behind_those_of_the_record(raw: bytes) -> None:
+    record = encode_record(b"T", b"x", raw, **_STORED)
+    (message,) = decode_records(record, queue_id=9, more_properties=b"MAX_OFFSET\x017\x02")
+    assert message.properties.pop("MAX_OFFSET") == "7"
+    assert message.properties == ({"TAGS": "a"} if raw else {})
+    assert message.queue_id == 9
