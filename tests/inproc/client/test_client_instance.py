@@ -187,7 +187,7 @@ def test_brokers_that_do_not_answer_hold_up_a_shutdown_for_a_limited_time_and_no
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
-    consumer = consumers(recorder, instance_name="shared", mq_client_api_timeout_ms=60_000)
+    consumer = consumers(recorder, instance_name="shared", mq_client_api_timeout_ms=5_000)
     other = consumers(Recorder(), group="other", instance_name="shared")
     send_all(producer, ["x"])
     rocketmq.wait_until(lambda: len(recorder) == 1)
