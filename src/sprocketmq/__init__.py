@@ -1,15 +1,15 @@
 """SprocketMQ: a RocketMQ client in pure Python, an embedded broker, and a Spark pipeline.
 
-``import sprocketmq as rmq`` gives the client's public names. They load when they are first used, so that ``sprocketmq.broker`` alone
-does not import the client.
+``import sprocketmq as rmq`` gives the client's public names. They load when they are first used (``sprocketmq.names``), so that
+``sprocketmq.broker`` alone does not import the client.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sprocketmq.version import __version__
+from sprocketmq.names import names_of
+from sprocketmq.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin as Admin
@@ -83,83 +83,43 @@ if TYPE_CHECKING:
     from sprocketmq.wire.trace import ConsumeReturnType as ConsumeReturnType
     from sprocketmq.wire.trace import TraceRecord as TraceRecord
     from sprocketmq.wire.trace import TraceType as TraceType
-
-_WHERE = {
-    "client.admin": (
-        "Admin",
-        "AsyncAdmin",
-        "BrokerStatus",
-        "GroupSummary",
-        "MessageTrack",
-        "QueueProgress",
-        "TopicTraffic",
-        "TrackType",
-    ),
-    "client.dead_letter_message": ("DeadLetterMessage", "ReplayReport"),
-    "client.dead_letters": ("AsyncDeadLetters", "DeadLetters"),
-    "client.listener_signals": ("DeadLetter", "RetryLater"),
-    "client.hooks": (
-        "CheckForbiddenHook",
-        "ConsumeMessageContext",
-        "ConsumeMessageHook",
-        "EndTransactionContext",
-        "EndTransactionHook",
-        "FilterMessageContext",
-        "FilterMessageHook",
-        "SendMessageContext",
-        "SendMessageHook",
-    ),
-    "client.metrics": ("ClientMetrics",),
-    "client.producer": ("AsyncProducer", "Producer"),
-    "client.pull_consumer": ("AsyncPullConsumer", "PullConsumer"),
-    "client.push_consumer": ("AsyncPushConsumer", "PushConsumer"),
-    "client.queue_reader": ("QueueReader",),
-    "client.results": ("ConsumeConcurrentlyContext", "ConsumeOrderlyContext", "SendResult", "SendStatus"),
-    "client.stuck_listener": ("StuckListener",),
-    "core.allocation": (
-        "AllocateAveragely",
-        "AllocateAveragelyByCircle",
-        "AllocateByConfig",
-        "AllocateByConsistentHash",
-        "AllocateByMachineRoom",
-        "AllocateMachineRoomNearby",
-    ),
-    "client.transaction_producer": ("AsyncTransactionProducer", "TransactionProducer", "TransactionSendResult"),
-    "client.tracing": ("OpenTelemetryHook",),
-    "core.consume_progress": ("ConsumeFromWhere",),
-    "core.consume_result": ("ConsumeConcurrentlyStatus",),
-    "core.open_transactions": ("LocalTransactionState",),
-    "core.orderly_turn": ("ConsumeOrderlyStatus",),
-    "core.subscription": ("FilterExpression", "sql92"),
-    "errors": (
-        "ClosedError",
-        "ConfigurationError",
-        "ConnectFailed",
-        "ConnectionLost",
-        "NetworkError",
-        "RemoteError",
-        "RequestTimeout",
-        "RocketMQError",
-        "TooMuchRequest",
-        "TopicNotExist",
-    ),
-    "wire.bodies": ("MessageModel", "SubscriptionGroupConfig", "TopicConfig"),
-    "wire.message": ("Message", "MessageExt", "MessageQueue"),
-    "wire.trace": ("ConsumeReturnType", "TraceRecord", "TraceType"),
-}
-_MODULE_OF = {name: f"sprocketmq.{module}" for module, names in _WHERE.items() for name in names}
-
-__all__ = ["__version__", *sorted(_MODULE_OF)]
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'sprocketmq' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF})
+else:
+    __getattr__, __dir__, __all__ = names_of(
+        __name__,
+        {
+            "client.admin": "Admin AsyncAdmin BrokerStatus GroupSummary MessageTrack QueueProgress TopicTraffic TrackType",
+            "client.dead_letter_message": "DeadLetterMessage ReplayReport",
+            "client.dead_letters": "AsyncDeadLetters DeadLetters",
+            "client.listener_signals": "DeadLetter RetryLater",
+            "client.hooks": (
+                "CheckForbiddenHook ConsumeMessageContext ConsumeMessageHook EndTransactionContext EndTransactionHook "
+                "FilterMessageContext FilterMessageHook SendMessageContext SendMessageHook"
+            ),
+            "client.metrics": "ClientMetrics",
+            "client.producer": "AsyncProducer Producer",
+            "client.pull_consumer": "AsyncPullConsumer PullConsumer",
+            "client.push_consumer": "AsyncPushConsumer PushConsumer",
+            "client.queue_reader": "QueueReader",
+            "client.results": "ConsumeConcurrentlyContext ConsumeOrderlyContext SendResult SendStatus",
+            "client.stuck_listener": "StuckListener",
+            "core.allocation": (
+                "AllocateAveragely AllocateAveragelyByCircle AllocateByConfig AllocateByConsistentHash "
+                "AllocateByMachineRoom AllocateMachineRoomNearby"
+            ),
+            "client.transaction_producer": "AsyncTransactionProducer TransactionProducer TransactionSendResult",
+            "client.tracing": "OpenTelemetryHook",
+            "core.consume_progress": "ConsumeFromWhere",
+            "core.consume_result": "ConsumeConcurrentlyStatus",
+            "core.open_transactions": "LocalTransactionState",
+            "core.orderly_turn": "ConsumeOrderlyStatus",
+            "core.subscription": "FilterExpression sql92",
+            "errors": (
+                "ClosedError ConfigurationError ConnectFailed ConnectionLost NetworkError RemoteError RequestTimeout "
+                "RocketMQError TooMuchRequest TopicNotExist"
+            ),
+            "wire.bodies": "MessageModel SubscriptionGroupConfig TopicConfig",
+            "wire.message": "Message MessageExt MessageQueue",
+            "wire.trace": "ConsumeReturnType TraceRecord TraceType",
+        },
+    )
+    __all__ += ["__version__"]

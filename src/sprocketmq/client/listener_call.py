@@ -20,15 +20,17 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from sprocketmq.client.group import Group
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message import MessageExt
 from sprocketmq.wire.trace import ConsumeReturnType
+
+if TYPE_CHECKING:
+    from sprocketmq.client.group import Group
 
 __all__ = ["ListenerCall", "is_async_listener", "one_at_a_time"]
 

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Protocol
 
 from sprocketmq.client.api import RemotingApi
@@ -98,6 +97,8 @@ class LocalFileOffsetStore:
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None, client_id: str, group: str) -> None:
+        from pathlib import Path  # only who broadcasts pays for it
+
         base = Path(directory) if directory is not None else Path.home() / ".rocketmq_offsets"
         self.path = base / client_id / group / "offsets.json"
         self._backup = self.path.with_name("offsets.json.bak")

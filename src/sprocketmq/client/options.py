@@ -6,7 +6,7 @@ import itertools
 import os
 import ssl
 import time
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -17,7 +17,9 @@ from sprocketmq.client.validators import check_range, check_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import Clock, SystemClock
-from sprocketmq.wire.acl_signature import Credentials
+
+if TYPE_CHECKING:
+    from sprocketmq.wire.acl_signature import Credentials
 
 __all__ = ["DEFAULT_INSTANCE_NAME", "SYSTEM_CLOCK", "ClientOptions"]
 
@@ -129,6 +131,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """What requests are signed with, None when they are not."""
         if not self.access_key or not self.secret_key:
             return None
+        from sprocketmq.wire.acl_signature import Credentials  # only who signs pays for it
+
         return Credentials(self.access_key, self.secret_key, self.security_token)
 
     @property

@@ -1,6 +1,6 @@
 """Consuming by listener: AsyncPushConsumer, and PushConsumer, its blocking face (Java: DefaultMQPushConsumer and its Impl).
 
-Here are the public verbs; ``running_consumer`` puts the parts together and takes them apart.
+Here are the public verbs; ``running_consumer`` puts the parts together and takes them apart. It and they are loaded by the first start.
 """
 
 from __future__ import annotations
@@ -14,29 +14,28 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from sprocketmq.client.concurrent_service import ConcurrentService
 from sprocketmq.client.face import BlockingFace
-from sprocketmq.client.group import ConsumeService, Group
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.listener_call import is_async_listener, one_at_a_time
 from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.orderly_service import OrderlyService
 from sprocketmq.client.push_settings import PushSettings
-from sprocketmq.client.running_consumer import RunningConsumer
 from sprocketmq.client.split_options import split_options
-from sprocketmq.client.stuck_listener import StuckListenerCallback
 from sprocketmq.client.validators import check_group, check_range, check_topic
-from sprocketmq.core.process_queue import ProcessQueue
-from sprocketmq.core.statistics import ConsumerStatistics
 from sprocketmq.core.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.engine import Engine
-from sprocketmq.wire import bodies
 from sprocketmq.wire.message import MessageQueue
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from sprocketmq.client.group import ConsumeService, Group
+    from sprocketmq.client.running_consumer import RunningConsumer
+    from sprocketmq.client.stuck_listener import StuckListenerCallback
+    from sprocketmq.core.process_queue import ProcessQueue
+    from sprocketmq.core.statistics import ConsumerStatistics
+    from sprocketmq.wire import bodies
 
 __all__ = ["AsyncPushConsumer", "PushConsumer"]
 
@@ -44,7 +43,7 @@ log = logging.getLogger("sprocketmq.client")
 
 T = TypeVar("T")
 L = TypeVar("L", bound=Callable[..., Any])
-C = TypeVar("C", bound=StuckListenerCallback)
+C = TypeVar("C", bound="StuckListenerCallback")
 
 _FIRST_RENEWAL_MS: Final = 1_000
 
@@ -232,13 +231,20 @@ class AsyncPushConsumer:
         self._running = running
 
     def _assemble(self) -> RunningConsumer:
+        from sprocketmq.client.running_consumer import RunningConsumer  # who only imports the class does not pay for it
+
         listener, orderly = self._listener, self._orderly
         assert listener is not None
         batch_size = self._batch_size or self._settings.consume_message_batch_max_size
 
         def make_service(group: Group) -> ConsumeService:
-            service = OrderlyService if orderly else ConcurrentService
-            return service(group, listener, batch_size)
+            if orderly:
+                from sprocketmq.client.orderly_service import OrderlyService
+
+                return OrderlyService(group, listener, batch_size)
+            from sprocketmq.client.concurrent_service import ConcurrentService
+
+            return ConcurrentService(group, listener, batch_size)
 
         running = RunningConsumer(
             self._options, self._settings, self._subscriptions, make_service, orderly=orderly, hooks=self._hooks
@@ -326,6 +332,9 @@ class AsyncPushConsumer:
         Orderly consumption only tells of a call that is over it.
         """
         check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
+        from sprocketmq.client.concurrent_service import ConcurrentService
+        from sprocketmq.client.orderly_service import OrderlyService
+
         service = self._started().service
         if isinstance(service, ConcurrentService | OrderlyService):
             service.consume_timeout_ms = limit_ms

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from hashlib import md5
 from typing import ClassVar, Protocol, TypeVar
 
 from msgspec import Struct
@@ -281,6 +280,8 @@ def _java_text(queue: MessageQueue) -> str:
 
 
 def _ring_hash(key: str) -> int:
+    from hashlib import md5  # few choose this strategy
+
     return int.from_bytes(md5(key.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:4], "big")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 
 from sprocketmq.errors import ConfigurationError
@@ -19,6 +18,8 @@ def announced_host(bind_host: str, broker_ip: str) -> str:
     host = broker_ip or bind_host
     if host in ("", "0.0.0.0", "::"):
         host = local_ip()
+    import ipaddress  # brokers need it, clients seldom
+
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -48,6 +49,8 @@ def local_ip() -> str:
 
 def packed_address(peer: tuple[str, int]) -> tuple[bytes, int]:
     """A socket's peer as a record holds it: 4 or 16 address bytes, port. An unknown peer (a closed socket) becomes 0.0.0.0:0."""
+    import ipaddress  # brokers need it, clients seldom
+
     try:
         # An IPv6 socket may carry a zone ("fe80::1%eth0"), and shows IPv4 peers as ::ffff:a.b.c.d.
         address = ipaddress.ip_address(peer[0].partition("%")[0])

@@ -1,0 +1,42 @@
+"""Packages whose names load with their first use, because a program that imports one name should not pay for all the others.
+
+The one pattern of ``sprocketmq``, ``sprocketmq.wire.bodies`` and ``sprocketmq.wire.headers``. Type checkers see plain imports, the
+interpreter a table of the same names by module::
+
+    if TYPE_CHECKING:
+        from package.module import Name as Name
+    else:
+        __getattr__, __dir__, __all__ = names_of(__name__, {"module": "Name ..."})
+
+A name that was used once is an ordinary global of its package from then on: no later use goes through ``__getattr__``.
+``tests/unit/test_names.py`` holds the two lists to each other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["names_of"]
+
+
+def names_of(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+
+    Args:
+        package: its ``__name__``.
+        where: the names of each of its modules, separated by blanks.
+    """
+    own = vars(sys.modules[package])
+    module_of = {name: f"{package}.{module}" for module, names in where.items() for name in names.split()}
+
+    def load(name: str) -> Any:
+        module = module_of.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = own[name] = getattr(importlib.import_module(module), name)
+        return value
+
+    return load, lambda: sorted({*own, *module_of}), sorted(module_of)
