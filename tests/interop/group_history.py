@@ -4,7 +4,7 @@ Laws
     1. At least once: each message whose send was acknowledged has been consumed to its end by somebody.
     2. Nothing is consumed that was not sent. A send without an answer may have been stored, once: where, tells who consumes it first.
     3. Orderly: a queue is never in two hands. Two members' calls for messages of one queue do not overlap in time; the call of a member
-       that was killed lasts until its death.
+       that was killed lasts until its death, and one that never ended still lasts.
     4. Orderly: a message begins only after every earlier one of its queue has ended, with whomever. (Again from an earlier one is allowed:
        that is "at least once".)
     5. Settled: the queues of the living members are disjoint, and together they are all queues.
@@ -12,13 +12,16 @@ Laws
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Final
 
 __all__ = ["Call", "History"]
 
 Place = tuple[int, int]  # queue id, offset
+_FOR_EVER: Final = sys.maxsize
 
 
 @dataclass
@@ -119,15 +122,15 @@ class History:
                 if other != call.member and end > call.begin:
                     found.append(
                         f"queue {queue} was in two hands: {call.member} began offset {call.place[1]} at {call.begin} while {other} had "
-                        f"offset {earlier.place[1]} from {earlier.begin} to {end}"
+                        f"offset {earlier.place[1]} from {earlier.begin} {'on' if end == _FOR_EVER else f'to {end}'}"
                     )
             end = self._end(call)
-            if end is not None and (call.member not in ends or end > ends[call.member][0]):
+            if call.member not in ends or end > ends[call.member][0]:
                 ends[call.member] = end, call
         return found
 
-    def _end(self, call: Call) -> int | None:
-        return call.end if call.end is not None else self.deaths.get(call.member)
+    def _end(self, call: Call) -> int:
+        return call.end if call.end is not None else self.deaths.get(call.member, _FOR_EVER)
 
     @staticmethod
     def _disorder(queue: int, offsets: list[int], calls: list[Call]) -> list[str]:

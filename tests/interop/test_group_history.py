@@ -52,6 +52,11 @@ def overlap_over_a_short_call(history: History) -> None:
     history.ended("c", (1, 0), 40)
 
 
+def overlap_with_what_never_ends(history: History) -> None:
+    history.began("c", (1, 0), "z", 30)
+    history.began("b", (1, 0), "z", 32)
+
+
 def skip(history: History) -> None:
     history.sent |= {(1, 1): "v", (1, 2): "w"}
     for offset, body, begin in ((2, "w", 30), (1, "v", 32)):
@@ -110,6 +115,10 @@ def test_a_send_without_an_answer_may_have_been_stored_or_not() -> None:
         (overlap_with_the_dead, "queue 0 was in two hands: b began offset 0 at 20 while a had offset 1"),
         (overlap, "queue 1 was in two hands: c began offset 0 at 13"),
         (overlap_over_a_short_call, "queue 1 was in two hands: b began offset 0 at 12 while c"),
+        (
+            overlap_with_what_never_ends,
+            "queue 1 was in two hands: b began offset 0 at 32 while c had offset 0 from 30 on",
+        ),
         (skip, "queue 1: b began offset 2 before all earlier ones had ended"),
         (unanswered_at_two_places, "b consumed 'in doubt' at (1, 2), where None was sent"),
         (unanswered_where_another_is, "b consumed 'never stored' at (1, 1), where 'in doubt' was sent"),

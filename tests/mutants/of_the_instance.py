@@ -111,4 +111,20 @@ INSTANCE_MUTANTS = [
         "            pass\n",
         f"{FORK}::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own",
     ),
+    Mutant(
+        "S3",
+        "the judge of mixed groups takes a call that never ended for none",
+        "tests/interop/group_history.py",
+        "self.deaths.get(call.member, _FOR_EVER)",
+        "self.deaths.get(call.member, call.begin)",
+        f"{HISTORY}::test_each_breach_is_named",
+    ),
+    Mutant(
+        "S3",
+        "the judge of mixed groups takes what nobody sent for a send without an answer",
+        "tests/interop/group_history.py",
+        "if call.place not in stored and call.body in unplaced:",
+        "if call.place not in stored:",
+        f"{HISTORY}::test_each_breach_is_named",
+    ),
 ]
