@@ -163,6 +163,25 @@ class AsyncTransactionProducer(AsyncProducer):
             raise
         return await self.end(message, half, state)
 
+    async def send_prepared(
+        self, message: Message, *, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> tuple[SendResult, HalfPlace]:
+        """Store ``message`` as a half message that others will end: somebody who writes down how, or ``check``, who reads it.
+
+        Args:
+            message, queue, timeout_ms: as of ``send_in_transaction``.
+
+        Returns:
+            The acknowledgement, and where the half lies; nothing of it is kept here. With a status other than SEND_OK it may get lost.
+
+        Raises:
+            As ``send``. It may be stored all the same; ``check`` must know that it does not count.
+        """
+        half = await self.send_half(message, queue, None, None, None, timeout_ms)
+        if half.status is SendStatus.SEND_OK:
+            self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
+        return half, _place(half)
+
     # -- the steps, which the blocking face takes one by one ---------------------------------------------------------------------------
 
     def chosen_execute(self, execute: ExecuteCallback | None) -> ExecuteCallback:
