@@ -120,6 +120,12 @@ class DecisionLedger:
         self._oldest = 0
         self._records: dict[str, list[tuple[int, Decision]]] = {}
         self._chains: dict[str, list[Decision]] = {}
+        self._new: set[str] = set()
+
+    def is_new(self, query: str) -> None:
+        """Nobody can have decided anything for ``query`` before ``start``: its name was made up later."""
+        self._new.add(query)
+        self._chains.pop(query, None)
 
     def read_newer(self, records: Iterable[tuple[int, Decision]], end: int) -> None:
         """Everything from ``self.end`` to ``end``: offsets and decisions, in order."""
@@ -142,16 +148,19 @@ class DecisionLedger:
     def is_read_to_its_beginning(self) -> bool:
         return self.start <= self._oldest
 
+    def _is_whole_for(self, query: str) -> bool:
+        return self.is_read_to_its_beginning or query in self._new
+
     def standing(self, query: str, batch: int) -> Standing:
         """Whether ``batch`` may still be written."""
         chain = self._valid(query)
         if not chain:
-            return Standing.OPEN if self.is_read_to_its_beginning else Standing.UNREAD
+            return Standing.OPEN if self._is_whole_for(query) else Standing.UNREAD
         if batch > chain[-1].batch:
             return Standing.OPEN
         if self.decision(query, batch) is not None:
             return Standing.DECIDED
-        return Standing.PASSED if batch > chain[0].batch or self.is_read_to_its_beginning else Standing.UNREAD
+        return Standing.PASSED if batch > chain[0].batch or self._is_whole_for(query) else Standing.UNREAD
 
     def decision(self, query: str, batch: int) -> Decision | None:
         """The valid record of ``batch``, if it was read."""
@@ -166,7 +175,7 @@ class DecisionLedger:
         chain = self._valid(query)
         is_passed = bool(chain) and batch < chain[-1].batch
         # Its decision may have expired, unless an older one of the same query is still there, or nothing ever expired.
-        is_known = bool(chain) and (chain[0].batch < batch or self.start <= 0)
+        is_known = bool(chain) and (chain[0].batch < batch or self.start <= 0 >= self._oldest or query in self._new)
         return LocalTransactionState.ROLLBACK_MESSAGE if is_passed and is_known else LocalTransactionState.UNKNOWN
 
     def _valid(self, query: str) -> list[Decision]:
@@ -176,7 +185,7 @@ class DecisionLedger:
             return known
         chain: list[Decision] = []
         last, doubtful = -1, -1
-        start = 0 if self.is_read_to_its_beginning else self.start
+        start = 0 if self._is_whole_for(query) else self.start
         for offset, decision in self._records.get(query, ()):
             if chain and (decision.read_to <= last or decision.batch <= chain[-1].batch):
                 continue
