@@ -95,7 +95,7 @@ class History:
         stored, unplaced = dict(self.sent), set(self.doubtful)
         for call in self.calls:
             if call.place not in stored and call.body in unplaced:
-                unplaced.remove(call.body)
+                unplaced.discard(call.body)
                 stored[call.place] = call.body
         return stored
 
