@@ -361,7 +361,7 @@ LOWER_MUTANTS = [
         "spark",
         "a retried message goes by the name of its retry topic",
         f"{SPARK}/decode.py",
-        "    return pc.if_else(pc.and_(retried, pc.is_valid(origin)), origin, topics)",
+        "    return pc.if_else(pc.and_(copied.take(pa.array(rows.which)), pc.is_valid(origin)), origin, topics)",
         "    return topics",
         "tests/unit/spark/test_decode.py::test_a_retried_message_keeps_the_name_of_its_origin_topic",
     ),
@@ -377,10 +377,10 @@ LOWER_MUTANTS = [
         "spark",
         "bad rows are sent back before the good ones are written",
         f"{SPARK}/row_retry.py",
-        '            self._write(judged.where(~bad).drop("action", "failed", "delayLevel"), batch_id)\n'
+        '            self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n'
         "            self._send_back(judged, batch_id)\n",
         "            self._send_back(judged, batch_id)\n"
-        '            self._write(judged.where(~bad).drop("action", "failed", "delayLevel"), batch_id)\n',
+        '            self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n',
         f"{ROWS}::test_nothing_is_sent_back_before_the_good_rows_are_written",
     ),
     Mutant(

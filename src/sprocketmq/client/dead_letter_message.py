@@ -16,7 +16,7 @@ __all__ = ["DeadLetterMessage", "ReplayReport", "replay_copy"]
 # Everything that was not there when the message was first sent.
 _NOT_REPLAYED: Final = frozenset(
     {
-        *(props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES),
+        *(props.RETRY_REASON, props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES),
         *(props.DLQ_ORIGIN_TOPIC, props.DLQ_ORIGIN_MESSAGE_ID, props.WAIT, props.DELAY, props.REAL_TOPIC, props.REAL_QID),
         *(props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS, props.TIMER_OUT_MS, props.TIMER_ENQUEUE_MS),
         *(props.TIMER_DEQUEUE_MS, props.TIMER_ROLL_TIMES, props.TIMER_DEL_UNIQKEY, props.TIMER_DELAY_LEVEL),
@@ -59,6 +59,11 @@ class DeadLetterMessage:
         """``offset_message_id`` of the copy that was first stored, for ``Admin.view_message`` as long as the broker keeps it."""
         properties = self.message.properties
         return properties.get(props.ORIGIN_MESSAGE_ID) or properties.get(props.DLQ_ORIGIN_MESSAGE_ID)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was given back the last time, where its consumer said so (Spark's column ``reason`` does)."""
+        return self.message.properties.get(props.RETRY_REASON)
 
     @property
     def dead_since_ms(self) -> int:

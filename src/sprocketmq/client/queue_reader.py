@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.name_servers import NameServers, parse_addresses, resolve_namesrv_addr
@@ -42,8 +42,12 @@ from sprocketmq.errors import (
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import headers, sys_flag
+from sprocketmq.wire.acl_signature import Credentials
 from sprocketmq.wire.command import Buffer
 from sprocketmq.wire.message import MessageQueue
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["PulledChunk", "QueueReader"]
 
@@ -103,6 +107,7 @@ class QueueReader:
         on_offset_moved: ``(queue, wanted, min, max)``, called when messages are gone; returning skips them, raising ends the read with
             that exception. Default: raise RemoteError with code 21.
         api: send through this one (and its connections) instead of own ones; it must live on ``engine``.
+        credentials, ssl_context: of own connections.
 
     Raises (from iteration):
         NetworkError, RequestTimeout: no answer within ``retry_timeout_ms``.
@@ -124,10 +129,13 @@ class QueueReader:
         on_offset_moved: OffsetMoved | None = None,
         engine: Engine | None = None,
         api: RemotingApi | None = None,
+        credentials: Credentials | None = None,
+        ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._addresses = resolve_namesrv_addr(namesrv_addr) if api is None else ""
         self._engine = engine or Engine.shared()
         self._api = api
+        self._credentials, self._ssl_context = credentials, ssl_context
         self._pool: ConnectionPool | None = None
         self._group = group
         self._expression, self._expression_type = expression, expression_type
@@ -201,7 +209,7 @@ class QueueReader:
     async def _run(self) -> None:
         try:
             if self._api is None:
-                self._pool = ConnectionPool()
+                self._pool = ConnectionPool(ssl_context=self._ssl_context, credentials=self._credentials)
                 self._api = RemotingApi(self._pool, NameServers(self._pool, parse_addresses(self._addresses)))
             workers = [asyncio.ensure_future(self._work()) for _ in range(self._pulls_in_flight)]
             try:

@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sprocketmq.spark.progress_listener import RocketMQProgressListener
-    from sprocketmq.spark.row_retry import foreach_batch, send_back
+    from sprocketmq.spark.row_retry import each_try_once, foreach_batch, send_back
     from sprocketmq.spark.source import RocketMQDataSource, message_schema
 
-__all__ = ["RocketMQDataSource", "RocketMQProgressListener", "foreach_batch", "message_schema", "send_back"]
+__all__ = [
+    "RocketMQDataSource",
+    "RocketMQProgressListener",
+    "each_try_once",
+    "foreach_batch",
+    "message_schema",
+    "send_back",
+]
 
 _HOME = {
     "RocketMQDataSource": "source",
     "RocketMQProgressListener": "progress_listener",
+    "each_try_once": "row_retry",
     "foreach_batch": "row_retry",
     "message_schema": "source",
     "send_back": "row_retry",

@@ -19,9 +19,11 @@ from typing import ClassVar, Final, TypeVar
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.name_servers import NameServers, parse_addresses
+from sprocketmq.core.retry_schedule import DLQ_PREFIX
 from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError, SystemBusy, TopicNotExist
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.plan import RETRY_PREFIX, QueueBounds
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.message import MessageQueue
@@ -71,23 +73,23 @@ class Cluster:
     Raises (every method): NetworkError, RequestTimeout, RemoteError when it still fails after ``retry_timeout_ms``.
     """
 
-    _by_process: ClassVar[dict[tuple[int, str], Cluster]] = {}
+    _by_process: ClassVar[dict[tuple[int, str, Access], Cluster]] = {}
 
-    def __init__(self, namesrv_addr: str) -> None:
+    def __init__(self, namesrv_addr: str, access: Access = PLAIN) -> None:
         self.engine = Engine.shared()
         self.namesrv_addr = namesrv_addr
         self.retry_timeout_ms = 60_000
-        self.pool = ConnectionPool()
+        self.pool = ConnectionPool(ssl_context=access.ssl_context, credentials=access.credentials)
         self.api = RemotingApi(self.pool, NameServers(self.pool, parse_addresses(namesrv_addr)))
         self._routes: dict[str, _Route] = {}
 
     @classmethod
-    def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000) -> Cluster:
-        """This process's cluster object for ``namesrv_addr``."""
-        key = (os.getpid(), namesrv_addr)
+    def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000, access: Access = PLAIN) -> Cluster:
+        """This process's cluster object for ``namesrv_addr`` and who it is there."""
+        key = (os.getpid(), namesrv_addr, access)
         cluster = cls._by_process.get(key)
         if cluster is None:
-            cluster = cls._by_process[key] = cls(namesrv_addr)
+            cluster = cls._by_process[key] = cls(namesrv_addr, access)
         cluster.retry_timeout_ms = retry_timeout_ms
         return cluster
 
@@ -106,14 +108,14 @@ class Cluster:
         """The readable queues of ``topics``; with ``missing_ok`` a topic without a route just has none now (its broker restarts).
 
         Raises:
-            TopicNotExist: the name server has no route for one of them; a retry topic, which a broker makes when it is first needed, is
-                just empty then.
+            TopicNotExist: the name server has no route for one of them; a retry or dead-letter topic, which a broker makes when it is
+                first needed, is just empty then.
         """
         names = list(topics)
         routes = self._run(lambda: self._gather(self._route(name) for name in names))
         found: list[MessageQueue] = []
         for name, route in zip(names, routes, strict=True):
-            if route is None and not missing_ok and not name.startswith(RETRY_PREFIX):
+            if route is None and not missing_ok and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
                 raise TopicNotExist(
                     17,
                     f"topic {name!r} is unknown to the name server {self.namesrv_addr}; check the spelling or create the topic first",

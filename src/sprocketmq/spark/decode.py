@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sprocketmq.core.retry_schedule import DLQ_PREFIX
 from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.wire import properties as props
@@ -72,6 +73,9 @@ _SPARE: Final = b"\0" * _HEAD_BYTES
 _MANY_NAMES: Final = 256
 # One step over all bodies costs NumPy about as much as Python takes for this many records.
 _FEW_BODIES: Final = 64
+# Topics of copies, and where a copy says which topic it came from, the surest first.
+_COPIES: Final = (RETRY_PREFIX, DLQ_PREFIX)
+_ORIGIN_NAMES: Final = (props.RETRY_TOPIC, props.DLQ_ORIGIN_TOPIC)
 _size_at: Final = struct.Struct(">i").unpack_from
 
 
@@ -344,12 +348,13 @@ def _per_body(rows: _Rows, values: Iterable[Any], kind: Any) -> Array:
 
 
 def _topic(rows: _Rows, _: Any) -> Array:
+    """Retried messages and dead letters go by the name of the topic they were first sent to."""
     topics = _per_body(rows, (entry.queue.topic for entry in rows.bodies), pa.string())
-    if not any(entry.queue.topic.startswith(RETRY_PREFIX) for entry in rows.bodies):
+    if not any(entry.queue.topic.startswith(_COPIES) for entry in rows.bodies):
         return topics
-    retried = pc.starts_with(topics, RETRY_PREFIX)
-    origin = rows.property(props.RETRY_TOPIC)
-    return pc.if_else(pc.and_(retried, pc.is_valid(origin)), origin, topics)
+    origin = pc.coalesce(*(rows.property(name) for name in _ORIGIN_NAMES))
+    copied = pa.array([entry.queue.topic.startswith(_COPIES) for entry in rows.bodies], pa.bool_())
+    return pc.if_else(pc.and_(copied.take(pa.array(rows.which)), pc.is_valid(origin)), origin, topics)
 
 
 def _message_id(rows: _Rows, _: Any) -> Array:
@@ -414,9 +419,10 @@ _BUILDERS: Final[dict[str, Callable[[_Rows, Any], Array]]] = {
 
 
 def _plain_topic(message: MessageExt, entry: PullBody) -> str:
-    if entry.queue.topic.startswith(RETRY_PREFIX):
-        return message.properties.get(props.RETRY_TOPIC, entry.queue.topic)
-    return entry.queue.topic
+    topic = entry.queue.topic
+    if topic.startswith(_COPIES):
+        return next((message.properties[name] for name in _ORIGIN_NAMES if name in message.properties), topic)
+    return topic
 
 
 _PLAIN: Final[dict[str, Callable[[MessageExt, PullBody], Any]]] = {

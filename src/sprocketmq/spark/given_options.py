@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final, NoReturn
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.access import Access, access_from
 from sprocketmq.spark.option_table import OPTION_OF, SECRETS
 
 __all__ = ["CATALOG_PREFIX", "NAME_PATTERN", "GivenOptions"]
@@ -101,6 +102,10 @@ class GivenOptions:
 
     def flag(self, name: str) -> bool:
         return self.choice(name) == "true"
+
+    def access(self) -> Access:
+        """Who signs the requests, and how connections are secured."""
+        return access_from(self.text, self.flag)
 
     def count(self, name: str) -> int | None:
         """A whole number; the table's default where that is one, else None."""

@@ -12,7 +12,9 @@ from typing import Final, Literal
 
 __all__ = ["OPTIONS", "OPTION_OF", "SECRETS", "OptionRow"]
 
-Kind = Literal["text", "name", "choice", "flag", "count", "duration", "time", "offsets", "addresses", "list", "secret"]
+Kind = Literal[
+    "text", "name", "choice", "flag", "count", "duration", "time", "offsets", "addresses", "list", "secret", "path"
+]  # fmt: skip
 
 _COUNT: Final = "a whole number from 1"
 _DURATION: Final = "a time such as 500ms, 30s, 15m, 2h or a number of milliseconds"
@@ -57,6 +59,10 @@ def _flag(name: str, default: bool, line: str) -> OptionRow:
     return OptionRow(name, "read", "flag", str(default).lower(), "true or false", line, ("true", "false"))
 
 
+def _access_flag(name: str, default: bool, line: str) -> OptionRow:
+    return OptionRow(name, "both", "flag", str(default).lower(), "true or false", line, ("true", "false"))
+
+
 def _count(side: Literal["read", "write", "both"], name: str, default: str, line: str, at_most: int = 0) -> OptionRow:
     allowed = f"{_COUNT} to {at_most}" if at_most else _COUNT
     return OptionRow(name, side, "count", default, allowed, line, at_most=at_most or 2**63 - 1)
@@ -72,6 +78,8 @@ OPTIONS: Final = (
           "every topic whose whole name matches, instead of topic; new ones join a stream with their first message"),
     _both("group", "name", "SPARK_ROCKETMQ_SOURCE, SPARK_ROCKETMQ_SINK", _NAME,
           "the consumer group that shows progress and owns the retries, or the producer group of a write"),
+    _read("deadLettersOf", "name", "none", _NAME,
+          "read the dead letters of this group (%DLQ%group) instead of a topic; the column topic says where each came from"),
     # which messages
     _read("tags", "text", "all", "tags separated by ||", "the broker filters by tag; filtered messages count as read"),
     _read("sql92", "text", "all", "an SQL92 expression", "the broker filters by properties, instead of tags"),
@@ -109,14 +117,27 @@ OPTIONS: Final = (
     _read("pullTimeoutMs", "duration", "10s", _DURATION, "how long a task waits for the answer to one pull"),
     _both("retryTimeoutMs", "duration", "60s", _DURATION, "how long anything is tried again while a broker does not answer"),
     # writing
-    _choice("write", "mode", ("send", "ack"), "send", "send rows as messages, or acknowledge, retry and dead-letter rows of the source"),
+    _choice("write", "mode", ("send", "ack", "replay"), "send",
+            "send rows as messages; acknowledge, retry and dead-letter rows of the source; or send dead letters to where they came from"),
     _choice("write", "delivery", ("atLeastOnce", "idempotent"), "atLeastOnce", "whether rows carry numbers by which a repeat is told"),
     _write("sendTimeoutMs", "duration", "10s", _DURATION, "how long one try of a send may take"),
     _count("write", "maxInFlight", "1024", "sends of one task in flight", 65_536),
     _count("write", "maxReconsumeTimes", "16", "tries of a row before it becomes a dead letter (mode ack)"),
     _count("write", "delayLevel", "chosen by the broker", "the delay level of retried rows without a level of their own (mode ack)", 1000),
+    # access
+    _both("accessKey", "secret", "none", "text", "whose signature requests carry, with secretKey or secretKeyFile"),
+    _both("secretKey", "secret", "none", "text", "what requests are signed with; secretKeyFile keeps it out of the program"),
+    _both("securityToken", "secret", "none", "text", "of a temporary account"),
+    _both("secretKeyFile", "path", "none", "a file on the driver",
+          "the secret key alone, or lines accessKey: and secretKey: as in Apache's conf/tools.yml; read when the query is made"),
+    _access_flag("tls", False, "speak TLS"),
+    _access_flag("tlsAuthServer", True, "check the servers' certificates"),
+    _both("tlsTrustCertPath", "path", "what the machine trusts", "a PEM file on every machine", "the authorities to check them against"),
+    _both("tlsCertPath", "path", "none", "a PEM file on every machine", "this client's certificate, where servers want one"),
+    _both("tlsKeyPath", "path", "in tlsCertPath", "a PEM file on every machine", "the key of that certificate"),
+    _both("tlsKeyPassword", "secret", "none", "text", "the password of that key"),
 )  # fmt: skip
 
 OPTION_OF: Final = {row.name: row for row in OPTIONS}
-# Never shown: not in plans, logs, errors or repr. By option name and by the name of the field that holds it.
-SECRETS: Final = frozenset({"accessKey", "secretKey", "securityToken", "access_key", "secret_key", "security_token"})
+# Never shown: not in plans, logs, errors or repr (see ``access``).
+SECRETS: Final = frozenset(row.name for row in OPTIONS if row.kind == "secret")

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
+from sprocketmq.core.retry_schedule import dlq_topic
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.given_options import CATALOG_PREFIX, NAME_PATTERN, GivenOptions
 from sprocketmq.spark.offsets import queues_from_json
-from sprocketmq.spark.option_table import SECRETS
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["CATALOG_PREFIX", "COLUMNS", "Bound", "ReadOptions", "SinkOptions", "read_options", "sink_options"]
@@ -90,6 +91,7 @@ class ReadOptions:
     pull_pipelining: int
     pull_timeout_ms: int
     retry_timeout_ms: int
+    access: Access = PLAIN
 
     @property
     def tags(self) -> frozenset[str]:
@@ -109,13 +111,14 @@ class SinkOptions:
     namesrv_addr: str
     topic: str | None
     group: str
-    mode: Literal["send", "ack"]
+    mode: Literal["send", "ack", "replay"]
     delivery: Literal["atLeastOnce", "idempotent"]
     send_timeout_ms: int
     max_in_flight: int
     max_reconsume_times: int
     delay_level: int
     retry_timeout_ms: int
+    access: Access = PLAIN
 
     def __repr__(self) -> str:
         return _masked(self)
@@ -138,7 +141,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         namesrv_addr=given.namesrv_addr(),
         topics=topics,
         topics_pattern=pattern,
-        group=group or DEFAULT_READ_GROUP,
+        group=group or given.name("deadLettersOf", DEFAULT_READ_GROUP),  # whose permissions a read needs
         group_given=bool(group),
         expression=(given.text("sql92") or given.text("tags") or "*").strip(),
         expression_type=expression_type,
@@ -161,6 +164,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         pull_pipelining=given.count("pullPipelining") or 8,
         pull_timeout_ms=given.duration_ms("pullTimeoutMs"),
         retry_timeout_ms=given.duration_ms("retryTimeoutMs"),
+        access=given.access(),
     )
     _check_combinations(given, read)
     return read
@@ -188,13 +192,21 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         max_reconsume_times=given.count("maxReconsumeTimes") or 16,
         delay_level=given.count("delayLevel") or 0,
         retry_timeout_ms=given.duration_ms("retryTimeoutMs"),
+        access=given.access(),
     )
 
 
 def _topics(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
-    named = [name for name in ("topic", "topics", "topicsPattern") if given.has(name)]
+    named = [name for name in ("topic", "topics", "topicsPattern", "deadLettersOf") if given.has(name)]
     if len(named) > 1:
-        raise ConfigurationError(f"{' and '.join(named)} are both given; keep one of topic, topics, topicsPattern")
+        raise ConfigurationError(
+            f"{' and '.join(named)} are both given; keep one of topic, topics, topicsPattern, deadLettersOf"
+        )
+    if given.has("deadLettersOf"):
+        group = given.name("deadLettersOf", "")
+        if not group:
+            given.refuse("deadLettersOf")
+        return (dlq_topic(group),), None
     if given.has("topicsPattern"):
         pattern = given.text("topicsPattern") or ""
         try:
@@ -295,7 +307,7 @@ def _check_combinations(given: GivenOptions, read: ReadOptions) -> None:
 
 def _masked(options: object) -> str:
     shown = (
-        f"{entry.name}={'***' if entry.name in SECRETS else repr(getattr(options, entry.name))}"
+        f"{entry.name}={getattr(options, entry.name)!r}"  # Access hides its secrets itself
         for entry in fields(options)  # type: ignore[arg-type]
     )
     return f"{type(options).__name__}({', '.join(shown)})"

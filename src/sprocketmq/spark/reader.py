@@ -55,7 +55,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options = self._options
-        cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms)
+        cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         queues = cluster.queues(source_topics(options, cluster))
         start_facts = facts_for(options, options.starting, cluster, queues)
         start = resolve_start(
@@ -138,6 +138,8 @@ def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[Queue
             pulls_in_flight=options.pull_pipelining,
             timeout_ms=options.pull_timeout_ms,
             retry_timeout_ms=options.retry_timeout_ms,
+            credentials=options.access.credentials,
+            ssl_context=options.access.ssl_context,
             on_offset_moved=lambda queue, wanted, low, high: report_losses([_loss(queue, wanted, low, high)], options),
         )
         with reader:

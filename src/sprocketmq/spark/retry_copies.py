@@ -1,14 +1,17 @@
-"""A retry copy made here, for a bad row whose stored copy the broker has deleted already (Java: sendMessageBack by the inner producer).
+"""A retry copy made here: for a bad row with a reason, and for one whose stored copy the broker has deleted (Java: sendMessageBack by the
+inner producer).
 
-The rows are asked for their body and properties only now, because this is rare: a stream that is days behind.
+    BadRow with content --retry_copies--> messages for %RETRY%group --send_copies--> brokers, many at once
 
-    refused send-backs --(place: broker, commit log offset)--> rows of the batch --> retry_copies --> send_copies --> %RETRY%group
+Law: a copy is what the broker would have made of its own record, with the reason as one property more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.producer import AsyncProducer
@@ -16,102 +19,125 @@ from sprocketmq.client.send_back import retry_copy
 from sprocketmq.core.retry_schedule import retry_level
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.net.engine import Engine
-from sprocketmq.spark.cluster import SendBack
+from sprocketmq.spark.access import PLAIN, Access
+from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import Message, MessageExt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["reproduce", "retry_copies", "send_copies"]
+__all__ = ["fetched_again", "joined_again", "retry_copies", "send_copies"]
 
-Place = tuple[str, int]
-
-_NEEDED: Final = ("topic", "body", "properties", "reconsumeTimes")
 _ROWS_PER_QUERY: Final = 200
+_AT_ONCE: Final = 64
+_LONGEST_REASON_BYTES: Final = 1024
+# The length of a message's properties is an int16; the broker adds some of its own.
+_PROPERTIES_BYTES: Final = 32_767 - 2_048
+_SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 
 
-def reproduce(
-    bad: DataFrame,
-    refused: Sequence[tuple[SendBack, RemoteError]],
-    group: str,
-    namesrv_addr: str,
-    max_reconsume_times: int,
-) -> None:
-    """Send the ``refused`` rows of ``bad`` to ``%RETRY%group`` with their own bodies.
+def fetched_again(bad: DataFrame, refused: Sequence[tuple[BadRow, RemoteError]], hand: HandBack) -> None:
+    """Send the ``refused`` rows with the bodies that ``bad`` holds; they are asked for only now, because this is rare: a stream that is
+    days behind.
 
     Raises:
         ConfigurationError: the rows were not kept whole, or are not there when asked again, so nothing is left to send.
         RocketMQError: the broker does not take the copy either.
     """
-    missing = [name for name in _NEEDED if name not in bad.columns]
+    missing = [name for name in CONTENT if name not in bad.columns]
     if missing:
-        message, error = refused[0]
+        row, error = refused[0]
         raise ConfigurationError(
-            f"{len(refused)} bad rows cannot be sent back, the first is {message} ({error}), and the rows lack {', '.join(missing)} "
+            f"{len(refused)} bad rows cannot be sent back, the first is {row.message} ({error}), and the rows lack {', '.join(missing)} "
             "to send a new copy; keep the columns of the source in the rows that process returns"
         )
-    wanted = ["brokerName", "commitLogOffset", *_NEEDED, *(name for name in ("storeHost",) if name in bad.columns)]
+    wanted = ["brokerName", "commitLogOffset", *CONTENT, *(name for name in ("storeHost",) if name in bad.columns)]
     for at in range(0, len(refused), _ROWS_PER_QUERY):
-        part = {(m.broker_name, m.commit_log_offset): m for m, _ in refused[at : at + _ROWS_PER_QUERY]}
+        part = {row.place: row for row, _ in refused[at : at + _ROWS_PER_QUERY]}
         rows = (row.asDict() for row in bad.where(_is_one_of(part)).select(wanted).toLocalIterator())
-        send_copies(retry_copies(rows, part, group, max_reconsume_times), group, namesrv_addr)
+        hand.send_copies(joined_again(rows, part))
 
 
-def retry_copies(
-    rows: Iterable[Mapping[str, Any]], refused: Mapping[Place, SendBack], group: str, max_reconsume_times: int
-) -> Iterator[Message]:
-    """The messages for ``%RETRY%group``, one per row; ``refused`` says by place how each was to go back.
-
-    Raises:
-        ConfigurationError: a refused place is not among the rows; it would be lost.
-    """
+def joined_again(rows: Iterable[dict[str, Any]], refused: dict[tuple[str, int], BadRow]) -> Iterator[BadRow]:
+    """Each refused row once, with its content. Raises ConfigurationError: one is not there; it would be lost."""
     unseen = dict(refused)
     for row in rows:
-        place = row["brokerName"], row["commitLogOffset"]
-        unseen.pop(place, None)
-        asked_level = refused[place].delay_level
-        dead = asked_level < 0
-        # A send to %RETRY% whose tries exceed its limit is stored as a dead letter at once.
-        limit = 0 if dead else max_reconsume_times
-        level = 0 if dead else retry_level(row["reconsumeTimes"], asked_level)
-        yield retry_copy(_message(row, refused[place].message_id), group, limit, level)
+        found = unseen.pop((row["brokerName"], row["commitLogOffset"]), None)
+        if found is not None:
+            yield BadRow(found.message, found.reason, row)
     if unseen:
+        first = next(iter(unseen.values())).message
         raise ConfigurationError(
-            f"{len(unseen)} bad rows cannot be sent back and were not there when asked for again, the first is "
-            f"{next(iter(unseen.values()))}; let process return the same rows each time, or give write"
+            f"{len(unseen)} bad rows cannot be sent back and were not there when asked for again, the first is {first}; let process "
+            "return the same rows each time, or give write"
         )
 
 
-def send_copies(copies: Iterable[Message], group: str, namesrv_addr: str) -> None:
-    """Send ``copies`` one after the other, each stored before the next. Raises what the producer raises."""
-    producer = AsyncProducer(group + "_RETRY", namesrv_addr=namesrv_addr)
-    engine = Engine.shared()
-    engine.run(producer.start())
-    try:
-        for copy in copies:
-            engine.run(producer.send(copy))
-    finally:
-        engine.run(producer.shutdown())
-
-
-def _is_one_of(places: Iterable[Place]) -> Any:
+def _is_one_of(places: Iterable[tuple[str, int]]) -> Any:
     from pyspark.sql import functions as f
 
     conditions = [(f.col("brokerName") == name) & (f.col("commitLogOffset") == at) for name, at in places]
     return reduce(lambda one, other: one | other, conditions)
 
 
-def _message(row: Mapping[str, Any], message_id: str) -> MessageExt:
+def retry_copies(rows: Iterable[BadRow], group: str, max_reconsume_times: int) -> Iterator[Message]:
+    """The messages for ``%RETRY%group``, one for each row; all rows have content."""
+    for row in rows:
+        assert row.content is not None
+        asked_level = row.message.delay_level
+        dead = asked_level < 0
+        # A send to %RETRY% whose tries exceed its limit is stored as a dead letter at once.
+        limit = 0 if dead else max_reconsume_times
+        level = 0 if dead else retry_level(row.content["reconsumeTimes"], asked_level)
+        copy = retry_copy(_message(row), group, limit, level)
+        if row.reason:
+            copy.properties.pop(props.RETRY_REASON, None)
+            copy.properties[props.RETRY_REASON] = _fitting(row.reason, copy.properties)
+        yield copy
+
+
+def _fitting(reason: str, properties: dict[str, str]) -> str:
+    """The reason as a property's value: without the two separators, and short enough for the message that it explains."""
+    taken = sum(len(name.encode()) + len(value.encode()) + 2 for name, value in properties.items())
+    room = max(1, min(_LONGEST_REASON_BYTES, _PROPERTIES_BYTES - taken))
+    text = reason.translate(_SEPARATORS).strip() or "?"
+    return text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore") or "?"
+
+
+def send_copies(copies: Iterable[Message], group: str, namesrv_addr: str, access: Access = PLAIN) -> None:
+    """Send ``copies``, some at once; all are stored when it returns. Raises what the producer raises, once no send is under way."""
+    producer = AsyncProducer(group + "_RETRY", namesrv_addr=namesrv_addr, **access.client_options())
+    engine = Engine.shared()
+    engine.run(producer.start())
+    rest = iter(copies)
+    try:
+        while chunk := list(islice(rest, _AT_ONCE)):
+            engine.run(_send_all(producer, chunk))
+    finally:
+        engine.run(producer.shutdown())
+
+
+async def _send_all(producer: AsyncProducer, messages: Iterable[Message]) -> None:
+    outcomes = await asyncio.gather(*(producer.send(message) for message in messages), return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _message(row: BadRow) -> MessageExt:
+    content = row.content
+    assert content is not None
     message = MessageExt(
-        row["topic"],
-        bytes(row["body"]),
-        reconsume_times=row["reconsumeTimes"],
-        broker_name=row["brokerName"],
-        commit_log_offset=row["commitLogOffset"],
-        store_host=row.get("storeHost") or "127.0.0.1:0",
+        content["topic"],
+        bytes(content["body"]),
+        reconsume_times=content["reconsumeTimes"],
+        broker_name=row.message.broker_name,
+        commit_log_offset=row.message.commit_log_offset,
+        store_host=content.get("storeHost") or "127.0.0.1:0",
     )
-    message.properties.update(row["properties"] or {})
-    if message_id and not row.get("storeHost"):  # the stored copy cannot be named without its host; its sender's id can
-        message.properties.setdefault(props.ORIGIN_MESSAGE_ID, message_id)
+    message.properties.update(content["properties"])
+    if row.message.message_id and not content.get("storeHost"):
+        # the stored copy cannot be named without its host; its sender's id can
+        message.properties.setdefault(props.ORIGIN_MESSAGE_ID, row.message.message_id)
     return message

@@ -18,15 +18,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sprocketmq.client.dead_letter_message import replay_copy
+from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.hand_back import CONTENT
 from sprocketmq.spark.options import COLUMNS
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message
+from sprocketmq.wire.message import Message, MessageExt
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["OutgoingRow", "check_columns", "outgoing_rows"]
+__all__ = ["OutgoingRow", "check_columns", "outgoing_rows", "replayed_rows"]
 
 SEND_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "body": ("binary", "string"),
@@ -44,12 +47,27 @@ ACK_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "brokerName": ("string",),
     "commitLogOffset": ("bigint",),
     "action": ("string",),
+    "reason": ("string",),
+    "delayLevel": ("int",),
     "topic": ("string",),
     "messageId": ("string",),
     "reconsumeTimes": ("int",),
-    "delayLevel": ("int",),
+    "body": ("binary",),
+    "properties": ("map<string,string>",),
+    "storeHost": ("string",),
 }
-_REQUIRED: Final = {"send": ("body",), "ack": ("brokerName", "commitLogOffset")}
+# Dead letters go as they are: the rest of their columns tells where they were.
+REPLAY_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "body": ("binary", "string"),
+    "topic": ("string",),
+    "properties": ("map<string,string>",),
+}
+_KNOWN: Final = {"send": SEND_COLUMNS, "ack": ACK_COLUMNS, "replay": REPLAY_COLUMNS}
+_REQUIRED: Final = {
+    "send": ("body",),
+    "ack": ("brokerName", "commitLogOffset", "action"),
+    "replay": ("body", "properties"),
+}
 # The producer sets it from the key itself.
 _LEFT_OUT: Final = props.RESERVED | {props.SHARDING_KEY, props.TRANSACTION_ID}
 
@@ -76,14 +94,19 @@ def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
     Raises:
         ConfigurationError: a column is missing, unknown or of another type; the sentence names it.
     """
-    known = SEND_COLUMNS if mode == "send" else ACK_COLUMNS
+    known = _KNOWN[mode]
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name in _REQUIRED[mode]:
         if name not in types:
             raise ConfigurationError(
                 f"the rows have no column {name!r}, which a write with mode {mode} needs; they have {', '.join(types) or 'no columns'}"
             )
-    if mode == "send" and topic is None and "topic" not in types:
+    if mode == "ack" and "reason" in types and (lacking := [name for name in CONTENT if name not in types]):
+        raise ConfigurationError(
+            f"the rows have a column 'reason' and lack {', '.join(lacking)}: a reason travels with a copy of the message; keep these "
+            "columns"
+        )
+    if mode != "ack" and topic is None and "topic" not in types:
         raise ConfigurationError('no topic is given; add .option("topic", "...") or a column topic')
     for name, kind in types.items():
         allowed = known.get(name)
@@ -93,6 +116,33 @@ def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
             )
         if allowed is not None and kind not in allowed:
             raise ConfigurationError(f"column {name!r} is {kind}; {' or '.join(allowed)} is allowed; cast it")
+
+
+def replayed_rows(columns: Mapping[str, Sequence[Any]], topic: str | None) -> Iterator[OutgoingRow]:
+    """Dead letters (rows of ``deadLettersOf``) as they were first sent: with their tags, keys, user properties and message id.
+
+    The body is the row's, so it may have been mended; without ``topic`` each goes to the topic it came from, by its sharding key if it
+    had one.
+
+    Raises:
+        ConfigurationError: a row does not say where it came from, or has no body.
+    """
+    topics = columns.get("topic") or [None] * len(columns["body"])
+    for body, row_topic, pairs in zip(columns["body"], topics, columns["properties"], strict=True):
+        to = topic or row_topic
+        if not to or to.startswith((DLQ_PREFIX, RETRY_PREFIX)):
+            raise ConfigurationError(
+                f"a row to be replayed names the topic {to!r}, where it did not come from first; read it with deadLettersOf, "
+                'or add .option("topic", "...") for all rows'
+            )
+        if not body:
+            raise ConfigurationError(
+                f"a row to be replayed to {to!r} has no body, which RocketMQ does not store; filter it out"
+            )
+        letter = MessageExt(to, body.encode() if isinstance(body, str) else body)
+        letter.properties.update(pairs or ())
+        copy = replay_copy(letter, to)
+        yield OutgoingRow(copy, copy.properties.get(props.SHARDING_KEY))
 
 
 def outgoing_rows(columns: Mapping[str, Sequence[Any]], topic: str | None) -> Iterator[OutgoingRow]:

@@ -9,38 +9,41 @@
 
 Laws
 1. Good rows are written before bad rows are sent back, and both before the batch counts as done: a crash in between replays the batch
-   (at least once, both for good rows and for copies).
+   (at least once, both for good rows and for copies; ``each_try_once`` drops what comes twice).
 2. A row is judged once: what ``write`` gets and what is sent back come from the same materialised judgement.
 3. A bad row whose stored copy is gone (retention) is sent to ``%RETRY%group`` with its own body; if that fails too, the batch fails.
+4. A message goes back once for a batch, however many of its rows are bad; a task that Spark runs twice sends nothing twice, as only the
+   driver sends.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sprocketmq.client.name_servers import resolve_namesrv_addr
 from sprocketmq.errors import ConfigurationError, RemoteError
+from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.cluster import Cluster, SendBack
+from sprocketmq.spark.given_options import GivenOptions
+from sprocketmq.spark.hand_back import ACTIONS, CONTENT, BadRow, HandBack, action_of, bad_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["ACTIONS", "RowRetry", "foreach_batch", "send_back"]
+__all__ = ["ACTIONS", "RowRetry", "each_try_once", "foreach_batch", "send_back"]
 
 log = logging.getLogger("sprocketmq.spark")
 
 Judge = Callable[["DataFrame", int], "DataFrame | None"]
 Write = Callable[["DataFrame", int], object]
 
-# What a row's ``action`` may say; null and "ack" mean that the row is good.
-ACTIONS: Final = ("ack", "retry", "dlq", "drop")
-# AbstractSendMessageProcessor: a negative level goes straight to the dead-letter topic.
-DEAD_LETTER_LEVEL: Final = -1
 _NEEDED: Final = ("brokerName", "commitLogOffset")
 _USEFUL: Final = ("topic", "messageId", "reconsumeTimes", "delayLevel")
+# What a judge adds, and ``write`` does not get.
+_VERDICT: Final = ("action", "failed", "delayLevel", "reason")
 _CHUNK: Final = 4096
 
 
@@ -54,19 +57,25 @@ def foreach_batch(
     max_reconsume: int = 16,
     delay_level: int = 0,
     retry_timeout_ms: int = 60_000,
+    options: Mapping[str, str] | None = None,
 ) -> RowRetry:
     """A function for ``DataStreamWriter.foreachBatch`` that sends bad rows back instead of failing.
 
     Args:
         process: ``(rows, batch_id) -> DataFrame``: the rows to judge, with a column ``action`` (null or ``ack`` good, ``retry``, ``dlq``,
             ``drop``) or a boolean column ``failed``; without either column, every row returned is bad. ``None``: nothing is bad. The
-            columns ``brokerName`` and ``commitLogOffset`` must be kept; ``delayLevel`` (int) may be added to choose a row's delay.
+            columns ``brokerName`` and ``commitLogOffset`` must be kept. ``delayLevel`` (int) may be added to choose a row's delay, and
+            ``reason`` (string) to say why: it is kept as property RETRY_REASON of the copies and of the dead letter (keep ``topic``,
+            ``body``, ``properties`` and ``reconsumeTimes`` then).
         group: the consumer group that retries; the same as the source's option ``group``.
-        namesrv_addr: default NAMESRV_ADDR.
-        write: ``(good_rows, batch_id)``, called with the good rows, flag column dropped. Without it ``process`` writes them itself.
+        namesrv_addr: default what ``options`` say, else NAMESRV_ADDR.
+        write: ``(good_rows, batch_id)``, called with the good rows, the columns of the verdict dropped. Without it ``process`` writes
+            them itself.
         on_error: what ``failed`` rows get: another try, the dead-letter topic at once, or nothing.
         max_reconsume: after so many retries a message goes to the dead-letter topic.
         delay_level: 0 lets the broker choose by try (10 s, 30 s, 1 min, ...), 1..18 (1 s, 5 s, 10 s, ...) asks for that level.
+        retry_timeout_ms: how long a send-back is tried again while its broker does not answer.
+        options: the source's options, of which the name server, access keys and TLS are taken.
 
     Returns:
         A callable with the counts of what it did: ``retried``, ``dead_lettered``, ``dropped``.
@@ -78,35 +87,42 @@ def foreach_batch(
         raise ConfigurationError(f"on_error is {on_error!r}; allowed is retry, dlq or drop")
     if max_reconsume < 0:
         raise ConfigurationError(f"max_reconsume is {max_reconsume}; a whole number from 0 is allowed")
-    return RowRetry(
-        process,
-        write,
-        group,
-        resolve_namesrv_addr(namesrv_addr),
-        on_error,
-        max_reconsume,
-        delay_level,
-        retry_timeout_ms,
-    )
+    given = GivenOptions(dict(options or {}))
+    address = resolve_namesrv_addr(namesrv_addr or given.text("namesrvAddr"))
+    hand = (group, address, given.access(), max_reconsume, retry_timeout_ms)
+    return RowRetry(process, write, on_error, delay_level, hand)
+
+
+def each_try_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
+    """A stream without repeats: of each message, each try comes once.
+
+    A batch that was replayed after a crash sends its bad rows back once more, and a producer that lost an answer stores its message
+    twice; all such copies have the same ``messageId`` and ``reconsumeTimes``. Spark's state store, part of the checkpoint, remembers what
+    came.
+
+    Args:
+        rows: a stream of the source with the columns ``messageId`` and ``reconsumeTimes``.
+        within: for how long repeats are known, counted from when a row was first read, so that no row is ever too late. Longer than the
+            longest delay level in use, and shorter than a replay of dead letters may wait, which have the ids they had.
+    """
+    from pyspark.sql import functions as f
+
+    missing = [name for name in ("messageId", "reconsumeTimes") if name not in rows.columns]
+    if missing:
+        raise ConfigurationError(f"the rows given to each_try_once lack {' and '.join(missing)}; keep these columns")
+    seen = rows.withColumn("firstRead", f.current_timestamp()).withWatermark("firstRead", within)
+    return seen.dropDuplicatesWithinWatermark(["messageId", "reconsumeTimes"]).drop("firstRead")
+
+
+Hand = tuple[str, str, Access, int, int]
 
 
 class RowRetry:
     """Made by :func:`foreach_batch`. ``retried``, ``dead_lettered`` and ``dropped`` count rows since it was made."""
 
-    def __init__(
-        self,
-        process: Judge,
-        write: Write | None,
-        group: str,
-        namesrv_addr: str,
-        on_error: str,
-        max_reconsume: int,
-        delay_level: int,
-        retry_timeout_ms: int,
-    ) -> None:
+    def __init__(self, process: Judge, write: Write | None, on_error: str, delay_level: int, hand: Hand) -> None:
         self._process, self._write = process, write
-        self._group, self._namesrv_addr, self._retry_timeout_ms = group, namesrv_addr, retry_timeout_ms
-        self._on_error, self._max_reconsume, self._delay_level = on_error, max_reconsume, delay_level
+        self._on_error, self._delay_level, self._hand = on_error, delay_level, hand
         self.retried = self.dead_lettered = self.dropped = 0
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
@@ -128,6 +144,11 @@ class RowRetry:
             raise ConfigurationError(
                 f"the rows returned to foreach_batch lack {' and '.join(missing)}; keep these columns, they say where a message is"
             )
+        if "reason" in judged.columns and (lacking := [name for name in CONTENT if name not in judged.columns]):
+            raise ConfigurationError(
+                f"the rows returned to foreach_batch have a reason and lack {', '.join(lacking)}: a reason travels with a copy of the "
+                "message; keep these columns, or leave reason out"
+            )
         if self._write is None:
             self._send_back(judged, batch_id)
             return
@@ -138,7 +159,7 @@ class RowRetry:
                 raise ConfigurationError(
                     "write is given and the judged rows have neither an action nor a failed column; add one, or leave write out"
                 )
-            self._write(judged.where(~bad).drop("action", "failed", "delayLevel"), batch_id)
+            self._write(judged.where(~bad).drop(*_VERDICT), batch_id)
             self._send_back(judged, batch_id)
         finally:
             judged.unpersist()
@@ -157,54 +178,50 @@ class RowRetry:
     def _send_back(self, judged: DataFrame, batch_id: int) -> None:
         flag = self._flagged(judged)
         bad = judged if flag is None else judged.where(flag)
-        wanted = [name for name in (*_NEEDED, *_USEFUL, "action") if name in judged.columns]
-        rows = (row.asDict() for row in bad.select(*wanted).toLocalIterator(prefetchPartitions=True))
+        group, namesrv_addr, access, max_reconsume, retry_timeout_ms = self._hand
+        hand = HandBack(
+            group, namesrv_addr, access=access, max_reconsume=max_reconsume, retry_timeout_ms=retry_timeout_ms
+        )
+        rows = (row.asDict() for row in self._wanted(bad).toLocalIterator(prefetchPartitions=True))
         retried, dead, dropped = self.retried, self.dead_lettered, self.dropped
         while chunk := list(islice(rows, _CHUNK)):
-            refused = send_back(
-                [message for row in chunk if (message := self._message(row)) is not None],
-                group=self._group,
-                namesrv_addr=self._namesrv_addr,
-                max_reconsume=self._max_reconsume,
-                retry_timeout_ms=self._retry_timeout_ms,
-            )
+            going = [going for row in chunk if (going := self._bad_row(row)) is not None]
+            refused = hand.rows(self._counted(hand.first_of_each(going)))
             if refused:
-                self._reproduce(bad, refused)
+                from sprocketmq.spark.retry_copies import fetched_again
+
+                fetched_again(bad, refused, hand)
         log.info(
             "batch %d of group %s: %d rows to be retried, %d to dead letters, %d dropped",
-            *(batch_id, self._group, self.retried - retried, self.dead_lettered - dead, self.dropped - dropped),
+            *(batch_id, group, self.retried - retried, self.dead_lettered - dead, self.dropped - dropped),
         )
 
-    def _message(self, row: dict[str, Any]) -> SendBack | None:
-        action = (row.get("action") or self._on_error).lower()
-        if action not in ACTIONS:
-            raise ConfigurationError(f"action is {action!r}; allowed is {', '.join(ACTIONS)}")
+    @staticmethod
+    def _wanted(bad: DataFrame) -> DataFrame:
+        """What has to come to the driver: where each row is, and the whole row only if it says why it is bad."""
+        from pyspark.sql import functions as f
+
+        here = [f.col(name) for name in (*_NEEDED, *_USEFUL, "action") if name in bad.columns]
+        if "reason" in bad.columns:
+            explained = f.col("reason").isNotNull() & (f.col("reason") != "")
+            heavy = [name for name in ("body", "properties", "storeHost") if name in bad.columns]
+            here += [f.col("reason"), *(f.when(explained, f.col(name)).alias(name) for name in heavy)]
+        return bad.select(*here)
+
+    def _bad_row(self, row: dict[str, Any]) -> BadRow | None:
+        action = action_of(row.get("action"), self._on_error)
         if action == "drop":
             self.dropped += 1
             return None
-        if action == "dlq" or (row.get("reconsumeTimes") or 0) >= self._max_reconsume:
-            self.dead_lettered += 1
-            level = DEAD_LETTER_LEVEL
-        else:
-            self.retried += 1
-            level = self._delay_level if row.get("delayLevel") is None else row["delayLevel"]
-        return as_send_back(row, level)
+        return bad_row(row, action, delay_level=self._delay_level, max_reconsume=self._hand[3])
 
-    def _reproduce(self, bad: DataFrame, refused: list[tuple[SendBack, RemoteError]]) -> None:
-        from sprocketmq.spark.retry_copies import reproduce
-
-        reproduce(bad, refused, self._group, self._namesrv_addr, self._max_reconsume)
-
-
-def as_send_back(row: dict[str, Any], delay_level: int) -> SendBack:
-    """A row of the source as the message to be sent back."""
-    return SendBack(
-        row["brokerName"],
-        row["commitLogOffset"],
-        topic=row.get("topic") or "",
-        message_id=row.get("messageId") or "",
-        delay_level=delay_level,
-    )
+    def _counted(self, rows: Iterable[BadRow]) -> Iterator[BadRow]:
+        for row in rows:
+            if row.message.delay_level < 0:
+                self.dead_lettered += 1
+            else:
+                self.retried += 1
+            yield row
 
 
 def send_back(
@@ -214,6 +231,7 @@ def send_back(
     namesrv_addr: str | None = None,
     max_reconsume: int = 16,
     retry_timeout_ms: int = 60_000,
+    access: Access = PLAIN,
 ) -> list[tuple[SendBack, RemoteError]]:
     """Send messages back for another try in ``group``: many requests in flight, each tried again while its broker does not answer.
 
@@ -223,7 +241,7 @@ def send_back(
     Raises:
         NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some may have gone back.
     """
-    cluster = Cluster.at(resolve_namesrv_addr(namesrv_addr), retry_timeout_ms)
+    cluster = Cluster.at(resolve_namesrv_addr(namesrv_addr), retry_timeout_ms, access)
     return [failure for chunk in _chunks(messages) for failure in cluster.send_back(group, chunk, max_reconsume)]
 
 

@@ -21,8 +21,9 @@ from sprocketmq.client.producer import AsyncProducer
 from sprocketmq.core.send_latency import queue_of_sharding_key
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, SystemBusy
 from sprocketmq.net.engine import Engine
+from sprocketmq.spark.access import Access
 from sprocketmq.spark.options import SinkOptions
-from sprocketmq.spark.row_messages import SEND_COLUMNS, OutgoingRow, outgoing_rows
+from sprocketmq.spark.row_messages import SEND_COLUMNS, OutgoingRow, outgoing_rows, replayed_rows
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import Message, MessageQueue
@@ -47,7 +48,7 @@ class RowSender:
         stamp: (query id, batch id, partition) to be noted in each message, so that a reader can tell a replay; None for no notes.
     """
 
-    _producers: ClassVar[dict[tuple[int, str, str], AsyncProducer]] = {}
+    _producers: ClassVar[dict[tuple[int, str, str, Access], AsyncProducer]] = {}
 
     def __init__(self, options: SinkOptions, stamp: Stamp | None = None) -> None:
         self._options = options
@@ -57,13 +58,14 @@ class RowSender:
         self.sent = 0
 
     def _started_producer(self) -> AsyncProducer:
-        key = (os.getpid(), self._options.namesrv_addr, self._options.group)
+        key = (os.getpid(), self._options.namesrv_addr, self._options.group, self._options.access)
         producer = self._producers.get(key)
         if producer is None:
             producer = AsyncProducer(
                 self._options.group,
                 namesrv_addr=self._options.namesrv_addr,
                 send_msg_timeout_ms=self._options.send_timeout_ms,
+                **self._options.access.client_options(),
             )
             self._engine.run(producer.start())
             self._producers[key] = producer
@@ -77,7 +79,8 @@ class RowSender:
             NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
         """
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
-        rows = list(outgoing_rows(columns, self._options.topic))
+        as_messages = replayed_rows if self._options.mode == "replay" else outgoing_rows
+        rows = list(as_messages(columns, self._options.topic))
         if self._stamp is not None:
             self._note(rows, self._stamp)
         self._engine.run(self._send_all(rows))

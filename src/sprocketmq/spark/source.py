@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 )
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.access import refuse_secrets_in_tables
 from sprocketmq.spark.options import CATALOG_PREFIX, COLUMNS, ReadOptions, read_options, sink_options
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class RocketMQDataSource(DataSource):
         # Which of reading and writing is meant is not known here; the columns are a reader's option that both may carry.
         schema = message_schema(read_options(_without_bounds(self.options), streaming=True).columns)
         if any(key.lower().startswith(CATALOG_PREFIX) for key in self.options):
+            refuse_secrets_in_tables(self.options)
             schema.fields[0].metadata = {_TABLE_OPTIONS: json.dumps(dict(self.options))}
         return schema
 

@@ -124,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _cluster(self) -> Cluster:
-        return Cluster.at(self._options.namesrv_addr, self._options.retry_timeout_ms)
+        return Cluster.at(self._options.namesrv_addr, self._options.retry_timeout_ms, self._options.access)
 
     def _bounds(self) -> dict[MessageQueue, QueueBounds]:
         """Once a stream runs, a broker that is away is waited for: its queues, or all of them, are just not there now."""

@@ -5,8 +5,9 @@
 batch, partition and number in each message, so that a reader can drop what a replayed batch sent again).
 
 ``mode=ack``: rows of the source with an ``action`` (``ack``, ``retry``, ``dlq``, ``drop``) go back to their brokers. Tasks only collect
-where the messages are; the driver sends them back once per batch, in ``commit``, when every task is done: a task that ran twice sends
-nothing twice.
+the bad ones; the driver sends them back once per batch, in ``commit``, when every task is done: a task that ran twice sends nothing twice.
+
+``mode=replay``: dead letters (``deadLettersOf``) are sent again as they were first sent, each to the topic it came from.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -26,10 +26,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.cluster import SendBack
+from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack, bad_rows
 from sprocketmq.spark.options import SinkOptions
-from sprocketmq.spark.row_messages import ACK_COLUMNS, check_columns
-from sprocketmq.spark.row_retry import ACTIONS, DEAD_LETTER_LEVEL, as_send_back, send_back
+from sprocketmq.spark.row_messages import check_columns
 from sprocketmq.spark.row_sender import RowSender, Stamp
 
 __all__ = ["BatchWriter", "StreamWriter", "TaskResult"]
@@ -42,7 +41,7 @@ class TaskResult(WriterCommitMessage):
     """What one task did: rows stored, and messages that the driver is to send back."""
 
     sent: int = 0
-    back: list[SendBack] = field(default_factory=list)
+    back: list[BadRow] = field(default_factory=list)
 
 
 class _Sink:
@@ -54,7 +53,7 @@ class _Sink:
 
     def write_batches(self, batches: Iterator[pa.RecordBatch]) -> TaskResult:
         if self._options.mode == "ack":
-            return TaskResult(back=[message for batch in batches for message in self._judge(batch)])
+            return TaskResult(back=[row for batch in batches for row in bad_rows(batch, self._options)])
         sender: RowSender | None = None
         for batch in batches:
             if batch.num_rows:
@@ -66,18 +65,19 @@ class _Sink:
         results = [message for message in messages if isinstance(message, TaskResult)]
         back = [message for result in results for message in result.back]
         if back:
-            refused = send_back(
-                back,
-                group=self._options.group,
-                namesrv_addr=self._options.namesrv_addr,
+            hand = HandBack(
+                self._options.group,
+                self._options.namesrv_addr,
+                access=self._options.access,
                 max_reconsume=self._options.max_reconsume_times,
                 retry_timeout_ms=self._options.retry_timeout_ms,
             )
+            refused = hand.rows(hand.first_of_each(back))
             if refused:
-                message, error = refused[0]
+                row, error = refused[0]
                 raise ConfigurationError(
-                    f"{len(refused)} messages of {what} cannot be sent back, the first is {message}: {error}; their stored copies are "
-                    "gone, use foreach_batch of sprocketmq.spark, which sends them anew"
+                    f"{len(refused)} messages of {what} cannot be sent back, the first is {row.message}: {error}; their stored copies "
+                    f"are gone; keep the columns {', '.join(CONTENT)}, so that copies can be sent"
                 )
         log.info("%s: %d rows sent, %d sent back", what, sum(result.sent for result in results), len(back))
 
@@ -87,18 +87,6 @@ class _Sink:
             return None
         query_id = context.getLocalProperty("sql.streaming.queryId") or f"stage-{context.stageId()}"
         return query_id, context.getLocalProperty("streaming.sql.batchId") or "0", context.partitionId()
-
-    def _judge(self, batch: pa.RecordBatch) -> Iterator[SendBack]:
-        names = [name for name in batch.schema.names if name in ACK_COLUMNS]
-        for row in batch.select(names).to_pylist():
-            action = (row.get("action") or "ack").lower()
-            if action not in ACTIONS:
-                raise ConfigurationError(f"action is {action!r}; allowed is {', '.join(ACTIONS)}")
-            if action == "dlq":
-                yield as_send_back(row, DEAD_LETTER_LEVEL)
-            elif action == "retry":
-                level: Any = row.get("delayLevel")
-                yield as_send_back(row, self._options.delay_level if level is None else level)
 
 
 class BatchWriter(DataSourceArrowWriter):

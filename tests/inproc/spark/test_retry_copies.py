@@ -10,8 +10,9 @@ import pytest
 import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster import SendBack
-from sprocketmq.spark.retry_copies import retry_copies, send_copies
-from sprocketmq.spark.row_retry import DEAD_LETTER_LEVEL, as_send_back, send_back
+from sprocketmq.spark.hand_back import BadRow, HandBack, bad_row
+from sprocketmq.spark.retry_copies import joined_again
+from sprocketmq.spark.row_messages import replayed_rows
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.message import MessageExt
@@ -28,7 +29,7 @@ def mq() -> Iterator[EmbeddedRocketMQ]:
 
 def rows_of(mq: EmbeddedRocketMQ, topic: str = "flights", **options: str) -> list[Row]:
     """What Spark would hand to foreachBatch."""
-    source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": topic, **options})
+    source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, **({"topic": topic} if topic else {}), **options})
     reader = source.reader(source.schema())
     batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
     return [{**row, "properties": dict(row["properties"])} for batch in batches for row in batch.to_pylist()]
@@ -44,15 +45,22 @@ def lost_row(mq: EmbeddedRocketMQ) -> Row:
 
 
 def hand_back(
-    mq: EmbeddedRocketMQ, row: Row, *, delay_level: int = 0, max_reconsume: int = 16, copied: bool = True
+    mq: EmbeddedRocketMQ,
+    row: Row,
+    *,
+    delay_level: int = 0,
+    max_reconsume: int = 16,
+    copied: bool = True,
+    action: str = "retry",
+    reason: str = "",
 ) -> None:
-    """Ask the broker first, then send a copy, as a batch does."""
-    message = as_send_back(row, delay_level)
-    refused = send_back([message], group="delays", namesrv_addr=mq.namesrv_addr, max_reconsume=max_reconsume)
-    assert [sent for sent, _ in refused] == ([message] if copied else [])
-    if copied:
-        places = {(sent.broker_name, sent.commit_log_offset): sent for sent, _ in refused}
-        send_copies(retry_copies([row], places, "delays", max_reconsume), "delays", mq.namesrv_addr)
+    """The broker is asked first, then a copy is sent, as a batch does."""
+    bad = bad_row({**row, "reason": reason}, action, delay_level=delay_level, max_reconsume=max_reconsume)
+    hand = HandBack("delays", mq.namesrv_addr, max_reconsume=max_reconsume)
+    refused = hand.rows([BadRow(bad.message)] if not reason else [])
+    assert [lost.message for lost, _ in refused] == ([bad.message] if copied and not reason else [])
+    if copied or reason:
+        assert hand.rows([bad]) == []
 
 
 def only(messages: list[MessageExt]) -> MessageExt:
@@ -135,7 +143,7 @@ def test_a_row_below_its_last_try_is_retried_once_more(mq: EmbeddedRocketMQ) -> 
 
 def test_a_row_that_asks_for_the_dead_letters_goes_there_on_its_first_try(mq: EmbeddedRocketMQ) -> None:
     row = lost_row(mq)
-    hand_back(mq, row, delay_level=DEAD_LETTER_LEVEL)
+    hand_back(mq, row, action="dlq")
     dead = only(mq.messages("%DLQ%delays"))
     assert (dead.body, dead.tags, dead.message_id) == (b"late", "UA", row["messageId"])
     assert mq.messages("SCHEDULE_TOPIC_XXXX") == []
@@ -161,7 +169,112 @@ def test_a_copy_is_what_the_broker_itself_would_have_made(mq: EmbeddedRocketMQ) 
         assert ours.properties.get(name) == theirs.properties.get(name), name
 
 
-def test_a_refused_row_that_is_not_there_again_stops_the_batch(mq: EmbeddedRocketMQ) -> None:
-    lost = SendBack("broker-a", 4711, topic="flights", message_id="ID7")
+def test_a_refused_row_that_is_not_there_again_stops_the_batch() -> None:
+    lost = BadRow(SendBack("broker-a", 4711, topic="flights", message_id="ID7"))
     with pytest.raises(ConfigurationError, match=r"1 bad rows .* not there when asked for again.*4711"):
-        list(retry_copies([], {("broker-a", 4711): lost}, "delays", 16))
+        list(joined_again([], {lost.place: lost}))
+
+
+# -- reasons -----------------------------------------------------------------------------------------------------------------------
+
+
+def sent_row(mq: EmbeddedRocketMQ, **properties: str) -> Row:
+    with mq.producer() as producer:
+        producer.send(rmq.Message("flights", b"late", tags="UA", keys="N14228", properties=properties))
+    (row,) = rows_of(mq)
+    return row
+
+
+def test_a_reason_is_kept_on_the_copy_which_else_is_what_the_broker_would_have_made(mq: EmbeddedRocketMQ) -> None:
+    row = sent_row(mq, year="2013")
+    hand_back(mq, row, copied=False)
+    mq.advance(10_000)
+    theirs = only(mq.messages("%RETRY%delays"))
+    mq.restart_broker()
+    hand_back(mq, row, reason="no departure\x02 time")
+    mq.advance(10_000)
+    ours = only(mq.messages("%RETRY%delays"))
+    assert ours.properties["RETRY_REASON"] == "no departure  time"
+    assert (ours.body, ours.message_id, ours.reconsume_times) == (b"late", row["messageId"], 1)
+    for name in ("RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "TAGS", "KEYS", "UNIQ_KEY", "year", "DELAY", "REAL_TOPIC"):
+        assert ours.properties.get(name) == theirs.properties.get(name), name
+
+
+def test_the_last_reason_stays_with_the_dead_letter(mq: EmbeddedRocketMQ) -> None:
+    hand_back(mq, sent_row(mq), reason="first")
+    mq.advance(10_000)
+    (again,) = rows_of(mq, "%RETRY%delays")
+    hand_back(mq, again, copied=False)  # no reason this time: the broker's own copy keeps the one it has
+    mq.advance(30_000)
+    again = max(rows_of(mq, "%RETRY%delays"), key=lambda row: row["reconsumeTimes"])
+    assert (again["reconsumeTimes"], again["properties"]["RETRY_REASON"]) == (2, "first")
+    hand_back(mq, again, reason="second", max_reconsume=2)
+    dead = only(mq.messages("%DLQ%delays"))
+    assert (dead.properties["RETRY_REASON"], dead.properties["RETRY_TOPIC"]) == ("second", "flights")
+
+
+def test_a_reason_that_is_too_long_is_cut_and_never_fails_its_row(mq: EmbeddedRocketMQ) -> None:
+    hand_back(mq, sent_row(mq, note="x" * 32_000), reason="ä" * 5_000, action="dlq")
+    dead = only(mq.messages("%DLQ%delays"))
+    assert dead.properties["RETRY_REASON"] in ("ä" * 512, "?")
+    mq.restart_broker()
+    hand_back(mq, sent_row(mq), reason="ä" * 5_000, action="dlq")
+    assert only(mq.messages("%DLQ%delays")).properties["RETRY_REASON"] == "ä" * 512
+
+
+def test_a_reason_without_a_body_to_go_with_is_refused() -> None:
+    row = {"brokerName": "broker-a", "commitLogOffset": 5, "topic": "flights", "reason": "bad"}
+    with pytest.raises(ConfigurationError, match="has a reason and lacks body, properties, reconsumeTimes: a reason"):
+        bad_row(row, "retry", delay_level=0, max_reconsume=16)
+
+
+# -- as often as was said ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_message_goes_back_once_however_many_of_its_rows_are_bad(mq: EmbeddedRocketMQ) -> None:
+    row = sent_row(mq)
+    bad = [bad_row({**row, "reason": reason}, "retry", delay_level=1, max_reconsume=16) for reason in ("", "late", "x")]
+    hand = HandBack("delays", mq.namesrv_addr)
+    assert hand.rows(hand.first_of_each(bad)) == []
+    assert hand.rows(hand.first_of_each(bad)) == []
+    mq.advance(1_000)
+    assert only(mq.messages("%RETRY%delays")).reconsume_times == 1
+
+
+# -- dead letters ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_without_dead_letters_is_an_empty_table(mq: EmbeddedRocketMQ) -> None:
+    assert rows_of(mq, "", deadlettersof="delays") == []
+
+
+def test_dead_letters_are_a_table_under_the_topics_they_came_from(mq: EmbeddedRocketMQ) -> None:
+    row = sent_row(mq)
+    hand_back(mq, row, reason="hopeless", action="dlq")
+    (letter,) = rows_of(mq, "", deadlettersof="delays")
+    assert (letter["topic"], letter["messageId"], letter["body"]) == ("flights", row["messageId"], b"late")
+    assert letter["properties"]["RETRY_REASON"] == "hopeless"
+    assert rows_of(mq, "%DLQ%delays") == [letter]
+    with rmq.DeadLetters("delays", namesrv_addr=mq.namesrv_addr) as letters:
+        assert [letter.reason for letter in letters.read()] == ["hopeless"]
+
+
+def test_a_replayed_dead_letter_is_what_was_first_sent(mq: EmbeddedRocketMQ) -> None:
+    row = sent_row(mq, year="2013")
+    hand_back(mq, row, reason="hopeless", action="dlq")
+    letters = rows_of(mq, "", deadlettersof="delays")
+    columns = {name: [letter[name] for letter in letters] for name in letters[0]}
+    (replayed,) = replayed_rows(columns, None)
+    with mq.producer() as producer:
+        producer.send(replayed.message)
+    first, again = mq.messages("flights")
+    assert (again.body, again.message_id, again.reconsume_times) == (first.body, first.message_id, 0)
+    assert {**again.properties, "WAIT": ""} == {**first.properties, "WAIT": ""}
+
+
+@pytest.mark.parametrize("topic", ["%DLQ%delays", "%RETRY%delays", None])
+def test_a_letter_that_does_not_say_where_it_came_from_is_not_replayed(topic: str | None) -> None:
+    columns = {"body": [b"late"], "topic": [topic], "properties": [{}]}
+    with pytest.raises(ConfigurationError, match="did not come from first"):
+        list(replayed_rows(columns, None))
+    assert [row.message.topic for row in replayed_rows(columns, "flights")] == ["flights"]

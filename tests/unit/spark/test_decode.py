@@ -191,6 +191,14 @@ def test_a_retried_message_keeps_the_name_of_its_origin_topic() -> None:
     assert batch["topic"].to_pylist() == ["flights", "%RETRY%delays", "flights"]
 
 
+def test_a_dead_letter_goes_by_the_name_of_its_origin_topic() -> None:
+    letters = MessageQueue("%DLQ%delays", "broker-a", 0)
+    retried = record(0, properties=encode_properties({"RETRY_TOPIC": "flights", "DLQ_ORIGIN_TOPIC": "%RETRY%delays"}))
+    marked = record(1, properties=encode_properties({"DLQ_ORIGIN_TOPIC": "planes"}))
+    batch = assert_both_ways_agree([pull(retried, marked, record(2), queue=letters), pull(record(3))])
+    assert batch["topic"].to_pylist() == ["flights", "planes", "%DLQ%delays", "flights"]
+
+
 def test_records_outside_the_wanted_range_are_left_out() -> None:
     batch = assert_both_ways_agree([pull(*[record(at) for at in range(10)], start=3, end=6)])
     assert batch["queueOffset"].to_pylist() == [3, 4, 5]

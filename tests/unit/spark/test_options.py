@@ -88,7 +88,7 @@ def test_tags_are_split_for_the_exact_check() -> None:
             {"startingOffset": "latest"},
             "option 'startingOffset' is unknown to the rocketmq data source; did you mean startingOffsets",
         ),
-        ({"zzz": "1"}, "option 'zzz' is unknown to the rocketmq data source; known are columns, "),
+        ({"zzz": "1"}, "option 'zzz' is unknown to the rocketmq data source; known are accessKey, "),
         ({"topics": "a"}, "topic and topics are both given; keep one"),
         ({"topic": "a b"}, "topic is 'a b'; allowed is letters"),
         ({"namesrvAddr": "nohost"}, "namesrvAddr is 'nohost'; allowed is host:port"),
@@ -153,5 +153,5 @@ def test_the_sink_has_its_own_names_and_leaves_the_readers_alone() -> None:
     assert batch(delivery="idempotent").topics == ("flights",)
     with pytest.raises(ConfigurationError, match="mode is 'ack' without group"):
         sink(mode="ack")
-    with pytest.raises(ConfigurationError, match="mode is 'throw'; allowed is send or ack"):
+    with pytest.raises(ConfigurationError, match="mode is 'throw'; allowed is send or ack or replay"):
         sink(mode="throw")

@@ -1,0 +1,87 @@
+"""Source, sink, retry and replay at a broker that wants TLS and access keys, without a JVM: as Spark calls them."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import trustme
+import yaml
+
+import sprocketmq as rmq
+from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
+from sprocketmq.errors import RocketMQError
+from sprocketmq.spark.hand_back import HandBack, bad_row
+from sprocketmq.spark.options import read_options, sink_options
+from sprocketmq.spark.row_sender import RowSender
+from sprocketmq.spark.source import RocketMQDataSource
+
+CA = trustme.CA()
+ACCOUNT = {"accessKey": "Spark777", "secretKey": "spark-secret", "admin": True}
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """What a user writes to reach a name server and a broker that both insist on TLS, the broker on keys as well."""
+    issued = CA.issue_cert("localhost", "127.0.0.1")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    (tmp_path / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    CA.cert_pem.write_to_path(tmp_path / "ca.pem")
+    (tmp_path / "acl.yml").write_text(yaml.safe_dump({"accounts": [ACCOUNT]}))
+    (tmp_path / "keys.yml").write_text("accessKey: Spark777\nsecretKey: spark-secret\n")
+    network = {
+        "tls.server.mode": "enforcing",
+        "tls.server.keyPath": f"{tmp_path}/key.pem",
+        "tls.server.certPath": f"{tmp_path}/cert.pem",
+        "tls.enable": "true",
+        "tls.client.authServer": "true",
+        "tls.client.trustCertPath": f"{tmp_path}/ca.pem",
+    }
+    acl = {"aclEnable": "true", "aclFile": f"{tmp_path}/acl.yml"}
+    with (
+        NameServer(port=0, config=NameServerConfig.from_properties(network)) as namesrv,
+        Broker(namesrv.address, port=0, config=BrokerConfig.from_properties({**network, **acl})),
+    ):
+        yield {
+            "namesrvAddr": namesrv.address,
+            "secretKeyFile": f"{tmp_path}/keys.yml",
+            "tls": "true",
+            "tlsTrustCertPath": f"{tmp_path}/ca.pem",
+        }
+
+
+def rows_of(options: dict[str, str], **more: str) -> list[dict[str, object]]:
+    source = RocketMQDataSource({**options, **more})
+    reader = source.reader(source.schema())
+    return [row for partition in reader.partitions() for batch in reader.read(partition) for row in batch.to_pylist()]
+
+
+def test_rows_are_written_read_and_given_back_with_keys_over_tls(options: dict[str, str]) -> None:
+    context = ssl.create_default_context()
+    CA.configure_trust(context)
+    keys = {"access_key": "Spark777", "secret_key": "spark-secret", "ssl_context": context}
+    with rmq.Admin(namesrv_addr=options["namesrvAddr"], **keys) as admin:
+        admin.create_topic("flights", queues=1)
+    RowSender(sink_options({**options, "topic": "flights"})).send(pa.record_batch({"body": [b"late", b"early"]}))
+    rows = rows_of(options, topic="flights")
+    assert [row["body"] for row in rows] == [b"late", b"early"]
+    access = read_options({**options, "topic": "flights"}, streaming=False).access
+    hand = HandBack("delays", options["namesrvAddr"], access=access)
+    bad = [bad_row(row, "dlq", delay_level=0, max_reconsume=16) for row in rows]
+    why = bad_row({**rows[0], "reason": "no time"}, "dlq", delay_level=0, max_reconsume=16)
+    assert hand.rows([bad[1], why]) == []
+    with rmq.DeadLetters("delays", namesrv_addr=options["namesrvAddr"], **keys) as letters:
+        assert sorted((letter.message.body, letter.reason) for letter in letters.read()) == [
+            (b"early", None),
+            (b"late", "no time"),
+        ]
+
+
+@pytest.mark.parametrize("left_out", ["secretKeyFile", "tlsTrustCertPath"])
+def test_without_keys_or_trust_nothing_is_read(options: dict[str, str], left_out: str) -> None:
+    given = {name: value for name, value in options.items() if name != left_out}
+    with pytest.raises(RocketMQError):
+        rows_of(given, topic="flights", retryTimeoutMs="1s")
