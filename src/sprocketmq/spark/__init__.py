@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sprocketmq.spark.lag import LagReport
+    from sprocketmq.spark.loss_report import LossReport
     from sprocketmq.spark.progress_listener import RocketMQProgressListener
     from sprocketmq.spark.row_retry import each_try_once, foreach_batch, send_back
     from sprocketmq.spark.source import RocketMQDataSource, message_schema
 
 __all__ = [
+    "LagReport",
+    "LossReport",
     "RocketMQDataSource",
     "RocketMQProgressListener",
     "each_try_once",
@@ -22,6 +26,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "LagReport": "lag",
+    "LossReport": "loss_report",
     "RocketMQDataSource": "source",
     "RocketMQProgressListener": "progress_listener",
     "each_try_once": "row_retry",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -24,11 +25,13 @@ from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketM
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.spark.access import PLAIN, Access
-from sprocketmq.spark.plan import RETRY_PREFIX, QueueBounds
-from sprocketmq.wire import bodies, headers
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.spark.losses import QueueBounds, Reason
+from sprocketmq.spark.plan import RETRY_PREFIX
+from sprocketmq.wire import bodies, headers, sys_flag
+from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.record import decode_records
 
-__all__ = ["Cluster", "SendBack"]
+__all__ = ["Cluster", "Look", "SendBack"]
 
 T = TypeVar("T")
 
@@ -38,6 +41,11 @@ _ROUTE_AGE_S: Final = 10.0
 _NO_ROUTE_AGE_S: Final = 1.0
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
+# Messages around a time, or sampled for their size: what a broker gives in one answer from memory.
+_LOOK: Final = 32
+_LOOK_TIMEOUT_MS: Final = 3_000
+_COMMIT_PATIENCE_MS: Final = 2_000
+_SYS_FLAG: Final = sys_flag.pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 # How many requests one batch of questions keeps in flight at once.
 _IN_FLIGHT: Final = 128
 # TopicConfigManager creates these in every broker; topicsPattern=".*" does not mean them.
@@ -61,10 +69,19 @@ class SendBack:
     delay_level: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What some of the next messages of a queue were: when the first was stored, how many, and their stored bytes."""
+
+    stored_ms: int
+    messages: int
+    total_bytes: int
+
+
 @dataclass
 class _Route:
     data: bodies.TopicRouteData | None
-    read_at_s: float
+    good_until_s: float
 
 
 class Cluster:
@@ -129,36 +146,125 @@ class Cluster:
     def bounds(self, queues: Sequence[MessageQueue], *, partial: bool = False) -> dict[MessageQueue, QueueBounds]:
         """What the brokers hold of each queue: one question per topic and broker.
 
-        ``partial`` leaves the queues of a broker that cannot be reached out, so that one broker's restart does not hold up the others;
-        it still raises when no broker answers at all.
+        ``partial`` leaves the queues of a broker that cannot be reached, or does not know the topic, out, so that one broker's restart
+        does not hold up the others; it still raises when there are queues and no broker answers at all.
         """
         pairs = sorted({(queue.topic, queue.broker_name) for queue in queues})
         wanted = set(queues)
 
         async def ask() -> dict[MessageQueue, QueueBounds]:
             answers = await self._gather(self._maybe_topic_stats(topic, broker) for topic, broker in pairs)
-            tables = [answer for answer in answers if not isinstance(answer, RocketMQError)]
             failures = [answer for answer in answers if isinstance(answer, RocketMQError)]
-            if failures and not (partial and tables and all(map(_passes, failures))):
-                raise failures[0]
+            silent = [error for error in failures if not isinstance(error, TopicNotExist)]
+            if failures and not (partial and len(silent) < max(1, len(answers)) and all(map(_passes, silent))):
+                raise (silent or failures)[0]
             held = {}
-            for table in tables:
+            for answer in answers:
+                if isinstance(answer, RocketMQError):
+                    continue
+                table, sure = answer
                 for queue, offsets in table.offset_table.items():
                     if queue in wanted:
-                        held[queue] = QueueBounds(max(0, offsets.min_offset), max(0, offsets.max_offset))
+                        low, high = max(0, offsets.min_offset), max(0, offsets.max_offset)
+                        held[queue] = QueueBounds(low, high, sure, offsets.last_update_timestamp)
             return held
 
         return self._run(ask)
 
-    def offsets_by_time(self, bounds: Mapping[MessageQueue, QueueBounds], timestamp_ms: int) -> dict[MessageQueue, int]:
-        """The first offset stored at or after ``timestamp_ms``; a queue without so young a message is left out."""
-        queues = list(bounds)
+    def gone(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Reason]:
+        """Which of ``queues`` their own master says it does not have; one that is not there to be asked has none of them lost."""
+        asked = list(queues)
+        pairs = sorted({(queue.topic, queue.broker_name) for queue in asked})
 
-        async def one(queue: MessageQueue) -> int:
-            return await self.api.search_offset(await self.address(queue), queue, timestamp_ms)
+        async def one(topic: str, broker_name: str) -> set[MessageQueue] | None:
+            """What the master has of the topic; None when it was not to be asked."""
+            known = (await self.api.cluster_info()).broker_addr_table.get(broker_name)
+            master = known.broker_addrs.get(_MASTER) if known is not None else None
+            if not master:
+                return None
+            try:
+                return set((await self.api.topic_stats(master, topic)).offset_table)
+            except TopicNotExist:
+                return set()
+            except RocketMQError:
+                return None
 
-        found = self._run(lambda: self._gather(one(queue) for queue in queues))
+        async def ask() -> dict[MessageQueue, Reason]:
+            there = dict(zip(pairs, await self._gather(one(*pair) for pair in pairs), strict=True))
+            found: dict[MessageQueue, Reason] = {}
+            for queue in asked:
+                queues_now = there[queue.topic, queue.broker_name]
+                if queues_now is not None and queue not in queues_now:
+                    found[queue] = "queue gone" if queues_now else "topic gone"
+            return found
+
+        return self._run(ask)
+
+    def offsets_by_time(
+        self, bounds: Mapping[MessageQueue, QueueBounds], times_ms: Mapping[MessageQueue, int], group: str
+    ) -> dict[MessageQueue, int]:
+        """The first offset stored at or after the time of each queue; a queue without so young a message is left out.
+
+        A 4.9 broker answers with the message nearest to the time, which may be older, or any of those of the same millisecond. So the
+        answer is where the search begins: the store times of the messages around it decide.
+        """
+
+        async def one(queue: MessageQueue, timestamp_ms: int) -> int:
+            held = bounds[queue]
+            at = await self.api.search_offset(await self.address(queue), queue, timestamp_ms)
+            at = min(max(at, held.min), held.max)
+            while at > held.min:
+                before = await self._stored(queue, max(held.min, at - _LOOK), group)
+                older = [offset for offset, stored_ms in before if offset < at and stored_ms < timestamp_ms]
+                if older or not before or before[0][0] >= at:
+                    at = older[-1] + 1 if older else at
+                    break
+                at = before[0][0]
+            while at < held.max:
+                after = await self._stored(queue, at, group)
+                if not after or after[0][1] >= timestamp_ms:
+                    break
+                at = next((offset for offset, stored_ms in after if stored_ms >= timestamp_ms), after[-1][0] + 1)
+            return at
+
+        queues = list(times_ms)
+        found = self._run(lambda: self._gather(one(queue, times_ms[queue]) for queue in queues))
         return {queue: at for queue, at in zip(queues, found, strict=True) if 0 <= at < bounds[queue].max}
+
+    def look(self, queues: Mapping[MessageQueue, int], group: str, count: int) -> dict[MessageQueue, Look]:
+        """The next up to ``count`` messages of each queue at its offset; a queue that does not answer at once is left out."""
+
+        async def one(queue: MessageQueue, offset: int) -> Look | None:
+            try:
+                messages = await self._pulled(queue, offset, group, count)
+            except RocketMQError:
+                return None
+            sizes = sum(message.store_size_bytes for message in messages)
+            return Look(messages[0].store_timestamp_ms, len(messages), sizes) if messages else None
+
+        found = self.engine.run(self._gather(one(queue, offset) for queue, offset in queues.items()))
+        return {queue: look for queue, look in zip(queues, found, strict=True) if look is not None}
+
+    async def _stored(self, queue: MessageQueue, offset: int, group: str) -> list[tuple[int, int]]:
+        messages = await self._pulled(queue, offset, group, _LOOK)
+        return [(message.queue_offset, message.store_timestamp_ms) for message in messages]
+
+    async def _pulled(self, queue: MessageQueue, offset: int, group: str, count: int) -> list[MessageExt]:
+        header = headers.PullMessageRequestHeader(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=count,
+            sys_flag=_SYS_FLAG,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=0,
+            subscription="*",
+            expression_type="TAG",
+        )
+        pulled = await self.api.pull_message(await self.address(queue), header, _LOOK_TIMEOUT_MS)
+        return decode_records(pulled.body, queue.broker_name, decompress=False) if pulled.body else []
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         """What ``group`` has committed; a queue without a commit is left out. A failed question raises: it must not look like "none".
@@ -173,12 +279,14 @@ class Cluster:
         return {queue: at for queue, at in zip(queues, found, strict=True) if at is not None and at >= 0}
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Show ``offsets`` (next to read) as the progress of ``group`` on the brokers."""
+        """Show ``offsets`` (next to read) as the progress of ``group`` on the brokers. Tried for a short while only: it is for people to
+        see, and a stream has other queues to read.
+        """
 
         async def one(queue: MessageQueue, offset: int) -> None:
             await self.api.update_consumer_offset(await self.address(queue), group, queue, offset)
 
-        self._run(lambda: self._gather(one(queue, offset) for queue, offset in offsets.items()))
+        self._run(lambda: self._gather(one(queue, offset) for queue, offset in offsets.items()), _COMMIT_PATIENCE_MS)
 
     # -- groups ----------------------------------------------------------------------------------------------------------------
 
@@ -230,11 +338,12 @@ class Cluster:
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
-    def _run(self, ask: Callable[[], Awaitable[T]]) -> T:
-        return self.engine.run(self._retrying(ask))
+    def _run(self, ask: Callable[[], Awaitable[T]], patience_ms: int | None = None) -> T:
+        return self.engine.run(self._retrying(ask, patience_ms))
 
-    async def _retrying(self, ask: Callable[[], Awaitable[T]]) -> T:
-        deadline_s = time.monotonic() + self.retry_timeout_ms / 1000
+    async def _retrying(self, ask: Callable[[], Awaitable[T]], patience_ms: int | None = None) -> T:
+        patience_ms = self.retry_timeout_ms if patience_ms is None else min(patience_ms, self.retry_timeout_ms)
+        deadline_s = time.monotonic() + patience_ms / 1000
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -258,13 +367,22 @@ class Cluster:
     async def _route(self, topic: str) -> bodies.TopicRouteData | None:
         known = self._routes.get(topic)
         now_s = time.monotonic()
-        if known is None or now_s - known.read_at_s > (_NO_ROUTE_AGE_S if known.data is None else _ROUTE_AGE_S):
-            known = self._routes[topic] = _Route(await self.api.route(topic), now_s)
+        if known is None or now_s > known.good_until_s:
+            data = await self.api.route(topic)
+            age_s = _NO_ROUTE_AGE_S if data is None else _ROUTE_AGE_S
+            # Jittered: many topics, or many streams started at once, do not ask the name server all in one moment.
+            known = self._routes[topic] = _Route(data, now_s + age_s * random.uniform(0.8, 1.2))
         return known.data
 
-    async def _maybe_topic_stats(self, topic: str, broker_name: str) -> bodies.TopicStatsTable | RocketMQError:
+    async def _maybe_topic_stats(
+        self, topic: str, broker_name: str
+    ) -> tuple[bodies.TopicStatsTable, bool] | RocketMQError:
+        """The answer, and whether the master gave it."""
         try:
-            return await self.api.topic_stats(await self._broker_address(broker_name, topic), topic)
+            address = await self._broker_address(broker_name, topic)
+            route = await self._route(topic)
+            masters = {one.broker_addrs.get(_MASTER) for one in route.broker_datas} if route is not None else set()
+            return await self.api.topic_stats(address, topic), address in masters
         except RocketMQError as error:
             return error
 

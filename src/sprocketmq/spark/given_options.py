@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NoReturn
 
@@ -72,6 +72,13 @@ class GivenOptions:
     def not_both(self, one: str, other: str) -> None:
         if self.has(one) and self.has(other):
             raise ConfigurationError(f"{one} and {other} are both given; keep one of them")
+
+    def only_one(self, names: Sequence[str]) -> str | None:
+        """The one of ``names`` that is given; None for none, refused for more."""
+        found = [name for name in names if self.has(name)]
+        if len(found) > 1:
+            raise ConfigurationError(f"{' and '.join(found)} are both given; keep one of them")
+        return found[0] if found else None
 
     def namesrv_addr(self) -> str:
         text = (self.text("namesrvAddr") or os.environ.get("NAMESRV_ADDR") or "").strip()

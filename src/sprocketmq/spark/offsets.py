@@ -1,7 +1,7 @@
 """The offset that Spark journals for a stream, and what it means after a crash. Pure.
 
     {"v":1,"init":"latest"}                                                      before anything is resolved
-    {"v":1,"q":{topic:{broker:{queue:next}}},"origin":{topic:{broker:{queue:from}}}}   after
+    {"v":1,"q":{topic:{broker:{queue:next}}},"origin":{topic:{broker:{queue:from}}},"lost":...}   after
 
 Theory. Spark asks ``initialOffset()`` again on every restart until batch 0 has committed, and keeps its answer nowhere: a source that
 answers "the latest offset right now" loses whatever arrived between two attempts. But Spark journals the *end* of a batch before it runs
@@ -15,6 +15,9 @@ Laws
 2. Equal offsets are equal text: keys are sorted, so Spark, which compares text, sees "no new data" exactly when nothing moved.
 3. A queue in ``end.queues`` has a start by law 1: it is in ``start.queues`` or in ``end.origin``.
 4. Unknown versions are refused, never guessed.
+
+``lost`` says which messages the batch that ends here leaves out (``losses``): it is written before the batch runs, so a loss that the user
+allowed is told in the checkpoint and in every progress event, and is told again when the batch is. Nothing is read by it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.losses import Loss, losses_from_json, losses_to_json
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["VERSION", "QueueRange", "StreamOffset", "batch_ranges", "queues_from_json", "queues_to_json"]
@@ -57,6 +61,7 @@ class StreamOffset:
     queues: Offsets = field(default_factory=dict)
     origin: Offsets = field(default_factory=dict)
     initial: str | None = None
+    lost: tuple[Loss, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """What Spark journals; ``json.dumps`` of it is the same text for equal offsets (law 2)."""
@@ -65,6 +70,8 @@ class StreamOffset:
         document: dict[str, Any] = {"v": VERSION, "q": queues_to_json(self.queues)}
         if self.origin:
             document["origin"] = queues_to_json(self.origin)
+        if self.lost:
+            document["lost"] = losses_to_json(self.lost)
         return document
 
     @classmethod
@@ -82,7 +89,11 @@ class StreamOffset:
             )
         if "init" in document:
             return cls(initial=str(document["init"]))
-        return cls(queues=queues_from_json(document["q"]), origin=queues_from_json(document.get("origin", {})))
+        return cls(
+            queues=queues_from_json(document["q"]),
+            origin=queues_from_json(document.get("origin", {})),
+            lost=losses_from_json(document.get("lost", {})),
+        )
 
 
 def queues_to_json(offsets: Offsets) -> dict[str, dict[str, dict[str, int]]]:

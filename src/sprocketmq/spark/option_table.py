@@ -21,6 +21,7 @@ _DURATION: Final = "a time such as 500ms, 30s, 15m, 2h or a number of millisecon
 _TIME: Final = "milliseconds since 1970, or a time with its zone such as 2026-01-31T08:00:00+00:00"
 _NAME: Final = "1 to 127 of letters, digits and %|_-"
 _JSON: Final = 'JSON like {"topic":{"broker-a":{"0":42}}}'
+_TIMES_JSON: Final = 'JSON like {"topic":{"broker-a":{"0":1700000000000}}} (milliseconds since 1970)'
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,22 @@ OPTIONS: Final = (
             "where a queue begins for which the group of startingOffsets=group has committed nothing"),
     _read("startingTimestamp", "time", "none", _TIME,
           "begin with the first message stored at or after this time, instead of startingOffsets"),
+    _read("startingOffsetsByTimestamp", "offsets", "none", _TIMES_JSON,
+          "a time of its own for each queue, instead of startingTimestamp; a queue that is left out begins at its smallest offset"),
     _choice("read", "startingOffsetsByTimestampStrategy", ("error", "latest"), "error",
             "what to do with a queue that holds no message so young: refuse, or begin at its end"),
     _read("endingOffsets", "offsets", "latest", f"latest or {_JSON} (-1 latest)", "where a batch ends (exclusive)"),
     _read("endingTimestamp", "time", "none", _TIME, "end a batch before the first message stored at or after this time"),
+    _read("endingOffsetsByTimestamp", "offsets", "none", _TIMES_JSON,
+          "the same for each queue; one that is left out, or has no message so young, is read to its end"),
     _flag("includeRetry", False, "read %RETRY% of the group, too: rows that were sent back come again under their own topic"),
     _flag("failOnDataLoss", True, "fail when messages were deleted before they were read; false: go on, count and report what is missing"),
     # how much at a time
     _count("read", "maxOffsetsPerTrigger", "none",
            "messages in a micro-batch at most, shared out by backlog, each queue with a backlog at least one"),
     _count("read", "minOffsetsPerTrigger", "none", "skip a trigger until so many messages wait, or maxTriggerDelay is over"),
+    _count("read", "maxBytesPerTrigger", "none",
+           "stored bytes in a micro-batch at most, by the sizes of messages looked at; may be given beside maxOffsetsPerTrigger"),
     _read("maxTriggerDelay", "duration", "15m", _DURATION, "the longest that minOffsetsPerTrigger lets messages wait"),
     # tasks
     _count("read", "minPartitions", "none", "tasks of a batch at least; hot queues are split"),
@@ -114,12 +121,21 @@ OPTIONS: Final = (
             "tell the brokers about progress: when a batch is done, one batch later, or never; the checkpoint stays the truth"),
     _count("read", "pullBatchSize", "32", "messages asked for by one pull", 1024),
     _count("read", "pullPipelining", "8", "pulls of one task in flight", 256),
+    _choice("read", "brokerUnavailable", ("wait", "fail"), "wait",
+            "what a running stream does while a broker does not answer: read the others and wait, or fail after retryTimeoutMs"),
+    _count("read", "lossReport", "none", "given by LossReport(spark).options: where tasks count what is lost"),
     _read("pullTimeoutMs", "duration", "10s", _DURATION, "how long a task waits for the answer to one pull"),
     _both("retryTimeoutMs", "duration", "60s", _DURATION, "how long anything is tried again while a broker does not answer"),
     # writing
     _choice("write", "mode", ("send", "ack", "replay"), "send",
             "send rows as messages; acknowledge, retry and dead-letter rows of the source; or send dead letters to where they came from"),
-    _choice("write", "delivery", ("atLeastOnce", "idempotent"), "atLeastOnce", "whether rows carry numbers by which a repeat is told"),
+    _choice("write", "delivery", ("atLeastOnce", "idempotent", "transactional"), "atLeastOnce",
+            "idempotent: rows carry numbers by which a repeat is told; transactional: each batch appears once, as a whole (needs group)"),
+    _write("ledgerTopic", "name", "SPROCKETMQ_DECISIONS_ and the group", _NAME, "where a transactional write keeps its decisions"),
+    _write("txnAppId", "text", "the query, or one of its own for each batch write", "text",
+           "names a series of transactional batch writes; one of a txnVersion that is decided is not written again"),
+    _write("txnVersion", "text", "none", "a whole number from 0", "the number of a write within txnAppId; must grow"),
+    _write("settleTimeoutMs", "duration", "3m", _DURATION, "how long a transactional commit waits for brokers to ask about old half messages"),
     _write("sendTimeoutMs", "duration", "10s", _DURATION, "how long one try of a send may take"),
     _count("write", "maxInFlight", "1024", "sends of one task in flight", 65_536),
     _count("write", "maxReconsumeTimes", "16", "tries of a row before it becomes a dead letter (mode ack)"),

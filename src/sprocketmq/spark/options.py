@@ -8,13 +8,14 @@ silently ignored costs somebody a night.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
-from sprocketmq.core.retry_schedule import dlq_topic
+from sprocketmq.core.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.given_options import CATALOG_PREFIX, NAME_PATTERN, GivenOptions
@@ -45,6 +46,7 @@ COLUMNS: Final[dict[str, str]] = {
 
 # A pull needs a consumer group that the broker knows or may create; this one is used when the user names none.
 DEFAULT_READ_GROUP: Final = "SPARK_ROCKETMQ_SOURCE"
+LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"
 DEFAULT_SEND_GROUP: Final = "SPARK_ROCKETMQ_SINK"
 
 
@@ -52,13 +54,25 @@ DEFAULT_SEND_GROUP: Final = "SPARK_ROCKETMQ_SINK"
 class Bound:
     """Where a read starts or ends, as the user said it: nothing is resolved yet.
 
-    ``kind``: ``earliest``, ``latest``, ``group`` (what the consumer group committed), ``timestamp`` (``timestamp_ms``) or ``offsets``
-    (``offsets`` by queue, where -2 means earliest and -1 latest; a queue that is not named counts as new: earliest, or latest at the end).
+    ``kind``: ``earliest``, ``latest``, ``group`` (what the consumer group committed), ``timestamp`` (``timestamp_ms``), ``offsets``
+    (``offsets`` by queue, where -2 means earliest and -1 latest) or ``timestamps`` (``offsets`` are times by queue, in ms). A queue that is
+    not named counts as new: earliest, or latest at the end. ``option`` is the name to blame.
     """
 
-    kind: Literal["earliest", "latest", "group", "timestamp", "offsets"]
+    kind: Literal["earliest", "latest", "group", "timestamp", "offsets", "timestamps"]
     timestamp_ms: int = 0
     offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
+    option: str = field(default="", compare=False)
+
+    def times_ms(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """The time to look for in each of ``queues`` that is looked for by time."""
+        if self.kind == "timestamp":
+            return dict.fromkeys(queues, self.timestamp_ms)
+        return (
+            {queue: self.offsets[queue] for queue in queues if queue in self.offsets}
+            if self.kind == "timestamps"
+            else {}
+        )
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,7 @@ class ReadOptions:
     timestamp_strategy: Literal["error", "latest"]
     fail_on_data_loss: bool
     max_offsets_per_trigger: int | None
+    max_bytes_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
     min_partitions: int | None
@@ -87,6 +102,8 @@ class ReadOptions:
     columns: tuple[str, ...]
     include_retry: bool
     commit_offsets: Literal["eager", "lagged", "off"]
+    broker_unavailable: Literal["wait", "fail"]
+    loss_report: str | None
     pull_batch_size: int
     pull_pipelining: int
     pull_timeout_ms: int
@@ -112,13 +129,17 @@ class SinkOptions:
     topic: str | None
     group: str
     mode: Literal["send", "ack", "replay"]
-    delivery: Literal["atLeastOnce", "idempotent"]
+    delivery: Literal["atLeastOnce", "idempotent", "transactional"]
     send_timeout_ms: int
     max_in_flight: int
     max_reconsume_times: int
     delay_level: int
     retry_timeout_ms: int
     access: Access = PLAIN
+    ledger_topic: str = ""
+    txn_app_id: str | None = None
+    txn_version: int | None = None
+    settle_timeout_ms: int = 180_000
 
     def __repr__(self) -> str:
         return _masked(self)
@@ -151,6 +172,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         timestamp_strategy=given.choice("startingOffsetsByTimestampStrategy"),  # type: ignore[arg-type]
         fail_on_data_loss=given.flag("failOnDataLoss"),
         max_offsets_per_trigger=given.count("maxOffsetsPerTrigger"),
+        max_bytes_per_trigger=given.count("maxBytesPerTrigger"),
         min_offsets_per_trigger=given.count("minOffsetsPerTrigger"),
         max_trigger_delay_ms=given.duration_ms("maxTriggerDelay"),
         min_partitions=given.count("minPartitions"),
@@ -160,6 +182,8 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         columns=_columns(given),
         include_retry=given.flag("includeRetry"),
         commit_offsets=given.choice("commitOffsets", commit_default),  # type: ignore[arg-type]
+        broker_unavailable=given.choice("brokerUnavailable"),  # type: ignore[arg-type]
+        loss_report=str(given.count("lossReport")) if given.has("lossReport") else None,
         pull_batch_size=given.count("pullBatchSize") or 32,
         pull_pipelining=given.count("pullPipelining") or 8,
         pull_timeout_ms=given.duration_ms("pullTimeoutMs"),
@@ -181,6 +205,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     if mode == "ack" and not given.has("group"):
         raise ConfigurationError("mode is 'ack' without group; name the consumer group whose messages are sent back")
     topic = given.name("topic", "") or _path_as_topic(given)
+    ledger_topic, txn_app_id, txn_version = _transaction(given, mode)
     return SinkOptions(
         namesrv_addr=given.namesrv_addr(),
         topic=topic or None,
@@ -193,7 +218,33 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         delay_level=given.count("delayLevel") or 0,
         retry_timeout_ms=given.duration_ms("retryTimeoutMs"),
         access=given.access(),
+        ledger_topic=ledger_topic,
+        txn_app_id=txn_app_id,
+        txn_version=txn_version,
+        settle_timeout_ms=given.duration_ms("settleTimeoutMs"),
     )
+
+
+def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int | None]:
+    """Ledger topic, txnAppId and txnVersion; the topic is empty unless the delivery is transactional."""
+    app_id, version = given.text("txnAppId"), given.text("txnVersion")
+    if given.choice("delivery") != "transactional":
+        idle = [name for name in ("ledgerTopic", "txnAppId", "txnVersion") if given.has(name)]
+        if idle:
+            raise ConfigurationError(f"{idle[0]} is given without delivery transactional; add it, or leave {idle[0]} out")
+        return "", None, None
+    if mode != "send":
+        raise ConfigurationError(f"delivery is 'transactional' with mode {mode!r}; only rows that are sent can be transactional")
+    if not given.has("group"):
+        raise ConfigurationError(
+            "delivery is 'transactional' without group; name a producer group of its own, which answers for the half messages"
+        )
+    if (app_id is None) != (version is None) or app_id == "":
+        raise ConfigurationError("txnAppId and txnVersion belong together; give both or none")
+    if version is not None and not (version.strip().isascii() and version.strip().isdigit()):
+        given.refuse("txnVersion")
+    group = given.name("group", "")
+    return given.name("ledgerTopic", LEDGER_PREFIX + group), app_id, None if version is None else int(version)
 
 
 def _topics(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
@@ -248,29 +299,60 @@ def _columns(given: GivenOptions) -> tuple[str, ...]:
 
 
 def _bounds(given: GivenOptions, streaming: bool) -> tuple[Bound, Bound]:
+    starts = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+    ends = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
     if streaming:
-        for name in ("endingOffsets", "endingTimestamp"):
+        for name in ends:
             if given.has(name):
                 raise ConfigurationError(f"{name} is given for a stream, which has no end; use it with spark.read only")
-    given.not_both("startingOffsets", "startingTimestamp")
-    given.not_both("endingOffsets", "endingTimestamp")
-    starting = Bound("latest" if streaming else "earliest")
-    if given.has("startingTimestamp"):
-        starting = Bound("timestamp", given.timestamp_ms("startingTimestamp"))
-    elif given.has("startingOffsets"):
-        starting = _offsets_bound(given, "startingOffsets", ("earliest", "latest", "group"))
+    start_option, end_option = given.only_one(starts), given.only_one(ends)
+    starting, ending = Bound("latest" if streaming else "earliest"), Bound("latest")
+    if start_option:
+        starting = _bound(given, start_option, ("earliest", "latest", "group"))
         if starting.kind == "latest" and not streaming:
             given.refuse("startingOffsets", "earliest, group or a JSON object in a batch read (latest reads nothing)")
         if starting.kind == "group" and not given.has("group"):
             raise ConfigurationError("startingOffsets is 'group' without group; name the consumer group to start from")
-    ending = Bound("latest")
-    if given.has("endingTimestamp"):
-        ending = Bound("timestamp", given.timestamp_ms("endingTimestamp"))
-    elif given.has("endingOffsets"):
-        ending = _offsets_bound(given, "endingOffsets", ("latest",))
-        if -2 in ending.offsets.values():
+    elif given.has("startingOffsetsByTimestampStrategy"):
+        raise ConfigurationError(
+            "startingOffsetsByTimestampStrategy is given without a time; add startingTimestamp or startingOffsetsByTimestamp"
+        )
+    if given.has("groupOffsetsFallback") and starting.kind != "group":
+        raise ConfigurationError(
+            "groupOffsetsFallback is given without startingOffsets group; set startingOffsets to group"
+        )
+    if end_option:
+        ending = _bound(given, end_option, ("latest",))
+        if ending.kind == "offsets" and -2 in ending.offsets.values():
             given.refuse("endingOffsets", "offsets from 0 or -1 (latest); -2 (earliest) would read nothing")
+    _check_order(starting, ending)
     return starting, ending
+
+
+def _check_order(starting: Bound, ending: Bound) -> None:
+    """What can be told without a broker: a read that ends before it begins, and that would name other queues at its end."""
+    if starting.kind == ending.kind == "timestamp" and ending.timestamp_ms < starting.timestamp_ms:
+        raise ConfigurationError(
+            f"endingTimestamp is {ending.timestamp_ms}, which is before startingTimestamp {starting.timestamp_ms}; exchange them"
+        )
+    if starting.kind == ending.kind and starting.kind in ("offsets", "timestamps"):
+        for queue, upto in sorted(ending.offsets.items()):
+            first = starting.offsets.get(queue, -2)
+            if first >= 0 and 0 <= upto < first:
+                raise ConfigurationError(
+                    f"{ending.option} of {queue} is {upto}, which is before {starting.option} {first}; give an end at or after the start"
+                )
+
+
+def _bound(given: GivenOptions, name: str, words: tuple[str, ...]) -> Bound:
+    if name.endswith("ByTimestamp"):
+        bound = _offsets_bound(given, name, ())
+        if min(bound.offsets.values()) < 0:
+            given.refuse(name)
+        return Bound("timestamps", offsets=bound.offsets, option=name)
+    if name.endswith("Timestamp"):
+        return Bound("timestamp", given.timestamp_ms(name), option=name)
+    return _offsets_bound(given, name, words)
 
 
 def _offsets_bound(given: GivenOptions, name: str, words: tuple[str, ...]) -> Bound:
@@ -279,12 +361,29 @@ def _offsets_bound(given: GivenOptions, name: str, words: tuple[str, ...]) -> Bo
         return Bound(text.lower())  # type: ignore[arg-type]
     try:
         document: Any = json.loads(text)
-        offsets = queues_from_json(document.get("q", document))
+        offsets = queues_from_json(document["q"] if "v" in document else document)
     except (ValueError, AttributeError, TypeError):
         given.refuse(name)
     if not offsets or min(offsets.values()) < -2:
         given.refuse(name)
-    return Bound("offsets", offsets=offsets)
+    _check_topics(given, name, {queue.topic for queue in offsets})
+    return Bound("offsets", offsets=offsets, option=name)
+
+
+def _check_topics(given: GivenOptions, name: str, named: set[str]) -> None:
+    """Offsets of a topic that is not read are a slip, known before a broker is asked."""
+    topics, pattern = _topics(given)
+    strange = sorted(
+        topic for topic in named if topic not in topics and (pattern is None or not re.fullmatch(pattern, topic))
+    )
+    retry = retry_topic(given.name("group", "")) if given.has("includeRetry") else ""
+    strange = [topic for topic in strange if topic != retry]
+    if strange:
+        near = difflib.get_close_matches(strange[0], topics, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigurationError(
+            f"{name} names topic {strange[0]!r}, which is not read; allowed is {', '.join(topics) or f'what matches {pattern!r}'}{hint}"
+        )
 
 
 def _check_combinations(given: GivenOptions, read: ReadOptions) -> None:

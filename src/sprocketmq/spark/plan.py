@@ -1,15 +1,19 @@
-"""Which messages a batch reads: start and end resolution, limits per trigger, data loss. Pure: facts come in, ranges go out.
+"""Which messages a batch reads: start and end resolution, the next step of a stream, data loss. Pure: facts come in, ranges go out.
 
 Facts are what the brokers answered: ``QueueBounds`` per queue (the smallest and the next offset), offsets found by time, offsets that a
-group has committed. Kafka's source is the model for the limits, so that people find what they know.
+group has committed. Kafka's source is the model for the limits (``trigger_limits``), so that people find what they know.
 
 Laws (checked in tests/unit/spark/test_plan.py)
 1. A stream's position in a queue never goes back, but when data was lost and the user allowed that (``failOnDataLoss=false``).
-2. Consecutive batches meet: no offset between them is skipped, none is read twice.
+2. Consecutive batches meet: no offset between them is skipped, none is read twice, but for what a step names as lost.
 3. Under a limit, every queue with a backlog moves on by at least one message: a small queue is never starved by a large one.
 4. Nothing to do means the very same offset (Spark compares text).
 5. A queue that is not there now keeps its position: a broker that restarts is no data loss. A new queue starts at its smallest offset.
-6. AvailableNow: never beyond the target, and the target is reached.
+   A replica that is behind its master says nothing about loss either.
+6. AvailableNow: never beyond the target; a run is over (``unfinished``) when each queue of the target, and each queue that the stream had
+   before, is read up to it, or is named as lost.
+7. A queue that its broker says is gone leaves the stream, named as lost up to the last head that was seen; should it come back, it is new.
+   A queue whose head goes back loses what was known beyond, and is read on; from its beginning, if its position is beyond.
 """
 
 from __future__ import annotations
@@ -19,55 +23,27 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.losses import Loss, QueueBounds, Reason
 from sprocketmq.spark.offsets import QueueRange, StreamOffset
 from sprocketmq.spark.options import Bound
+from sprocketmq.spark.trigger_limits import ByteLimit, limited_end
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = [
     "RETRY_PREFIX",
-    "Loss",
+    "Facts",
     "QueueBounds",
     "Step",
-    "limited_end",
     "next_step",
     "resolve_batch",
+    "resolve_end",
     "resolve_start",
-    "should_wait",
+    "unfinished",
 ]
 
 RETRY_PREFIX: Final = "%RETRY%"
 
 Offsets = Mapping[MessageQueue, int]
-
-
-@dataclass(frozen=True)
-class QueueBounds:
-    """What a broker holds of one queue: offsets ``min`` (inclusive) to ``max`` (exclusive)."""
-
-    min: int
-    max: int
-
-
-@dataclass(frozen=True)
-class Loss:
-    """Messages that a read should have seen and cannot: deleted by retention, or gone with a topic that was made anew."""
-
-    queue: MessageQueue
-    wanted: int
-    bounds: QueueBounds
-
-    @property
-    def count(self) -> int | None:
-        """How many are gone; None when the queue was made anew, where nobody can know."""
-        return self.bounds.min - self.wanted if self.wanted < self.bounds.min else None
-
-    def __str__(self) -> str:
-        held = f"the broker holds {self.bounds.min} to {self.bounds.max}"
-        if self.count is None:
-            return (
-                f"{self.queue}: offset {self.wanted} is beyond the end, {held} (was the topic deleted and made anew?)"
-            )
-        return f"{self.queue}: offsets {self.wanted} to {self.bounds.min} ({self.count} messages) are deleted, {held}"
 
 
 @dataclass(frozen=True)
@@ -82,11 +58,12 @@ class Facts:
 
 @dataclass(frozen=True)
 class Step:
-    """The end of the next batch, what was lost on the way there, and how many messages (at most) the batch holds."""
+    """The end of the next batch, what was lost on the way there, how many messages (at most) the batch holds, and how many wait in all."""
 
     end: StreamOffset
     losses: tuple[Loss, ...] = ()
     count: int = 0
+    available: int = 0
 
 
 def resolve_start(
@@ -104,11 +81,7 @@ def resolve_start(
         ConfigurationError: by time, no message is as young as that (``strategy`` error); by group, a queue has no committed offset
             (``fallback`` error); a queue is named that does not exist.
     """
-    missing = sorted(queue for queue in bound.offsets if queue not in facts.bounds)
-    if missing:
-        raise ConfigurationError(
-            f"startingOffsets names {missing[0]}, which does not exist; known are {_names(facts.bounds)}"
-        )
+    _all_exist(bound, facts)
     start = {}
     for queue, bounds in facts.bounds.items():
         if queue.topic.startswith(RETRY_PREFIX):
@@ -123,12 +96,13 @@ def _start_of(
 ) -> int:
     if bound.kind == "latest":
         return bounds.max
-    if bound.kind == "timestamp":
+    time_ms = bound.times_ms([queue]).get(queue)
+    if time_ms is not None:
         if queue in facts.by_time:
             return facts.by_time[queue]
         if strategy == "error":
             raise ConfigurationError(
-                f"startingTimestamp is {bound.timestamp_ms}, and {queue} holds no message that young; "
+                f"{bound.option or 'startingTimestamp'} is {time_ms}, and {queue} holds no message that young; "
                 "set startingOffsetsByTimestampStrategy to latest to start at its end"
             )
         return bounds.max
@@ -141,16 +115,21 @@ def _start_of(
                 "set groupOffsetsFallback to earliest or latest"
             )
         return bounds.min if fallback == "earliest" else bounds.max
-    named = bound.offsets.get(queue, -2)  # "offsets"; every other kind is "earliest" and names no queue
+    named = bound.offsets.get(queue, -2) if bound.kind == "offsets" else -2
     return bounds.min if named == -2 else bounds.max if named == -1 else named
 
 
 def resolve_end(bound: Bound, facts: Facts) -> dict[MessageQueue, int]:
-    """The end (exclusive) of every queue in a batch read. An end beyond what the broker holds is cut down to that."""
+    """The end (exclusive) of every queue in a batch read. An end beyond what the broker holds is cut down to that.
+
+    Raises:
+        ConfigurationError: a queue is named that does not exist.
+    """
+    _all_exist(bound, facts)
     end = {}
     for queue, bounds in facts.bounds.items():
         wanted = -1
-        if bound.kind == "timestamp":
+        if bound.times_ms([queue]):
             wanted = facts.by_time.get(queue, -1)
         elif bound.kind == "offsets":
             wanted = bound.offsets.get(queue, -1)
@@ -169,8 +148,8 @@ def resolve_batch(
     ranges, losses = [], []
     for queue in sorted(start):
         first, upto, held = start[queue], end[queue], bounds[queue]
-        if first < held.min or first > held.max:
-            losses.append(Loss(queue, first, held))
+        if not held.min <= first <= held.max:
+            losses.append(_lost(queue, first, held, upto))
             first = held.min
         elif first > upto:
             raise ConfigurationError(
@@ -181,17 +160,10 @@ def resolve_batch(
     return ranges, losses
 
 
-def limited_end(start: Offsets, head: Offsets, limit: int | None) -> dict[MessageQueue, int]:
-    """Where each queue stops when the batch may hold about ``limit`` messages: its share of the backlog, but at least one (law 3)."""
-    backlog = {queue: head[queue] - start[queue] for queue in head if head[queue] > start[queue]}
-    total = sum(backlog.values())
-    if limit is None or total <= limit:
-        return dict(head)
-    end = dict(head)
-    spare, rest = max(0, limit - len(backlog)), max(1, total - len(backlog))  # when each has got its one
-    for queue, size in backlog.items():
-        end[queue] = start[queue] + 1 + spare * (size - 1) // rest
-    return end
+def _lost(queue: MessageQueue, wanted: int, held: QueueBounds, upto: int | None = None) -> Loss:
+    if wanted > held.max:
+        return Loss(queue, wanted, None, "went back", held)
+    return Loss(queue, wanted, held.min if upto is None else max(wanted, min(held.min, upto)), "deleted", held)
 
 
 def next_step(
@@ -199,44 +171,95 @@ def next_step(
     bounds: Mapping[MessageQueue, QueueBounds],
     *,
     limit: int | None = None,
-    target: Offsets | None = None,
+    byte_limit: ByteLimit | None = None,
+    target: Mapping[MessageQueue, QueueBounds] | None = None,
+    gone: Mapping[MessageQueue, Reason] | None = None,
+    known: Offsets | None = None,
     first: bool = False,
 ) -> Step:
     """The end of the batch that begins at ``start`` (already resolved).
 
     Args:
         bounds: what the brokers hold now; a queue that is missing keeps its position (law 5).
-        limit: about how many messages the batch may hold; None for all.
-        target: AvailableNow's target; queues outside it do not move.
+        limit: about how many messages the batch may hold; None for all. ``byte_limit``: the same in bytes.
+        target: what AvailableNow found when it began; queues outside it do not move.
+        gone: queues that their brokers say they do not have any more, and what is gone (law 7).
+        known: the heads that were seen before; a head below is one that went back.
         first: this is the first batch, whose origin must be journaled even if there is nothing to read yet.
     """
-    positions = dict(start.queues)
-    origin: dict[MessageQueue, int] = dict(positions) if first else {}
-    head: dict[MessageQueue, int] = dict(positions)
-    losses = []
+    walk = _Walk(start, dict(start.queues) if first else {}, target, known or {})
+    for queue, reason in sorted((gone or {}).items()):
+        walk.leave(queue, reason)
     for queue, held in sorted(bounds.items()):
-        upto = held.max if target is None else min(held.max, target.get(queue, positions.get(queue, 0)))
-        position = positions.get(queue)
+        if not gone or queue not in gone:
+            walk.meet(queue, held)
+    end = limited_end(walk.positions, walk.head, limit, byte_limit)
+    if not first and end == start.queues and not walk.losses:
+        return Step(start)
+    count = sum(end[queue] - walk.positions[queue] for queue in end)
+    available = sum(walk.head[queue] - walk.positions[queue] for queue in walk.head)
+    losses = tuple(walk.losses)
+    return Step(StreamOffset(queues=end, origin=walk.origin, lost=losses), losses, count, available)
+
+
+class _Walk:
+    """One look at every queue: where reading goes on, how far it could go, what is lost."""
+
+    def __init__(
+        self,
+        start: StreamOffset,
+        origin: dict[MessageQueue, int],
+        target: Mapping[MessageQueue, QueueBounds] | None,
+        known: Offsets,
+    ) -> None:
+        self.positions, self.head, self.origin = dict(start.queues), dict(start.queues), origin
+        self.losses: list[Loss] = []
+        self._target, self._known = target, known
+
+    def leave(self, queue: MessageQueue, reason: Reason) -> None:
+        position = self.positions.pop(queue, None)
+        self.head.pop(queue, None)
+        self.origin.pop(queue, None)
+        aim = self._target.get(queue) if self._target is not None else None
+        if position is None and aim is not None:
+            position = aim.min
+        if position is not None:
+            head = max(self._known.get(queue, -1), aim.max if aim is not None else -1)
+            self.losses.append(Loss(queue, position, None if head < 0 else max(position, head), reason))
+
+    def meet(self, queue: MessageQueue, held: QueueBounds) -> None:
+        position = self.positions.get(queue)
+        upto = held.max
+        if self._target is not None:
+            aim = self._target.get(queue)
+            upto = min(upto, aim.max if aim is not None else position or 0)
         if position is None:
             if held.min < upto:
-                positions[queue] = origin[queue] = held.min
-                head[queue] = upto
-        elif position < held.min or position > held.max:
-            losses.append(Loss(queue, position, held))
-            positions[queue] = origin[queue] = held.min
-            head[queue] = max(held.min, upto)
+                self.positions[queue] = self.origin[queue] = held.min
+                self.head[queue] = upto
+        elif position < held.min or (position > held.max and held.sure):
+            self.losses.append(_lost(queue, position, held))
+            self.positions[queue] = self.origin[queue] = held.min
+            self.head[queue] = max(held.min, upto)
         else:
-            head[queue] = max(position, upto)
-    end = limited_end(positions, head, limit)
-    count = sum(end[queue] - positions[queue] for queue in end)
-    if not first and end == start.queues and not losses:
-        return Step(start)
-    return Step(StreamOffset(queues=end, origin=origin), tuple(losses), count)
+            if held.sure and position <= held.max < self._known.get(queue, 0):
+                self.losses.append(Loss(queue, held.max, self._known[queue], "went back", held))
+            self.head[queue] = max(position, upto)
 
 
-def should_wait(available: int, least: int | None, waited_ms: int, max_delay_ms: int) -> bool:
-    """True while a trigger is to be skipped because fewer than ``least`` messages wait and the longest delay is not over."""
-    return least is not None and available < least and waited_ms < max_delay_ms
+def unfinished(position: StreamOffset, target: Mapping[MessageQueue, QueueBounds]) -> list[MessageQueue]:
+    """The queues that an AvailableNow run has still to read, or to hear of (law 6)."""
+    short = [queue for queue, aim in target.items() if position.queues.get(queue, aim.min) < aim.max]
+    unheard = [queue for queue in position.queues if queue not in target]
+    return sorted(short + unheard)
+
+
+def _all_exist(bound: Bound, facts: Facts) -> None:
+    missing = sorted(queue for queue in bound.offsets if queue not in facts.bounds)
+    if missing:
+        raise ConfigurationError(
+            f"{bound.option or 'startingOffsets'} names {missing[0]}, which does not exist; known are {_names(facts.bounds)}"
+        )
 
 
 def _names(queues: Iterable[MessageQueue]) -> str:

@@ -1,12 +1,10 @@
-"""How far a stream is behind, from its own progress events: Spark has no metrics for Python sources, but the events carry offsets."""
+"""The lag of every rocketmq stream of a session, after each of its batches: to the log, to a callback, to Prometheus."""
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -16,92 +14,76 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.spark.lag import LagReport, source_lag
 
-__all__ = ["LagReport", "RocketMQProgressListener", "lag_by_queue"]
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from sprocketmq.spark.progress_metrics import ProgressMetrics
+
+__all__ = ["LagReport", "RocketMQProgressListener"]
 
 log = logging.getLogger("sprocketmq.spark")
 
 
-@dataclass(frozen=True)
-class LagReport:
-    """Lag of one stream after one batch, in messages. ``by_queue``: how far each queue is behind its head."""
-
-    query_id: str
-    query_name: str | None
-    batch_id: int
-    input_rows: int
-    by_queue: dict[MessageQueue, int]
-
-    @property
-    def total_offsets_behind_latest(self) -> int:
-        return sum(self.by_queue.values())
-
-    @property
-    def max_offsets_behind_latest(self) -> int:
-        return max(self.by_queue.values(), default=0)
-
-    @property
-    def min_offsets_behind_latest(self) -> int:
-        return min(self.by_queue.values(), default=0)
-
-    @property
-    def avg_offsets_behind_latest(self) -> float:
-        return self.total_offsets_behind_latest / len(self.by_queue) if self.by_queue else 0.0
-
-
 class RocketMQProgressListener(StreamingQueryListener):
-    """Reports the lag of every rocketmq stream after each batch: ``spark.streams.addListener(RocketMQProgressListener(report))``.
+    """Reports the lag of every rocketmq stream after each batch: ``spark.streams.addListener(RocketMQProgressListener())``.
 
     Args:
-        report: called with a :class:`LagReport`, on Spark's listener thread; default writes a log line at INFO.
+        report: called with a :class:`LagReport`, on Spark's listener thread; default writes a log line at INFO, and one at WARNING that
+            names what was lost.
+        registry: a Prometheus registry, such as ``prometheus_client.REGISTRY``: the lag is there, too, until a query ends. Needs
+            ``pip install prometheus-client``. The metrics: ``sprocketmq.spark.progress_metrics``.
     """
 
-    def __init__(self, report: Callable[[LagReport], object] | None = None) -> None:
+    def __init__(
+        self, report: Callable[[LagReport], object] | None = None, *, registry: CollectorRegistry | None = None
+    ) -> None:
         self._report = report or _log
+        self._metrics: ProgressMetrics | None = None
+        if registry is not None:
+            from sprocketmq.spark.progress_metrics import ProgressMetrics
+
+            self._metrics = ProgressMetrics()
+            registry.register(self._metrics)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
         """Nothing to report yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = event.progress
-        by_queue = lag_by_queue((source.endOffset, source.latestOffset) for source in progress.sources)
-        if by_queue is not None:
-            self._report(LagReport(str(progress.id), progress.name, progress.batchId, progress.numInputRows, by_queue))
+        lag = source_lag((source.startOffset, source.endOffset, source.latestOffset) for source in progress.sources)
+        if lag is None:
+            return
+        report = LagReport(
+            str(progress.id),
+            progress.name,
+            progress.batchId,
+            progress.numInputRows,
+            lag.by_queue,
+            lag.ms_by_queue,
+            lag.oldest_unread_ms,
+            lag.losses,
+        )
+        if self._metrics is not None:
+            self._metrics.take(report)
+        self._report(report)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """An idle stream has read everything."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """The last batch was reported already."""
-
-
-def lag_by_queue(offsets: Iterable[tuple[str | None, str | None]]) -> dict[MessageQueue, int] | None:
-    """Lag per queue from the (end, latest) offsets of a query's sources; None when none of them is ours or says both."""
-    found: dict[MessageQueue, int] | None = None
-    for end_text, latest_text in offsets:
-        end, latest = _offset(end_text), _offset(latest_text)
-        if end is None or latest is None:
-            continue
-        found = {} if found is None else found
-        for queue, head in latest.queues.items():
-            found[queue] = max(0, head - end.queues.get(queue, 0))
-    return found
-
-
-def _offset(text: str | None) -> StreamOffset | None:
-    try:
-        document: Any = json.loads(text or "null")
-        return StreamOffset.from_json(document) if isinstance(document, dict) else None
-    except (ValueError, ConfigurationError, TypeError, AttributeError):
-        return None  # another source's offset
+        """The last batch was reported already; a query that is over is behind nothing."""
+        if self._metrics is not None:
+            self._metrics.forget(str(event.id))
 
 
 def _log(report: LagReport) -> None:
+    name = report.query_name or report.query_id
     log.info(
-        "query %s batch %d: %d rows, %d messages behind (largest queue %d)",
-        *(report.query_name or report.query_id, report.batch_id, report.input_rows),
-        *(report.total_offsets_behind_latest, report.max_offsets_behind_latest),
+        "query %s batch %d: %d rows, %d messages behind (largest queue %d), %d ms behind",
+        *(name, report.batch_id, report.input_rows),
+        *(report.total_offsets_behind_latest, report.max_offsets_behind_latest, report.max_ms_behind_latest),
     )
+    if report.losses:
+        log.warning("query %s batch %d left out: %s", name, report.batch_id, "; ".join(map(str, report.losses)))

@@ -13,16 +13,29 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from sprocketmq.client.queue_reader import QueueReader
-from sprocketmq.errors import RocketMQError
+from sprocketmq.errors import RemoteError
+from sprocketmq.spark.broker_watch import source_topics
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.decode import BatchDecoder, PullBody
+from sprocketmq.spark.loss_report import tell
+from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merged
 from sprocketmq.spark.offsets import QueueRange
 from sprocketmq.spark.options import Bound, ReadOptions
 from sprocketmq.spark.partitions import pack, task_count
-from sprocketmq.spark.plan import RETRY_PREFIX, Facts, Loss, resolve_batch, resolve_end, resolve_start
+from sprocketmq.spark.plan import RETRY_PREFIX, Facts, resolve_batch, resolve_end, resolve_start
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["BatchReader", "DataLoss", "TaskPartition", "facts_for", "partitions_for", "read_ranges", "source_topics"]
+__all__ = [
+    "BatchReader",
+    "DataLoss",
+    "TaskPartition",
+    "facts_for",
+    "partitions_for",
+    "read_partition",
+    "read_ranges",
+    "report_losses",
+    "source_topics",
+]
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -31,16 +44,12 @@ _BATCH_BYTES: Final = 8 * 1024 * 1024
 _BATCH_PULLS: Final = 512
 
 
-class DataLoss(RocketMQError):
-    """Messages that the read should have seen are gone, and ``failOnDataLoss`` is true (its default)."""
-
-
 class TaskPartition(InputPartition):
-    """What one Spark task reads."""
+    """What one Spark task reads, and what planning found to be lost, which the first task of a batch tells on its behalf."""
 
-    def __init__(self, ranges: tuple[QueueRange, ...]) -> None:
+    def __init__(self, ranges: tuple[QueueRange, ...], losses: tuple[Loss, ...] = ()) -> None:
         super().__init__(ranges)
-        self.ranges = ranges
+        self.ranges, self.losses = ranges, losses
 
     def __repr__(self) -> str:
         return f"TaskPartition({', '.join(map(str, self.ranges))})"
@@ -67,23 +76,17 @@ class BatchReader(DataSourceReader):
         end = resolve_end(options.ending, facts_for(options, options.ending, cluster, queues))
         ranges, losses = resolve_batch(start, end, start_facts.bounds)
         report_losses(losses, options)
-        return partitions_for(ranges, options)
+        return partitions_for(ranges, options, tuple(losses))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_ranges(self._options, self._schema, getattr(partition, "ranges", ()))
-
-
-def source_topics(options: ReadOptions, cluster: Cluster) -> tuple[str, ...]:
-    """The topics to read now: named or matching ones, and the group's retry topic if asked for."""
-    topics = cluster.topics_matching(options.topics_pattern) if options.topics_pattern is not None else options.topics
-    retry = (RETRY_PREFIX + options.group,) if options.include_retry else ()
-    return topics + retry
+        return read_partition(self._options, self._schema, partition)
 
 
 def facts_for(options: ReadOptions, bound: Bound, cluster: Cluster, queues: Sequence[MessageQueue]) -> Facts:
     """Ask the brokers what ``bound`` needs to be resolved, and no more."""
     bounds = cluster.bounds(queues)
-    by_time = cluster.offsets_by_time(bounds, bound.timestamp_ms) if bound.kind == "timestamp" else {}
+    times_ms = bound.times_ms(queue for queue in bounds if not queue.topic.startswith(RETRY_PREFIX))
+    by_time = cluster.offsets_by_time(bounds, times_ms, options.group) if times_ms else {}
     asked = [queue for queue in bounds if bound.kind == "group" or queue.topic.startswith(RETRY_PREFIX)]
     committed = cluster.committed(options.group, asked) if asked else {}
     return Facts(bounds, by_time, committed)
@@ -105,7 +108,9 @@ def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
     log.warning("going on without lost messages (failOnDataLoss is false): %s", text)
 
 
-def partitions_for(ranges: Sequence[QueueRange], options: ReadOptions) -> list[InputPartition]:
+def partitions_for(
+    ranges: Sequence[QueueRange], options: ReadOptions, losses: tuple[Loss, ...] = ()
+) -> list[InputPartition]:
     """Tasks for ``ranges``; the driver's cores stand for the executors', which Spark does not tell a Python source."""
     tasks = task_count(
         sum(entry.count for entry in ranges),
@@ -114,7 +119,16 @@ def partitions_for(ranges: Sequence[QueueRange], options: ReadOptions) -> list[I
         max_partitions=options.max_partitions,
         max_records_per_partition=options.max_records_per_partition,
     )
-    return [TaskPartition(piece) for piece in pack(ranges, tasks, ordered=options.ordered)]
+    pieces = pack(ranges, tasks, ordered=options.ordered)
+    if losses and not pieces:
+        pieces = [()]  # everything is lost: somebody has to say so
+    return [TaskPartition(piece, losses if number == 0 else ()) for number, piece in enumerate(pieces)]
+
+
+def read_partition(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """The messages of one task; Spark makes a partition without ranges of an empty batch. Raises as ``read_ranges``."""
+    tell(options.loss_report, list(getattr(partition, "losses", ())))
+    return read_ranges(options, schema, getattr(partition, "ranges", ()))
 
 
 def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[QueueRange]) -> Iterator[pa.RecordBatch]:
@@ -128,10 +142,30 @@ def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[Queue
     """
     decoder = BatchDecoder(_arrow_schema(schema), options.tags)
     for expression, kind, part in _by_filter(options, ranges):
+        left = list(part)
+        while left:
+            task = _RangeRead(options, left)
+            yield from task.batches(decoder, expression, kind)
+            left = task.left
+
+
+class _RangeRead:
+    """One pass over ranges: what came, what is left when a queue vanished in the middle, and what is lost."""
+
+    def __init__(self, options: ReadOptions, ranges: Sequence[QueueRange]) -> None:
+        self._options = options
+        self._ends = {entry.queue: entry.end for entry in ranges}
+        self._next = {entry.queue: entry.start for entry in ranges}
+        self._ranges = ranges
+        self._lost: list[Loss] = []
+        self.left: list[QueueRange] = []
+
+    def batches(self, decoder: BatchDecoder, expression: str, kind: str) -> Iterator[pa.RecordBatch]:
+        options = self._options
         reader = QueueReader(
             namesrv_addr=options.namesrv_addr,
             group=options.group,
-            ranges=[(entry.queue, entry.start, entry.end) for entry in part],
+            ranges=[(entry.queue, entry.start, entry.end) for entry in self._ranges],
             expression=expression,
             expression_type=kind,
             max_messages=options.pull_batch_size,
@@ -140,23 +174,58 @@ def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[Queue
             retry_timeout_ms=options.retry_timeout_ms,
             credentials=options.access.credentials,
             ssl_context=options.access.ssl_context,
-            on_offset_moved=lambda queue, wanted, low, high: report_losses([_loss(queue, wanted, low, high)], options),
+            on_offset_moved=self._on_offset_moved,
         )
+        pulls: list[PullBody] = []
+        size_bytes = 0
+        failure: RemoteError | None = None
         with reader:
-            yield from _batches(reader, decoder)
-
-
-def _batches(reader: QueueReader, decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
-    pulls: list[PullBody] = []
-    size_bytes = 0
-    for chunk in reader:
-        pulls.append(PullBody(chunk.queue, chunk.start, chunk.end, chunk.body))
-        size_bytes += len(chunk.body)
-        if size_bytes >= _BATCH_BYTES or len(pulls) >= _BATCH_PULLS:
+            chunks = iter(reader)
+            while True:
+                try:
+                    chunk = next(chunks, None)
+                except RemoteError as error:
+                    failure, chunk = error, None
+                if chunk is None:
+                    break
+                self._next[chunk.queue] = chunk.end
+                pulls.append(PullBody(chunk.queue, chunk.start, chunk.end, chunk.body))
+                size_bytes += len(chunk.body)
+                if size_bytes >= _BATCH_BYTES or len(pulls) >= _BATCH_PULLS:
+                    yield decoder.decode(pulls)
+                    pulls, size_bytes = [], 0
+        if pulls:
             yield decoder.decode(pulls)
-            pulls, size_bytes = [], 0
-    if pulls:
-        yield decoder.decode(pulls)
+        if failure is not None:
+            self._go_on_without(failure)
+        if self._lost:
+            losses = merged(self._lost)
+            report_losses(losses, options)
+            tell(options.loss_report, losses)
+
+    def _on_offset_moved(self, queue: MessageQueue, wanted: int, low: int, high: int) -> None:
+        """Called for each piece of a range that is not there; pieces overlap, which ``merged`` sees to."""
+        held, end = QueueBounds(low, high), self._ends[queue]
+        if wanted < low:
+            loss = Loss(queue, wanted, min(low, end), "deleted", held)
+        else:
+            loss = Loss(queue, wanted, end, "went back", held)
+        self._lost.append(loss)
+        if self._options.fail_on_data_loss:
+            report_losses([loss], self._options)
+
+    def _go_on_without(self, failure: RemoteError) -> None:
+        """A queue or topic vanished under the read: its rest is lost, the other ranges are read on."""
+        options = self._options
+        cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
+        rest = [QueueRange(queue, at, self._ends[queue]) for queue, at in self._next.items() if at < self._ends[queue]]
+        gone = cluster.gone(entry.queue for entry in rest)
+        if not gone:
+            raise failure
+        self._lost += [
+            Loss(entry.queue, entry.start, entry.end, gone[entry.queue]) for entry in rest if entry.queue in gone
+        ]
+        self.left = [entry for entry in rest if entry.queue not in gone]
 
 
 def _by_filter(options: ReadOptions, ranges: Sequence[QueueRange]) -> Iterator[tuple[str, str, list[QueueRange]]]:
@@ -166,12 +235,6 @@ def _by_filter(options: ReadOptions, ranges: Sequence[QueueRange]) -> Iterator[t
         yield options.expression, options.expression_type, normal
     if retry:
         yield "*", "TAG", retry
-
-
-def _loss(queue: MessageQueue, wanted: int, low: int, high: int) -> Loss:
-    from sprocketmq.spark.plan import QueueBounds
-
-    return Loss(queue, wanted, QueueBounds(low, high))
 
 
 def _arrow_schema(schema: StructType) -> Any:

@@ -118,8 +118,13 @@ class RocketMQDataSource(DataSource):
 
 def _without_bounds(options: Mapping[str, str]) -> dict[str, str]:
     """Options that are right for a batch only, or for a stream only, are judged when it is known which it is."""
-    bounds = {"startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp"}
-    return {key: value for key, value in options.items() if key.lower() not in bounds}
+    return {
+        key: value
+        for key, value in options.items()
+        if not key.lower()
+        .removeprefix(CATALOG_PREFIX)
+        .startswith(("startingoffsets", "startingtimestamp", "ending", "groupoffsets"))
+    }
 
 
 def _append_only(overwrite: bool) -> None:

@@ -11,12 +11,16 @@ Laws
 2. ``start`` handed to ``latestOffset`` is a finished batch: that, and only that, is committed to the brokers. ``commit(end)`` may never
    come for the last batch, so lag on the brokers would never reach 0 through it.
 3. Broker progress is for people and tools to see. The checkpoint decides; a failing commit is logged and tried again with the next call.
-4. An empty poll does not spin: it waits up to 200 ms for messages before Spark asks again (Spark would ask every 11 ms).
+4. An empty poll does not spin: it waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms).
+5. An AvailableNow run ends when it has read its whole target (``plan.unfinished``), never because a broker was away: it waits
+   ``retryTimeoutMs`` for that one, then it fails.
+6. Nothing is given up silently: what is lost is raised, or journaled with the batch that leaves it out, and logged.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -26,13 +30,16 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError
-from sprocketmq.spark.cluster import Cluster
+from sprocketmq.errors import NetworkError, RocketMQError
+from sprocketmq.spark.broker_watch import BrokerWatch, source_topics
+from sprocketmq.spark.lag import HeadReport
+from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.membership import Membership
 from sprocketmq.spark.offsets import StreamOffset, batch_ranges
 from sprocketmq.spark.options import ReadOptions
-from sprocketmq.spark.plan import QueueBounds, next_step, resolve_start, should_wait
-from sprocketmq.spark.reader import facts_for, partitions_for, read_ranges, report_losses, source_topics
+from sprocketmq.spark.plan import Step, next_step, resolve_start, unfinished
+from sprocketmq.spark.reader import facts_for, partitions_for, read_partition, report_losses
+from sprocketmq.spark.trigger_limits import ByteLimit, MessageSizes, should_wait
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["StreamReader"]
@@ -40,11 +47,12 @@ __all__ = ["StreamReader"]
 log = logging.getLogger("sprocketmq.spark")
 
 _IDLE_WAIT_S: Final = 0.2
-_IDLE_POLL_S: Final = 0.05
-_WARN_EACH_S: Final = 30.0
-# A maximum that goes back may come from a replica that lags behind its master; it is asked again before it counts as data loss.
+# A maximum that goes back is asked again before it counts as data loss.
 _REWIND_ATTEMPTS: Final = 5
 _REWIND_PAUSE_S: Final = 0.3
+# Queues looked at for the size and age of what waits, in one trigger.
+_LOOKS: Final = 64
+_SAMPLE: Final = 32
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -53,12 +61,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._target: dict[MessageQueue, int] | None = None
-        self._available_now = False
-        self._head: dict[MessageQueue, int] = {}
+        self._target: dict[MessageQueue, QueueBounds] | None = None  # AvailableNow's
+        self._unheard: set[MessageQueue] = set()  # of the target: their broker was away when the run began
         self._committed: dict[MessageQueue, int] = {}
         self._waiting_since_s: float | None = None
-        self._warned_at_s = -_WARN_EACH_S
+        self._watch = BrokerWatch(options)
+        self._sizes = MessageSizes()
+        self._oldest_unread_ms: dict[MessageQueue, int] = {}
         self._membership: Membership | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -67,10 +76,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- where it begins -------------------------------------------------------------------------------------------------------
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._available_now = True
-        cluster = self._cluster
-        bounds = cluster.bounds(cluster.queues(source_topics(self._options, cluster)))
-        self._target = {queue: held.max for queue, held in bounds.items()}
+        cluster = self._watch.cluster
+        # A topic that a checkpoint knows may be gone: that is for the first step to say.
+        queues = cluster.queues(source_topics(self._options, cluster), missing_ok=True)
+        self._target = cluster.bounds(queues, partial=True)
+        self._unheard = set(queues).difference(self._target)
 
     def initialOffset(self) -> dict[str, Any]:
         """A symbol, the same on every call: see ``offsets``."""
@@ -90,27 +100,37 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if position.initial is not None:
             return self._first_step(most)
         self._eager_commit(position)
-        deadline_s = time.monotonic() + _IDLE_WAIT_S
+        patience_s = _IDLE_WAIT_S if self._target is None else self._options.retry_timeout_ms / 1000
+        deadline_s = time.monotonic() + patience_s
         while True:
-            step = next_step(position, self._settled_bounds(position), limit=most, target=self._target)
-            if step.end is not position and not self._postponed(position):
-                report_losses(step.losses, self._options)
-                self._waiting_since_s = None
-                return step.end.to_json()
-            if self._available_now or time.monotonic() > deadline_s:
+            bounds, gone = self._news(position)
+            step = self._step(position, bounds, gone, most)
+            if step.end is not position and not self._postponed(step):
+                return self._taken(step, bounds)
+            if self._target is not None and not (away := unfinished(position, self._target)):
                 return start
-            time.sleep(_IDLE_POLL_S)
+            if time.monotonic() > deadline_s:
+                if self._target is not None:
+                    raise NetworkError(
+                        f"{len(away)} queues that were to be read have not been seen for {self._options.retry_timeout_ms} ms, the first is "
+                        f"{away[0]}; start their brokers and run the query again, it goes on from its checkpoint"
+                    )
+                return start
+            time.sleep(self._watch.pace.rest_s(random.uniform(0.75, 1.25)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The head of every queue, for the progress events; from memory, no broker is asked."""
-        return StreamOffset(queues=self._head).to_json() if self._head else None
+        """The head of every queue and the age of what waits, for the progress events; from memory, no broker is asked."""
+        watch = self._watch
+        if not watch.heads:
+            return None
+        return HeadReport(watch.heads, self._oldest_unread_ms, watch.newest_ms).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        ranges = batch_ranges(StreamOffset.from_json(start), StreamOffset.from_json(end))
-        return partitions_for(ranges, self._options)
+        begin, upto = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        return partitions_for(batch_ranges(begin, upto), self._options, upto.lost if begin != upto else ())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_ranges(self._options, self._schema, getattr(partition, "ranges", ()))
+        return read_partition(self._options, self._schema, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """One batch late by Spark's design; only ``commitOffsets=lagged`` uses it."""
@@ -122,62 +142,118 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
-    @property
-    def _cluster(self) -> Cluster:
-        return Cluster.at(self._options.namesrv_addr, self._options.retry_timeout_ms, self._options.access)
-
-    def _bounds(self) -> dict[MessageQueue, QueueBounds]:
-        """Once a stream runs, a broker that is away is waited for: its queues, or all of them, are just not there now."""
-        cluster = self._cluster
-        try:
-            queues = cluster.queues(source_topics(self._options, cluster), missing_ok=True)
-            bounds = cluster.bounds(queues, partial=True)
-        except (NetworkError, RequestTimeout, RemoteError) as error:
-            if self._available_now:
-                raise
-            if time.monotonic() - self._warned_at_s > _WARN_EACH_S:
-                self._warned_at_s = time.monotonic()
-                log.warning("no news from the brokers, the stream waits: %s", error)
-            return {}
-        self._head.update({queue: held.max for queue, held in bounds.items()})
-        return bounds
-
-    def _settled_bounds(self, position: StreamOffset) -> dict[MessageQueue, QueueBounds]:
-        for _ in range(_REWIND_ATTEMPTS):
-            bounds = self._bounds()
-            if all(at <= bounds[queue].max for queue, at in position.queues.items() if queue in bounds):
+    def _news(self, position: StreamOffset) -> tuple[dict[MessageQueue, QueueBounds], dict[MessageQueue, Reason]]:
+        """What the brokers hold, and what they say is gone. A head that went back is asked for again first."""
+        watch = self._watch
+        for attempt in range(_REWIND_ATTEMPTS):
+            bounds = watch.bounds()
+            if not any(
+                held.sure and held.max < max(position.queues.get(queue, 0), watch.heads.get(queue, 0))
+                for queue, held in bounds.items()
+            ):
                 break
-            time.sleep(_REWIND_PAUSE_S)
-        return bounds
+            if attempt < _REWIND_ATTEMPTS - 1:
+                time.sleep(_REWIND_PAUSE_S)
+        missing = {queue for queue in position.queues if queue not in bounds}
+        if self._target is not None:
+            missing.update(queue for queue in unfinished(position, self._target) if queue not in bounds)
+            for queue in position.queues:
+                if queue not in self._target and queue in bounds:
+                    self._target[queue] = bounds[queue]  # its broker was away when the run began
+        return bounds, watch.gone(sorted(missing))
+
+    def _step(
+        self,
+        position: StreamOffset,
+        bounds: dict[MessageQueue, QueueBounds],
+        gone: dict[MessageQueue, Reason],
+        most: int | None,
+        first: bool = False,
+    ) -> Step:
+        most_bytes = self._options.max_bytes_per_trigger
+        limit = None
+        if most_bytes is not None:
+            self._sample(position, bounds)
+            limit = ByteLimit(most_bytes, self._sizes.of)
+        return next_step(
+            position,
+            bounds,
+            limit=most,
+            byte_limit=limit,
+            target=self._target,
+            gone=gone,
+            known=self._watch.heads,
+            first=first,
+        )
+
+    def _taken(self, step: Step, bounds: dict[MessageQueue, QueueBounds]) -> dict[str, Any]:
+        """The step will be journaled: what it lost is raised or logged, and what it saw is what is known from now on."""
+        report_losses(step.losses, self._options)
+        watch = self._watch
+        watch.settle(bounds)
+        watch.forget(loss.queue for loss in step.losses if loss.reason in ("topic gone", "queue gone"))
+        if self._target is not None:
+            for loss in step.losses:
+                if loss.reason == "went back":
+                    self._target[loss.queue] = bounds[loss.queue]
+                elif loss.reason != "deleted":
+                    self._target.pop(loss.queue, None)
+        watch.pace.news()
+        self._waiting_since_s = None
+        self._look_at_rest(step)
+        return step.end.to_json()
 
     def _first_step(self, most: int | None) -> dict[str, Any]:
         """Resolve the symbolic start. Answered even when there is nothing to read: the empty batch journals where the stream began."""
-        options, cluster = self._options, self._cluster
+        options, cluster = self._options, self._watch.cluster
         facts = facts_for(options, options.starting, cluster, cluster.queues(source_topics(options, cluster)))
         start = resolve_start(
             options.starting, facts, fallback=options.group_offsets_fallback, strategy=options.timestamp_strategy
         )
-        self._head.update({queue: held.max for queue, held in facts.bounds.items()})
-        step = next_step(StreamOffset(queues=start), facts.bounds, limit=most, target=self._target, first=True)
-        report_losses(step.losses, options)
-        return step.end.to_json()
+        bounds = dict(facts.bounds)
+        if self._target is not None:
+            for queue, at in start.items():
+                if queue not in self._unheard:  # else it is new since the run began, and none of its business
+                    self._target.setdefault(queue, QueueBounds(at, at))
+        return self._taken(self._step(StreamOffset(queues=start), bounds, {}, most, first=True), bounds)
 
-    def _postponed(self, position: StreamOffset) -> bool:
-        """minOffsetsPerTrigger: skip this trigger while too little waits, but not longer than maxTriggerDelay."""
-        if self._available_now:
+    def _sample(self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]) -> None:
+        """Look at the next messages of the queues where most waits, so that bytes can be counted."""
+        waiting = {queue: (held.max - position.queues.get(queue, held.min), held) for queue, held in bounds.items()}
+        most = sorted(
+            (queue for queue, (count, _) in waiting.items() if count > 0), key=lambda queue: -waiting[queue][0]
+        )
+        ats = {queue: max(position.queues.get(queue, 0), bounds[queue].min) for queue in most[:_LOOKS]}
+        for queue, look in self._watch.cluster.look(ats, self._options.group, _SAMPLE).items():
+            self._sizes.learn(queue, look.messages, look.total_bytes)
+
+    def _look_at_rest(self, step: Step) -> None:
+        """The lag in time: when the first message of each queue was stored that this batch leaves. Nothing left, nothing asked."""
+        ends, heads = step.end.queues, self._watch.heads
+        left = sorted(
+            (queue for queue in ends if ends[queue] < heads.get(queue, 0)), key=lambda queue: ends[queue] - heads[queue]
+        )
+        looks = (
+            self._watch.cluster.look({queue: ends[queue] for queue in left[:_LOOKS]}, self._options.group, 1)
+            if left
+            else {}
+        )
+        self._oldest_unread_ms = {queue: look.stored_ms for queue, look in looks.items()}
+
+    def _postponed(self, step: Step) -> bool:
+        """minOffsetsPerTrigger: skip this trigger while too little waits, but not longer than maxTriggerDelay. A loss does not wait."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None or step.losses:
             return False
         now_s = time.monotonic()
         if self._waiting_since_s is None:
             self._waiting_since_s = now_s
-        available = sum(max(0, at - position.queues.get(queue, 0)) for queue, at in self._head.items())
         waited_ms = int((now_s - self._waiting_since_s) * 1000)
-        return should_wait(
-            available, self._options.min_offsets_per_trigger, waited_ms, self._options.max_trigger_delay_ms
-        )
+        return should_wait(step.available, least, waited_ms, self._options.max_trigger_delay_ms)
 
     def _join_group(self) -> None:
         if self._options.group_given and self._options.commit_offsets != "off" and self._membership is None:
-            self._membership = Membership(self._cluster, self._options)
+            self._membership = Membership(self._watch.cluster, self._options)
             self._membership.start()
 
     def _eager_commit(self, position: StreamOffset) -> None:
@@ -189,7 +265,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not moved:
             return
         try:
-            self._cluster.commit(self._options.group, moved)
+            self._watch.cluster.commit(self._options.group, moved)
         except RocketMQError as error:
             log.warning("progress of group %s is not on the brokers yet: %s", self._options.group, error)
         else:

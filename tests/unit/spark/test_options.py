@@ -127,7 +127,7 @@ def test_a_mistake_in_a_stream_is_named(options: dict[str, str], sentence: str) 
     ("options", "sentence"),
     [
         ({"startingOffsets": "latest"}, "startingOffsets is 'latest'; allowed is earliest, group"),
-        ({"endingOffsets": '{"a":{"b":{"0":-2}}}'}, "would read nothing"),
+        ({"endingOffsets": '{"flights":{"b":{"0":-2}}}'}, "would read nothing"),
         ({"endingOffsets": "earliest"}, "endingOffsets is 'earliest'; allowed is latest or JSON"),
     ],
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
@@ -14,12 +15,11 @@ from sprocketmq.spark.options import Bound
 from sprocketmq.spark.plan import (
     Facts,
     QueueBounds,
-    limited_end,
     next_step,
     resolve_batch,
     resolve_end,
     resolve_start,
-    should_wait,
+    unfinished,
 )
 from sprocketmq.wire.message import MessageQueue
 
@@ -46,6 +46,15 @@ def test_a_start_by_time_takes_what_was_found_and_says_what_was_not() -> None:
         resolve_start(bound, facts, strategy="error")
 
 
+def test_each_queue_has_a_time_of_its_own() -> None:
+    bound = Bound("timestamps", offsets={A: 1234}, option="startingOffsetsByTimestamp")
+    assert resolve_start(bound, Facts(HELD, by_time={A: 9})) == {A: 9, B: 0}
+    assert resolve_start(bound, Facts(HELD), strategy="latest") == {A: 20, B: 0}
+    with pytest.raises(ConfigurationError, match="startingOffsetsByTimestamp is 1234, and t/broker/0 holds no message"):
+        resolve_start(bound, Facts(HELD))
+    assert resolve_end(bound, Facts(HELD, by_time={A: 9})) == {A: 9, B: 10}
+
+
 def test_a_start_by_group_takes_its_commits_and_falls_back_as_told() -> None:
     facts = Facts(HELD, committed={A: 9})
     assert resolve_start(Bound("group"), facts, fallback="earliest") == {A: 9, B: 0}
@@ -67,6 +76,11 @@ def test_a_named_queue_that_does_not_exist_is_an_error() -> None:
         resolve_start(Bound("offsets", offsets={C: 1}), Facts(HELD))
 
 
+def test_an_end_for_a_queue_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="endingOffsets names t/broker/2, which does not exist"):
+        resolve_end(Bound("offsets", offsets={C: 1}, option="endingOffsets"), Facts(HELD))
+
+
 def test_ends_are_cut_to_what_is_there() -> None:
     assert resolve_end(Bound("latest"), Facts(HELD)) == {A: 20, B: 10}
     assert resolve_end(Bound("offsets", offsets={A: 7, B: 99}), Facts(HELD)) == {A: 7, B: 10}
@@ -77,23 +91,9 @@ def test_a_batch_leaves_lost_messages_out_and_names_them() -> None:
     ranges, losses = resolve_batch({A: 2, B: 10}, {A: 20, B: 10}, HELD)
     assert ranges == [QueueRange(A, 5, 20)]
     assert [loss.count for loss in losses] == [3]
-    assert "offsets 2 to 5 (3 messages) are deleted" in str(losses[0])
+    assert "offsets 2 to 5 (3 messages) are missing" in str(losses[0])
     with pytest.raises(ConfigurationError, match="would start at 9 and end at 7"):
         resolve_batch({A: 9}, {A: 7}, HELD)
-
-
-@example({A: (0, 1), B: (0, 1), C: (0, 4)}, 3)
-@settings(deadline=None)
-@given(
-    st.dictionaries(st.sampled_from([A, B, C]), st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1),
-    st.integers(1, 60),
-)
-def test_a_limit_starves_nobody_and_is_kept(queues: dict[MessageQueue, tuple[int, int]], limit: int) -> None:
-    start = {queue: low for queue, (low, _) in queues.items()}
-    head = {queue: low + size for queue, (low, size) in queues.items()}
-    end = limited_end(start, head, limit)
-    assert all(start[queue] < end[queue] <= head[queue] for queue in head if head[queue] > start[queue])
-    assert sum(end[queue] - start[queue] for queue in end) <= max(limit, len(queues))
 
 
 @settings(deadline=None, max_examples=300)
@@ -149,7 +149,7 @@ def test_the_first_step_is_journaled_even_if_nothing_is_there() -> None:
 def test_deleted_messages_are_a_loss_and_the_stream_goes_on_at_what_is_left() -> None:
     step = next_step(StreamOffset({A: 2, B: 10}), HELD)
     assert [str(loss) for loss in step.losses] == [
-        "t/broker/0: offsets 2 to 5 (3 messages) are deleted, the broker holds 5 to 20"
+        "t/broker/0: offsets 2 to 5 (3 messages) are missing, the broker holds 5 to 20 (deleted by retention)"
     ]
     assert batch_ranges(StreamOffset({A: 2, B: 10}), step.end) == [QueueRange(A, 5, 20)]
 
@@ -161,7 +161,7 @@ def test_a_topic_made_anew_is_a_loss_of_unknown_size_and_is_read_from_its_beginn
 
 
 def test_available_now_stops_at_its_target_and_ignores_what_comes_later() -> None:
-    target = {A: 15}
+    target = {A: QueueBounds(5, 15)}
     position = StreamOffset({A: 5})
     for _ in range(20):
         step = next_step(position, {A: QueueBounds(5, 40), B: QueueBounds(0, 10)}, limit=3, target=target)
@@ -172,14 +172,100 @@ def test_available_now_stops_at_its_target_and_ignores_what_comes_later() -> Non
 
 
 def test_available_now_after_a_restart_beyond_the_target_neither_goes_back_nor_loses() -> None:
-    position = StreamOffset({A: 18})
-    step = next_step(position, HELD, target={A: 15, B: 0})
+    position = StreamOffset({A: 18, B: 0})
+    step = next_step(position, HELD, target={A: QueueBounds(5, 15), B: QueueBounds(0, 0)})
     assert step.end is position
     assert not step.losses
 
 
-def test_a_small_trigger_waits_for_more_but_not_for_ever() -> None:
-    assert should_wait(5, 10, 100, 1000)
-    assert not should_wait(10, 10, 100, 1000)
-    assert not should_wait(5, 10, 1000, 1000)
-    assert not should_wait(0, None, 0, 1000)
+# -- what is lost ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_names_only_what_it_would_have_read() -> None:
+    ranges, losses = resolve_batch({A: 2}, {A: 4}, HELD)
+    assert ranges == []
+    assert [(loss.start, loss.end) for loss in losses] == [(2, 4)]
+
+
+def test_what_is_lost_is_journaled_with_the_batch_that_leaves_it_out() -> None:
+    step = next_step(StreamOffset({A: 2, B: 10}), HELD)
+    journaled = StreamOffset.from_json(json.loads(json.dumps(step.end.to_json())))
+    assert journaled.lost == step.losses
+    assert next_step(journaled, HELD).end is journaled  # and not told again with the next one
+
+
+@pytest.mark.parametrize("reason", ["topic gone", "queue gone"])
+def test_a_queue_that_is_gone_leaves_the_stream_and_names_what_was_not_read(reason: str) -> None:
+    position = StreamOffset({A: 7, B: 10})
+    step = next_step(position, {B: HELD[B]}, gone={A: reason}, known={A: 20, B: 10})  # type: ignore[dict-item]
+    assert [(loss.queue, loss.reason, loss.start, loss.end) for loss in step.losses] == [(A, reason, 7, 20)]
+    assert step.end.queues == {B: 10}
+    assert batch_ranges(position, step.end) == []
+    back = next_step(step.end, {A: QueueBounds(0, 3), B: HELD[B]})
+    assert batch_ranges(step.end, back.end) == [QueueRange(A, 0, 3)]
+
+
+def test_a_queue_that_is_gone_was_perhaps_read_whole() -> None:
+    (loss,) = next_step(StreamOffset({A: 20}), {}, gone={A: "topic gone"}, known={A: 20}).losses
+    assert loss.count == 0
+    (loss,) = next_step(StreamOffset({A: 20}), {}, gone={A: "topic gone"}).losses
+    assert loss.count is None
+
+
+def test_a_queue_that_was_never_in_the_stream_is_not_missed() -> None:
+    position = StreamOffset({A: 20})
+    assert next_step(position, {}, gone={B: "topic gone"}).end is position
+
+
+def test_a_head_that_goes_back_loses_what_was_known_and_the_stream_reads_on() -> None:
+    position = StreamOffset({A: 7})
+    step = next_step(position, {A: QueueBounds(5, 12)}, known={A: 20})
+    assert [(loss.reason, loss.start, loss.end) for loss in step.losses] == [("went back", 12, 20)]
+    assert batch_ranges(position, step.end) == [QueueRange(A, 7, 12)]
+
+
+def test_a_replica_that_is_behind_loses_nothing() -> None:
+    position = StreamOffset({A: 15})
+    assert next_step(position, {A: QueueBounds(5, 12, sure=False)}, known={A: 20}).end is position
+    position = StreamOffset({A: 7})
+    step = next_step(position, {A: QueueBounds(5, 12, sure=False)}, known={A: 20})
+    assert (step.losses, step.end.queues) == ((), {A: 12})
+
+
+# -- AvailableNow ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_not_over_while_a_queue_of_its_target_or_of_its_checkpoint_is_away() -> None:
+    target = {A: QueueBounds(5, 20), B: QueueBounds(0, 10)}
+    assert unfinished(StreamOffset({A: 20, B: 7}), target) == [B]
+    assert unfinished(StreamOffset({A: 20, B: 10}), target) == []
+    assert unfinished(StreamOffset({A: 20}), target) == [B]  # not begun
+    assert unfinished(StreamOffset({A: 20}), {A: target[A], C: QueueBounds(4, 4)}) == []  # nothing in it
+    assert unfinished(StreamOffset({A: 20, C: 3}), {A: target[A]}) == [C]  # its broker was away when the run began
+
+
+def test_a_target_queue_that_vanishes_before_its_first_message_was_read_is_lost_whole() -> None:
+    step = next_step(StreamOffset({A: 20}), {A: HELD[A]}, target=HELD, gone={B: "topic gone"})
+    assert [(loss.queue, loss.start, loss.end) for loss in step.losses] == [(B, 0, 10)]
+
+
+@settings(deadline=None)
+@given(BOUNDS, BOUNDS, BOUNDS, st.none() | st.integers(1, 20), st.integers(0, 1 << 32))
+def test_available_now_reads_each_target_queue_to_its_target_and_no_further(
+    one: QueueBounds, other: QueueBounds, late: QueueBounds, limit: int | None, seed: int
+) -> None:
+    """Whatever grows, appears, hides or comes back: when a run is over, everything of its target was read once, and nothing else."""
+    dice = random.Random(seed)
+    target = {A: one, B: other}
+    begin = {queue: dice.randint(held.min, held.max) for queue, held in target.items()}
+    position, held = StreamOffset(begin), {**target, C: late}
+    for _ in range(400):
+        if not unfinished(position, target):
+            break
+        held = {queue: QueueBounds(now.min, now.max + dice.randint(0, 2)) for queue, now in held.items()}
+        seen = {queue: now for queue, now in held.items() if dice.randint(0, 2)}
+        step = next_step(position, seen, limit=limit, target=target)
+        assert not step.losses
+        position = step.end
+    assert position.queues == {queue: max(begin[queue], aim.max) for queue, aim in target.items()}
+    assert next_step(position, held, target=target).end is position

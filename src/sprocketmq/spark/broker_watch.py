@@ -1,0 +1,142 @@
+"""What a running stream knows of its brokers: asked at a measured pace, remembered in between.
+
+Spark asks a stream for news every 11 ms while there is none. A look costs one question per topic and broker, so looks are spaced: 50 ms
+after news, each empty one a half longer, up to 250 ms, jittered so that many streams do not ask in step. A pattern's topics cost two
+questions to the name server and are asked for each 2 s, routes each 10 s (``cluster``).
+
+Laws (tests/unit/spark/test_broker_watch.py, tests/inproc/spark/test_stream_lookups.py)
+1. Looks while nothing happens are at least as far apart as the pause says, whoever calls how often.
+2. News is noticed at the next look: nothing is remembered in its place.
+3. A head that went back is known until the step that named it as lost was taken (``settle``).
+4. A queue is gone only if its own master says so; asked at most once a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.losses import QueueBounds, Reason
+from sprocketmq.spark.options import ReadOptions
+from sprocketmq.spark.plan import RETRY_PREFIX
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["BrokerWatch", "Pace", "source_topics"]
+
+log = logging.getLogger("sprocketmq.spark")
+
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 0.25
+_GROWTH: Final = 1.5
+_TOPICS_AGE_S: Final = 2.0
+_GONE_AGE_S: Final = 1.0
+_WARN_EACH_S: Final = 30.0
+
+
+@dataclass
+class Pace:
+    """How long to wait before the next look: longer and longer while nothing happens. ``jitter`` is a random factor around 1."""
+
+    pause_s: float = 0.0
+
+    def rest_s(self, jitter: float) -> float:
+        """The pause after an empty look, and a longer one next time."""
+        self.pause_s = min(max(self.pause_s * _GROWTH, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+        return self.pause_s * jitter
+
+    def news(self) -> None:
+        self.pause_s = 0.0
+
+
+class BrokerWatch:
+    """The looks of one stream. ``heads`` is the next offset of every queue as last seen, ``newest_ms`` when its last message was stored."""
+
+    def __init__(self, options: ReadOptions, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._options, self._clock_s = options, clock_s
+        self.heads: dict[MessageQueue, int] = {}
+        self.newest_ms: dict[MessageQueue, int] = {}
+        self.pace = Pace()
+        self._topics: tuple[str, ...] | None = None
+        self._topics_until_s = 0.0
+        self._gone_until_s = 0.0
+        self._warned_at_s = -_WARN_EACH_S
+
+    @property
+    def cluster(self) -> Cluster:
+        return Cluster.at(self._options.namesrv_addr, self._options.retry_timeout_ms, self._options.access)
+
+    def bounds(self) -> dict[MessageQueue, QueueBounds]:
+        """What the brokers hold now. One that is away is waited for, by the user's choice: its queues are just not there.
+
+        Raises:
+            NetworkError, RequestTimeout, RemoteError: a broker is away and ``brokerUnavailable`` is fail.
+        """
+        waits = self._options.broker_unavailable == "wait"
+        try:
+            queues = self.cluster.queues(self._source_topics(), missing_ok=True)
+            bounds = self.cluster.bounds(queues, partial=waits)
+        except (NetworkError, RequestTimeout, RemoteError) as error:
+            if not waits:
+                raise
+            self.warn("no news from the brokers, the stream waits: %s", error)
+            return {}
+        for queue, held in bounds.items():
+            if held.max >= self.heads.get(queue, 0):
+                self.heads[queue], self.newest_ms[queue] = held.max, held.newest_ms
+        return bounds
+
+    def settle(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+        """The step that was planned from ``bounds`` is taken, and has named what went back: they are what is known from now on."""
+        for queue, held in bounds.items():
+            if held.sure or held.max > self.heads.get(queue, 0):
+                self.heads[queue], self.newest_ms[queue] = held.max, held.newest_ms
+
+    def forget(self, queues: Iterable[MessageQueue]) -> None:
+        for queue in queues:
+            self.heads.pop(queue, None)
+            self.newest_ms.pop(queue, None)
+
+    def gone(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Reason]:
+        """Which of ``queues``, that were not seen, are no more; none while their brokers cannot be asked, or were asked just now."""
+        missing = list(queues)
+        now_s = self._clock_s()
+        if not missing or now_s < self._gone_until_s:
+            return {}
+        self._gone_until_s = now_s + _GONE_AGE_S
+        try:
+            found = self.cluster.gone(missing)
+        except RocketMQError as error:
+            self.warn("no news of %d queues, the stream waits for them: %s", len(missing), error)
+            return {}
+        if len(found) < len(missing):
+            away = next(queue for queue in missing if queue not in found)
+            self.warn(
+                "no news of %d queues, the stream waits for them, the first is %s", len(missing) - len(found), away
+            )
+        return found
+
+    def warn(self, text: str, *values: object) -> None:
+        """A log line each 30 seconds at most: an outage is long."""
+        if self._clock_s() - self._warned_at_s >= _WARN_EACH_S:
+            self._warned_at_s = self._clock_s()
+            log.warning(text, *values)
+
+    def _source_topics(self) -> tuple[str, ...]:
+        now_s = self._clock_s()
+        if self._topics is None or now_s >= self._topics_until_s:
+            self._topics = source_topics(self._options, self.cluster)
+            self._topics_until_s = now_s + _TOPICS_AGE_S * random.uniform(0.8, 1.2)
+        return self._topics
+
+
+def source_topics(options: ReadOptions, cluster: Cluster) -> tuple[str, ...]:
+    """The topics to read now: named or matching ones, and the group's retry topic if asked for."""
+    topics = cluster.topics_matching(options.topics_pattern) if options.topics_pattern is not None else options.topics
+    retry = (RETRY_PREFIX + options.group,) if options.include_retry else ()
+    return topics + retry

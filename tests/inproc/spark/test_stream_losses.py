@@ -1,0 +1,274 @@
+"""What a stream and a batch say of messages that are gone: before the read, while planning and in the middle of a task."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from as_spark import Readers, ask, first_batch, next_batch, read, send
+
+from sprocketmq.errors import NetworkError
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.losses import DataLoss, Loss
+from sprocketmq.spark.offsets import StreamOffset
+from sprocketmq.spark.reader import BatchReader, TaskPartition
+from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.stream_reader import StreamReader
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.message import MessageQueue
+
+ONE = MessageQueue("trains", "broker-a", 0)
+STATS = RequestCode.GET_TOPIC_STATS_INFO
+
+
+@pytest.fixture
+def trains(mq: EmbeddedRocketMQ) -> EmbeddedRocketMQ:
+    """A topic of one queue beside ``flights``."""
+    mq.create_topic("trains", queues=1)
+    return mq
+
+
+def made_anew(mq: EmbeddedRocketMQ, *numbers: int) -> None:
+    """The topic with all its messages is deleted and made anew."""
+    with mq.admin() as admin:
+        admin.delete_topic("trains")
+    mq.create_topic("trains", queues=1)
+    send(mq, *numbers, topic="trains")
+
+
+def lost(offset: dict[str, Any]) -> list[tuple[MessageQueue, str, int, int | None]]:
+    return [(loss.queue, loss.reason, loss.start, loss.end) for loss in StreamOffset.from_json(offset).lost]
+
+
+def wait_for(mq: EmbeddedRocketMQ, reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
+    found = start
+
+    def moved() -> bool:
+        nonlocal found
+        found = ask(reader, start)
+        return found != start
+
+    mq.wait_until(moved)
+    return found
+
+
+# -- a stream ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_deleted_under_a_running_stream_stops_it_and_says_what_was_not_read(
+    trains: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(trains, 1, 2, 3, 4, topic="trains")
+    reader = readers(topics="flights,trains", startingoffsets="earliest", maxoffsetspertrigger="3")
+    end, _ = first_batch(reader)
+    at = end["q"]["trains"]["broker-a"]["0"]
+    assert 0 < at < 4
+    with trains.admin() as admin:
+        admin.delete_topic("trains")
+
+    def told() -> bool:
+        try:
+            ask(reader, end)
+        except DataLoss as error:
+            return f"trains/broker-a/0: offsets {at} to 4 ({4 - at} messages) are missing (the topic is gone" in str(
+                error
+            )
+        return False
+
+    trains.wait_until(told)
+
+
+def test_a_stream_that_may_lose_goes_on_without_a_deleted_topic_and_journals_what_is_missing(
+    trains: EmbeddedRocketMQ, readers: Readers, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(trains, 1, 2, topic="trains")
+    reader = readers(topics="flights,trains", startingoffsets="earliest", failondataloss="false")
+    end, numbers = first_batch(reader)
+    assert numbers == [1, 2]
+    with trains.admin() as admin:
+        admin.delete_topic("trains")
+    with caplog.at_level(logging.WARNING, "sprocketmq.spark"):
+        after = wait_for(trains, reader, end)
+    assert lost(after) == [(ONE, "topic gone", 2, 2)]
+    assert "trains/broker-a/0: from offset 2 on, nothing unread was known" in caplog.text
+    assert "trains" not in after["q"]
+    send(trains, 3)
+    last = wait_for(trains, reader, after)
+    assert (read(reader, after, last), lost(last)) == ([3], [])
+    trains.create_topic("trains", queues=1)
+    send(trains, 4, topic="trains")
+    back = wait_for(trains, reader, last)
+    assert read(reader, last, back) == [4]
+
+
+def test_a_queue_that_a_topic_does_not_have_any_more_is_named(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, 1, 2, 3, 4)
+    reader = readers(startingoffsets="earliest", failondataloss="false")
+    end, _ = first_batch(reader)
+    mq.create_topic("flights", queues=1)
+    after = wait_for(mq, reader, end)
+    assert [entry[:2] for entry in lost(after)] == [(MessageQueue("flights", "broker-a", 1), "queue gone")]
+
+
+def test_a_topic_made_anew_under_an_old_checkpoint_is_read_from_its_beginning_and_said_so(
+    trains: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(trains, *range(5), topic="trains")
+    end, _ = first_batch(readers(topics="trains", startingoffsets="earliest"))
+    made_anew(trains, 7, 8)
+    with pytest.raises(DataLoss, match="trains/broker-a/0: offset 5 is not there, the broker holds 0 to 2"):
+        ask(readers(topics="trains"), end)
+    after, numbers = next_batch(readers(topics="trains", failondataloss="false"), end)
+    assert numbers == [7, 8]
+    assert lost(after) == [(ONE, "went back", 5, None)]
+
+
+def test_a_group_that_is_beyond_a_topic_made_anew_is_a_loss_in_the_first_batch(
+    trains: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(trains, *range(5), topic="trains")
+    options = {"topics": "trains", "startingoffsets": "group", "group": "delays"}
+    reader = readers(**options)
+    ask(reader, first_batch(reader)[0])  # commits 5
+    made_anew(trains, 7)  # which forgets the group's progress; a restored broker does not
+    Cluster.at(trains.namesrv_addr).commit("delays", {ONE: 5})
+    with pytest.raises(DataLoss, match="offset 5 is not there"):
+        first_batch(readers(**options))
+    end, numbers = first_batch(readers(**options, failondataloss="false"))
+    assert (numbers, lost(end)) == ([7], [(ONE, "went back", 5, None)])
+
+
+def test_a_broker_that_is_away_is_no_loss(trains: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(trains, 1, topic="trains")
+    reader = readers(topics="trains", startingoffsets="earliest", retrytimeoutms="100")
+    end, _ = first_batch(reader)
+    with trains.faults.fail(STATS, ResponseCode.SYSTEM_BUSY, "no", times=None):
+        assert ask(reader, end) == end
+    send(trains, 2, topic="trains")
+    assert read(reader, end, wait_for(trains, reader, end)) == [2]
+
+
+def test_a_broker_that_is_away_fails_the_stream_when_the_user_says_so(
+    trains: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    reader = readers(topics="trains", startingoffsets="earliest", retrytimeoutms="100", brokerunavailable="fail")
+    end, _ = first_batch(reader)
+    with trains.faults.fail(STATS, ResponseCode.SYSTEM_BUSY, "no", times=None), pytest.raises(Exception, match="no"):
+        ask(reader, end)
+
+
+# -- AvailableNow --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_bounded_run_does_not_end_before_a_broker_that_was_away_is_read(
+    trains: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    """The topic is gone from the name server, as after a broker's stop: that is no reason to call the run done."""
+    send(trains, 1, topic="trains")
+    end, _ = first_batch(readers(topics="trains", startingoffsets="earliest"))
+    send(trains, 2, topic="trains")
+    reader = readers(topics="trains", retrytimeoutms="300")
+    Cluster.at(trains.namesrv_addr)._routes.clear()  # as old as they are after a while
+    route = trains.faults.fail(RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST, "no", times=None)
+    reader.prepareForTriggerAvailableNow()
+    with pytest.raises(NetworkError, match=r"1 queues .* the first is trains/broker-a/0; start their brokers"):
+        ask(reader, end)
+    route.remove()
+    Cluster.at(trains.namesrv_addr)._routes.clear()
+    after = wait_for(trains, reader, end)
+    assert read(reader, end, after) == [2]
+    send(trains, 3, topic="trains")
+    assert ask(reader, after) == after
+
+
+def test_a_bounded_run_ends_at_what_is_left_of_a_topic_made_anew(trains: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(trains, *range(6), topic="trains")
+    reader = readers(topics="trains", startingoffsets="earliest", maxoffsetspertrigger="4", failondataloss="false")
+    reader.prepareForTriggerAvailableNow()
+    end, numbers = first_batch(reader)
+    assert numbers == [0, 1, 2, 3]
+    made_anew(trains, 7)
+    after, numbers = next_batch(reader, end)
+    assert numbers == [7]
+    assert lost(after) == [(ONE, "went back", 4, None)]
+    assert ask(reader, after) == after
+
+
+def test_a_bounded_run_ends_without_a_topic_that_was_deleted_under_it(
+    trains: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(trains, *range(6), topic="trains")
+    reader = readers(topics="trains", startingoffsets="earliest", maxoffsetspertrigger="4", failondataloss="false")
+    reader.prepareForTriggerAvailableNow()
+    end, _ = first_batch(reader)
+    with trains.admin() as admin:
+        admin.delete_topic("trains")
+    after = wait_for(trains, reader, end)
+    assert lost(after) == [(ONE, "topic gone", 4, 6)]
+    assert ask(reader, after) == after
+
+
+# -- in a task -----------------------------------------------------------------------------------------------------------------
+
+
+def batch_reader(mq: EmbeddedRocketMQ, **options: str) -> BatchReader:
+    source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topics": "flights,trains", **options})
+    return source.reader(source.schema())
+
+
+def numbers_of(reader: BatchReader, partition: TaskPartition) -> list[int]:
+    return sorted(int(body) for batch in reader.read(partition) for body in batch.column("body").to_pylist())
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Loss]:
+    """What tasks tell the driver."""
+    found: list[Loss] = []
+    monkeypatch.setattr("sprocketmq.spark.reader.tell", lambda report, losses: found.extend(losses))
+    return found
+
+
+def test_a_topic_deleted_under_a_task_is_named_and_the_rest_is_read(trains: EmbeddedRocketMQ, told: list[Loss]) -> None:
+    send(trains, 1, 2, topic="trains")
+    send(trains, 10, 11, 12, 13)
+    options = {"maxpartitions": "1"}
+    (partition,) = batch_reader(trains, **options).partitions()
+    assert isinstance(partition, TaskPartition)
+    with trains.admin() as admin:
+        admin.delete_topic("trains")
+    with pytest.raises(
+        DataLoss, match=r"trains/broker-a/0: offsets 0 to 2 \(2 messages\) are missing \(the topic is gone"
+    ):
+        numbers_of(batch_reader(trains, **options), partition)
+    assert numbers_of(batch_reader(trains, **options, failondataloss="false"), partition) == [10, 11, 12, 13]
+    assert told == [Loss(ONE, 0, 2, "topic gone")]
+
+
+def test_offsets_that_went_back_under_a_task_are_named_to_the_end_of_its_range(
+    trains: EmbeddedRocketMQ, told: list[Loss]
+) -> None:
+    send(trains, *range(6), topic="trains")
+    options = {"maxpartitions": "1", "retrytimeoutms": "100"}
+    (partition,) = batch_reader(trains, **options).partitions()
+    assert isinstance(partition, TaskPartition)
+    made_anew(trains, 7, 8)
+    with pytest.raises(DataLoss, match="offset"):
+        numbers_of(batch_reader(trains, **options), partition)
+    assert numbers_of(batch_reader(trains, **options, failondataloss="false"), partition) == [7, 8]
+    assert told == [Loss(ONE, 2, 6, "went back")]
+
+
+def test_a_batch_that_begins_before_what_is_left_tells_it_through_its_first_task(
+    trains: EmbeddedRocketMQ, told: list[Loss]
+) -> None:
+    send(trains, 1, 2, topic="trains")
+    start = {"startingoffsets": json.dumps({"trains": {"broker-a": {"0": 9}}})}
+    with pytest.raises(DataLoss, match="trains/broker-a/0: offset 9 is not there, the broker holds 0 to 2"):
+        batch_reader(trains, **start).partitions()
+    reader = batch_reader(trains, **start, failondataloss="false")
+    partitions = reader.partitions()
+    assert [number for partition in partitions for number in numbers_of(reader, partition)] == [1, 2]  # type: ignore[arg-type]
+    assert told == [Loss(ONE, 9, None, "went back")]

@@ -1,0 +1,89 @@
+"""Losses: the laws in the head of ``spark.losses``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sprocketmq.spark.losses import Loss, QueueBounds, counted, losses_from_json, losses_to_json, merged
+from sprocketmq.wire.message import MessageQueue
+
+A, B = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
+REASONS = st.sampled_from(["deleted", "went back", "topic gone", "queue gone"])
+LOSSES = st.lists(
+    st.builds(
+        lambda queue, start, size, reason: Loss(queue, start, None if size is None else start + size, reason),
+        st.sampled_from([A, B]),
+        st.integers(0, 30),
+        st.none() | st.integers(0, 12),
+        REASONS,
+    ),
+    max_size=8,
+)
+
+
+def offsets(losses: list[Loss]) -> set[tuple[MessageQueue, str, int]]:
+    """An open end is one far away."""
+    return {
+        (loss.queue, loss.reason, at)
+        for loss in losses
+        for at in range(loss.start, 99 if loss.end is None else loss.end)
+    }
+
+
+@settings(deadline=None)
+@given(LOSSES, st.randoms())
+def test_merging_forgets_no_offset_and_holds_none_twice(losses: list[Loss], random: object) -> None:
+    shuffled = losses + losses[:3]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    together = merged(shuffled)
+    assert together == merged(losses)
+    assert offsets(together) == offsets(losses)
+    spans = sum(1 for loss in together for _ in range(loss.start, 99 if loss.end is None else loss.end))
+    assert spans == len(offsets(together))
+
+
+@settings(deadline=None)
+@given(LOSSES)
+def test_losses_come_back_from_their_journal(losses: list[Loss]) -> None:
+    text = json.dumps(losses_to_json(losses))
+    assert sorted(losses_from_json(json.loads(text)), key=str) == sorted(losses, key=str)
+
+
+def test_counts_are_per_queue_and_an_unknown_one_is_none_of_them() -> None:
+    losses = [Loss(A, 0, 10, "deleted"), Loss(A, 5, 12, "deleted"), Loss(B, 20, None, "went back")]
+    assert counted(losses) == {A: 12, B: 0}
+
+
+@pytest.mark.parametrize(
+    ("loss", "sentence"),
+    [
+        (
+            Loss(A, 2, 5, "deleted", QueueBounds(5, 20)),
+            "t/b/0: offsets 2 to 5 (3 messages) are missing, the broker holds 5 to 20 (deleted by retention)",
+        ),
+        (
+            Loss(A, 20, None, "went back", QueueBounds(0, 5)),
+            "t/b/0: offset 20 is not there, the broker holds 0 to 5 (the offsets went back: was the topic deleted and made anew, "
+            "or did the broker lose its log?)",
+        ),
+        (
+            Loss(A, 7, 20, "topic gone"),
+            "t/b/0: offsets 7 to 20 (13 messages) are missing (the topic is gone from the broker)",
+        ),
+        (
+            Loss(A, 7, 7, "queue gone"),
+            "t/b/0: from offset 7 on, nothing unread was known (the queue is gone from the topic)",
+        ),
+    ],
+)
+def test_a_loss_says_where_from_to_and_why(loss: Loss, sentence: str) -> None:
+    assert str(loss) == sentence
+
+
+def test_a_reason_that_nobody_gave_is_refused() -> None:
+    with pytest.raises(ValueError, match="'eaten' is no reason"):
+        losses_from_json({"t": {"b": {"0": [["eaten", 1, 2]]}}})
