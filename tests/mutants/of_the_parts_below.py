@@ -215,7 +215,7 @@ LOWER_MUTANTS = [
         "net",
         "each request costs a write of its own",
         f"{NET}/connection.py",
-        "            if alone or self._loop is None:",
+        "            if self._loop is None or len(self._waiting) == own:",
         "            if True:",
         f"{REQUESTS}::test_requests_of_one_turn_of_the_loop_leave_in_one_write",
     ),

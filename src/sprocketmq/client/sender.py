@@ -158,7 +158,7 @@ class Sender:
         if self._ends_with_first and self.hooks is None:
             limit_ms = self._first_ms if timeout_ms is None else self._try_ms(_checked_ms(timeout_ms))
             if first is None and (queues := self._known_queues(outgoing.topic)):
-                first = self._turn(outgoing.topic).choose(queues)
+                first = (self._turns.get(outgoing.topic) or self._turn(outgoing.topic)).next(queues)
             if first is not None and (begun := self._begin(first, outgoing, limit_ms)) is not None:
                 try:
                     answer = await begun.answer

@@ -36,18 +36,23 @@ class UniqueKeys:
         self._counter = itertools.count(random.getrandbits(15))
         self._prefix = unique_key_prefix(self._ip, os.getpid(), self._maker)
         self._month_start_ms = self._next_month_ms = 0
+        self._stem, self._stem_ms = "", -1  # what the keys of one millisecond have in common
         fork.watch(self)
 
     def left_behind(self) -> None:
         """In a forked child: another process id, and another maker, because ids of processes come again."""
         self._maker = random.SystemRandom().getrandbits(32)
         self._prefix = unique_key_prefix(self._ip, os.getpid(), self._maker)
+        self._stem_ms = -1
 
     def next(self, now_ms: int) -> str:
         """A new key: 32 upper-case hex digits (56 for IPv6)."""
-        if not self._month_start_ms <= now_ms < self._next_month_ms:
-            self._set_month(now_ms)
-        return unique_key_after(self._prefix, now_ms, self._month_start_ms, next(self._counter))
+        if now_ms != self._stem_ms:
+            if not self._month_start_ms <= now_ms < self._next_month_ms:
+                self._set_month(now_ms)
+            self._stem = unique_key_after(self._prefix, now_ms, self._month_start_ms, 0)[:-4]
+            self._stem_ms = now_ms
+        return "%s%04X" % (self._stem, next(self._counter) & 0xFFFF)  # noqa: UP031 - half the time of an f-string
 
     def block(self, now_ms: int) -> Iterator[str]:
         """The next 256 keys, all of this moment: for who sends many at once. What is not used of them is lost."""

@@ -73,19 +73,20 @@ class QueueRoundRobin:
                 return queue
         if last_broker is not None and (queue := self._first(queues, last_broker, None)):
             return queue
-        return self._next(queues)
+        return self.next(queues)
 
     def _first(
         self, queues: Sequence[MessageQueue], last_broker: str | None, is_available: Callable[[str], bool] | None
     ) -> MessageQueue | None:
         for _ in range(len(queues)):
-            queue = self._next(queues)
+            queue = self.next(queues)
             name = queue.broker_name
             if name != last_broker and (is_available is None or is_available(name)):
                 return queue
         return None
 
-    def _next(self, queues: Sequence[MessageQueue]) -> MessageQueue:
+    def next(self, queues: Sequence[MessageQueue]) -> MessageQueue:
+        """The next queue, whatever its broker did."""
         queue = queues[self._index % len(queues)]
         self._index += 1
         return queue

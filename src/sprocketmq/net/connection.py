@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
@@ -89,6 +90,7 @@ class Connection(asyncio.Protocol):
         self.local_address = ""
         self.peer: tuple[str, int] = ("", 0)
         self.state: dict[str, Any] = {}
+        self.now_s: Callable[[], float] = time.monotonic  # from connection_made on the loop's clock, as last_read_s
         self.last_read_s = 0.0
         self.signer: Callable[[Command], None] | None = (
             None  # adds the signature of access control to what is asked here
@@ -103,7 +105,8 @@ class Connection(asyncio.Protocol):
         # uvloop's transport is an asyncio.Transport by behaviour, not by class.
         self._transport = transport = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
-        self.last_read_s = self._loop.time()
+        self.now_s = self._loop.time
+        self.last_read_s = self.now_s()
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         self.peer = tuple((transport.get_extra_info("peername") or ("", 0))[:2])
         self.remote_address = _address(self.peer)
@@ -253,9 +256,8 @@ class Connection(asyncio.Protocol):
         if self.signer is not None:
             self.signer(command)
         frame = encode_command(command)
-        waiting = self._waiting
-        future = waiting.add(opaque, command.code, timeout_ms)
-        self._ask(frame, alone=len(waiting) == 1)
+        future = self._waiting.add(opaque, command.code, timeout_ms)
+        self._ask(frame, 1)
         return future
 
     def next_opaque(self) -> int:
@@ -267,9 +269,8 @@ class Connection(asyncio.Protocol):
         self, opaque: int, frame: bytes, code: int, timeout_ms: int
     ) -> asyncio.Future[StoredAnswer | Command]:
         """As ``start_invoke`` with a frame that is written out already; only while ``takes_frames``. Who stops waiting calls ``forget``."""
-        waiting = self._waiting
-        future = waiting.add(opaque, code, timeout_ms, takes_stored=True)
-        self._ask(frame, alone=len(waiting) == 1)
+        future = self._waiting.add(opaque, code, timeout_ms, True)
+        self._ask(frame, 1)
         return future
 
     @property
@@ -278,18 +279,13 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         return transport is not None and self.signer is None and self._drained is None and not transport.is_closing()
 
-    def now_s(self) -> float:
-        """Of its loop's clock, as ``last_read_s``."""
-        assert self._loop is not None
-        return self._loop.time()
-
     def forget(self, opaque: int) -> None:
         """Nobody waits for the answer any more."""
         self._waiting.forget(opaque)
 
-    def read_stored(self, frame: memoryview) -> bytes | None:
-        """The answer of a send, by the short way; see ShortWay."""
-        answer = read_stored_answer(frame)
+    def read_stored(self, read: memoryview, at: int, stop: int) -> bytes | None:
+        """The answer of a send, by the short way; a ShortWay."""
+        answer = read_stored_answer(read, at, stop)
         return None if answer is None or not self._waiting.answer_stored(answer) else b""
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
@@ -319,16 +315,20 @@ class Connection(asyncio.Protocol):
         command.flag |= 2
         if self.signer is not None:
             self.signer(command)
-        self._ask(encode_command(command), alone=not self.in_flight)
+        self._ask(encode_command(command), 0)
 
-    def _ask(self, frame: bytes, *, alone: bool) -> None:
-        """Write a request: now when nothing else is in flight, otherwise with the others of this turn of the loop."""
+    def _ask(self, frame: bytes, own: int) -> None:
+        """Write a request: now when nothing else is in flight, otherwise with the others of this turn of the loop.
+
+        Args:
+            own: how many of the requests that wait are this one itself: 1, or 0 when it gets no answer.
+        """
         if self._out is not None:
             self._out.append(frame)
             return
         asked = self._asked
         if not asked:
-            if alone or self._loop is None:
+            if self._loop is None or len(self._waiting) == own:
                 self._write([frame])
                 return
             self._asked_bytes = 0
@@ -425,9 +425,7 @@ class Connection(asyncio.Protocol):
         return response(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
 
-_WAYS_OF_A_CLIENT: Final[Mapping[bytes, ShortWay]] = {
-    STORED_ANSWER_BEGINS: lambda connection, view, at, stop: connection.read_stored(view[at:stop]),
-}
+_WAYS_OF_A_CLIENT: Final[Mapping[bytes, ShortWay]] = {STORED_ANSWER_BEGINS: Connection.read_stored}
 
 
 def ways_of_a_client() -> Mapping[bytes, ShortWay]:

@@ -37,7 +37,7 @@ class WaitingRequests:
     def __len__(self) -> int:
         return len(self._by_opaque)
 
-    def add(self, opaque: int, code: int, timeout_ms: int, *, takes_stored: bool = False) -> asyncio.Future[Any]:
+    def add(self, opaque: int, code: int, timeout_ms: int, takes_stored: bool = False) -> asyncio.Future[Any]:
         """The future of a request that is about to be written; RequestTimeout ends it after ``timeout_ms``."""
         deadline_s = self._loop.time() + timeout_ms / 1000
         future: asyncio.Future[Any] = self._loop.create_future()

@@ -85,12 +85,12 @@ class StoredAnswer(msgspec.Struct):
 _decode: Final = msgspec.json.Decoder(StoredAnswer, strict=False).decode
 
 
-def read_stored_answer(frame: memoryview) -> StoredAnswer | None:
-    """A frame without its length word, if it is such an answer, with a JSON header and without a body."""
-    if _header_length(frame)[0] != len(frame) - 4:
+def read_stored_answer(read: memoryview, at: int, stop: int) -> StoredAnswer | None:
+    """The frame at ``read[at:stop]`` (without its length word), if it is such an answer, with a JSON header and without a body."""
+    if stop - at < 4 or _header_length(read, at)[0] != stop - at - 4:
         return None
     try:
-        answer = _decode(frame[4:])
+        answer = _decode(read[at + 4 : stop])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return answer if answer.code == 0 and answer.flag & 1 else None

@@ -48,6 +48,11 @@ def framed(header: bytes, body: bytes = b"", kind: int = 0) -> memoryview:
     return memoryview(bytes([kind]) + len(header).to_bytes(3, "big") + header + body)
 
 
+def read_alone(frame: memoryview) -> StoredAnswer | None:
+    """As from the middle of a read."""
+    return read_stored_answer(memoryview(b"before" + frame + b"behind"), 6, 6 + len(frame))
+
+
 def read_the_long_way(frame: memoryview) -> SendMessageResponseHeader | None:
     """The header of a stored answer; None for anything else."""
     try:
@@ -84,7 +89,7 @@ fields = st.fixed_dictionaries(
 )
 def test_an_answer_is_read_as_on_the_long_way_or_not_at_all(header: dict[str, Any], body: bytes, kind: int) -> None:
     frame = framed(msgspec.json.encode(header), body, kind)
-    answer = read_stored_answer(frame)
+    answer = read_alone(frame)
     if answer is not None:
         assert answer.extFields == read_the_long_way(frame)
         assert answer.opaque == decode_command(frame).opaque
@@ -109,7 +114,7 @@ def test_the_answers_of_brokers_are_read_here(language: str) -> None:
     frame = encode_command(command)
     assert frame[16:20] == STORED_ANSWER_BEGINS
     header = SendMessageResponseHeader("0A", 3, 77, "T1", None, "again")
-    assert read_stored_answer(memoryview(frame)[4:]) == StoredAnswer(0, header, 1, 5)
+    assert read_alone(memoryview(frame)[4:]) == StoredAnswer(0, header, 1, 5)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +130,14 @@ def test_the_answers_of_brokers_are_read_here(language: str) -> None:
     ids=["stored, but", "a request", "with a body", "a binary header", "of a pull", "no number"],
 )
 def test_any_other_frame_is_left_to_the_long_way(command: Command) -> None:
-    assert read_stored_answer(memoryview(encode_command(command))[4:]) is None
+    assert read_alone(memoryview(encode_command(command))[4:]) is None
 
 
 def test_bytes_that_are_no_frame_are_left_to_the_long_way() -> None:
-    for frame in (framed(b'{"code":0,"extFields":{'), framed(b"\xff\xff"), memoryview(b"\0\0\1\0{}")):
-        assert read_stored_answer(frame) is None
+    for frame in (
+        framed(b'{"code":0,"extFields":{'),
+        framed(b"\xff\xff"),
+        memoryview(b"\0\0\1\0{}"),
+        memoryview(b"\0\0"),
+    ):
+        assert read_alone(frame) is None
