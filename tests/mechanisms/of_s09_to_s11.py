@@ -186,7 +186,8 @@ S09_TO_S11 = [
         "one listener call per queue at a time, queues beside each other",
         "E messageQueueLock.fetchLockObject",
         "client/orderly_service.py",
-        f"{ORDERLY}::test_messages_of_a_queue_come_in_order_one_call_at_a_time",
+        f"{ORDERLY}::test_messages_of_a_queue_come_in_order_one_call_at_a_time "
+        f"{ORDERLY}::test_while_a_listener_runs_its_queue_waits_and_the_others_go_on",
         IN_ORDER,
     ),
     Mechanism(
@@ -404,7 +405,9 @@ S09_TO_S11 = [
         "how a listener call ended: SUCCESS, TIME_OUT, EXCEPTION, RETURN_NULL, FAILED",
         "E ConsumeReturnType",
         "client/listener_call.py",
-        f"{HOOKS}::test_consume_hooks_see_how_a_call_ended {TRACES}::test_a_failed_listener_call_says_how_it_failed",
+        f"{HOOKS}::test_consume_hooks_see_how_a_call_ended "
+        f"{HOOKS}::test_a_call_that_took_longer_than_the_consume_timeout_has_timed_out "
+        f"{TRACES}::test_a_failed_listener_call_says_how_it_failed",
         f"{WATCHED}::test_mqadmin_reads_what_our_clients_trace",
     ),
     Mechanism(

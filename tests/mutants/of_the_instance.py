@@ -13,6 +13,8 @@ SHARING = "tests/inproc/client/test_client_rebalance.py"
 ALLOCATION = "tests/unit/core/test_allocation.py"
 FORK = "tests/system/net/test_fork.py"
 HISTORY = "tests/interop/test_group_history.py"
+CONCURRENT = "tests/inproc/client/test_client_concurrent.py"
+LONG = "tests/inproc/client/test_client_long_runs.py"
 
 INSTANCE_MUTANTS = [
     Mutant(
@@ -126,5 +128,37 @@ INSTANCE_MUTANTS = [
         "if call.place not in stored and call.body in unplaced:",
         "if call.place not in stored:",
         f"{HISTORY}::test_each_breach_is_named",
+    ),
+    Mutant(
+        "S1",
+        "a forked child is told nothing and shares its parent's sockets",
+        f"{NET}/fork.py",
+        "    os.register_at_fork(after_in_child=_in_child)\n",
+        "    pass\n",
+        f"{FORK}::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own[os.fork]",
+    ),
+    Mutant(
+        "S1",
+        "a forked child keeps the descriptors of its parent's connections",
+        f"{NET}/fork.py",
+        "            os.dup2(nothing, descriptor, inheritable=False)\n",
+        "            pass\n",
+        f"{FORK}::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own[os.fork]",
+    ),
+    Mutant(
+        "S2",
+        "a start leaves the queues to the next round of rebalance",
+        f"{CLIENT}/running_consumer.py",
+        "        await instance.heartbeat()\n        await self.rebalance()\n",
+        "        await instance.heartbeat()\n",
+        f"{CONCURRENT}::test_messages_that_wait_already_are_consumed_too",
+    ),
+    Mutant(
+        "S3",
+        "a queue that is taken up begins behind its next message",
+        f"{CLIENT}/rebalancer.py",
+        "            return decision.offset\n",
+        "            return decision.offset + (decision.offset > 0)\n",
+        f"{LONG}::test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind[concurrent]",
     ),
 ]

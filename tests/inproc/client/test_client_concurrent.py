@@ -10,6 +10,7 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
+from sprocketmq.core.statistics import Measure
 from sprocketmq.testing import PULLS, SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command
@@ -49,7 +50,9 @@ def test_messages_that_wait_already_are_consumed_too(
     rocketmq.create_topic("flights", queues=2)
     send_all(producer, [str(n) for n in range(500)])
     recorder = Recorder()
-    consumers(recorder)
+    consumer = consumers(recorder)
+    # Not later: a start that returned has told the brokers, and shared out the queues (with that of the retry topic).
+    assert len(consumer.assigned_queues) == 3
     rocketmq.wait_until(lambda: len(recorder) == 500)
 
 
@@ -442,8 +445,9 @@ def test_a_slow_listener_uses_all_its_workers(
     rocketmq.wait_until(lambda: len(recorder) == 16)  # each call only returns when 8 run at once
 
 
+@pytest.mark.parametrize("fails", [True, False], ids=["fails", "succeeds"])
 def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, fails: bool
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     running, release, ended = threading.Event(), threading.Event(), threading.Event()
@@ -452,7 +456,8 @@ def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(
         running.set()
         release.wait(20)
         ended.set()
-        raise ValueError("too late")
+        if fails:
+            raise ValueError("too late")
 
     consumer = consumers(listener)
     send_all(producer, ["x"])
@@ -462,7 +467,10 @@ def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(
     rocketmq.wait_until(lambda: "flights" not in {queue.topic for queue in consumer.process_queues})
     release.set()
     assert ended.wait(20)
+    statistics = consumer.statistics
     consumer.shutdown()  # waits for what is under way
+    for measure in (Measure.CONSUME_OK_TPS, Measure.CONSUME_FAILED_TPS):
+        assert statistics.since_start("flights", measure) == (0, 0)
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []  # no send-back: the next owner gets the message itself
     again = Recorder()
     consumers(again)

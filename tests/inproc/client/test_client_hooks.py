@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -172,6 +173,29 @@ def test_consume_hooks_see_how_a_call_ended(
     assert (context.group, context.client_id) == ("delays", consumer.client_id)
     assert [message.body for message in context.messages] == [b"UA1"]
     assert context.spent_ms >= 0
+
+
+def test_a_call_that_took_longer_than_the_consume_timeout_has_timed_out(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    ended: list[ConsumeReturnType] = []
+
+    class Hook:
+        def before_consume(self, context: ConsumeMessageContext) -> None: ...
+
+        def after_consume(self, context: ConsumeMessageContext) -> None:
+            ended.append(context.return_type)
+
+    def listen(message: rmq.MessageExt) -> None:
+        until_s = time.perf_counter() + 0.002
+        while time.perf_counter() < until_s:
+            pass
+
+    producer.send(rmq.Message("flights", b"UA1"))
+    consumer = consumers(listen, start=False, consume_timeout_ms=1)
+    consumer.add_hook(Hook())
+    consumer.start()
+    rocketmq.wait_until(lambda: ended == [ConsumeReturnType.TIME_OUT])
 
 
 def test_a_filter_hook_takes_messages_out_for_good(

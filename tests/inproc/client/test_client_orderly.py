@@ -71,6 +71,32 @@ def test_messages_of_a_queue_come_in_order_one_call_at_a_time(
     rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 240)
 
 
+def test_while_a_listener_runs_its_queue_waits_and_the_others_go_on(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    running, release = threading.Event(), threading.Event()
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        if message.body == b"a0":
+            running.set()
+            release.wait(20)
+        return Status.SUCCESS
+
+    recorder = OrderlyRecorder(answer)
+    consumer = consumers(recorder, kind="orderly")
+    producer.send(rmq.Message("flights", b"a0"), queue=QUEUE)
+    assert running.wait(20)
+    for n in range(3):
+        producer.send(rmq.Message("flights", f"a{n + 1}".encode()), queue=QUEUE)
+        producer.send(rmq.Message("flights", f"b{n}".encode()), queue=rmq.MessageQueue("flights", "broker-a", 1))
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count == 4 and "b2" in recorder.bodies)
+    assert recorder.bodies == ["a0", "b0", "b1", "b2"]
+    release.set()
+    rocketmq.wait_until(lambda: len(recorder.seen) == 7)
+    assert recorder.bodies[4:] == ["a1", "a2", "a3"]
+
+
 @pytest.mark.parametrize("failure", ["suspend", "raise", "None", "nonsense"])
 def test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, failure: str
