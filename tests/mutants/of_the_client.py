@@ -233,8 +233,8 @@ CLIENT_MUTANTS = [
         "S5",
         "a worker goes on with what waits for it after the queue was given up",
         f"{CLIENT}/concurrent_service.py",
-        "        if not batch.process_queue.dropped:\n            batch.started_ms = self._clock.now_ms()\n            self._listener.run(",
-        "        if True:\n            batch.started_ms = self._clock.now_ms()\n            self._listener.run(",
+        "        if process_queue.dropped:\n            return item\n        if isinstance(item, Batch):\n            self._listener.run(",
+        "        if isinstance(item, Batch):\n            self._listener.run(",
         f"{INSTANCE}::test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_given_up",
     ),
     Mutant(
@@ -483,7 +483,7 @@ CLIENT_MUTANTS = [
         "consuming directly, for a tool, moves progress or retries",
         f"{CLIENT}/concurrent_service.py",
         "        return batch\n\n    def _call(",
-        "        batch.started_ms = self._clock.now_ms()\n        self._on_done([batch])\n        return batch\n\n    def _call(",
+        "        self._settle([batch], batch.process_queue)\n        return batch\n\n    def _call(",
         f"{INSTANCE}::test_consuming_directly_has_no_effect_on_progress_retries_or_numbers",
     ),
 ]

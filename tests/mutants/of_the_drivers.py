@@ -173,9 +173,9 @@ DRIVER_MUTANTS = [
     Mutant(
         "S5",
         "what async listeners did is never settled",
-        f"{CLIENT}/concurrent_service.py",
-        "            batch.started_ms = self._clock.now_ms()\n            await self._listener.run_async(batch)\n",
-        "            await self._listener.run_async(batch)\n",
+        f"{CLIENT}/listener_pool.py",
+        "                finished.append(result)\n                if not self._woken:",
+        "                if not self._woken:",
         f"{CONCURRENT}::test_async_listeners_run_on_the_loop_and_retry_alike",
     ),
     Mutant(
@@ -224,12 +224,13 @@ DRIVER_MUTANTS = [
         "S7",
         "waiting for a worker counts as running",
         f"{CLIENT}/concurrent_service.py",
-        "            batches.append(Batch(process_queue, messages, ConsumeConcurrentlyContext(queue)))\n",
-        "            batches.append(Batch(process_queue, messages, ConsumeConcurrentlyContext(queue)))\n"
-        "            for message in messages:\n"
+        "            self._pool.submit(process_queue.take(_ALL, now_ms), process_queue)\n",
+        "            taken = process_queue.take(_ALL, now_ms)\n"
+        "            for message in taken:\n"
         "                self._timeouts.started(message, now_ms)\n"
-        "                self._tracked[message] = batches[-1]\n"
-        "            batches[-1].tracked = True\n",
+        "                self._watched[message] = self._tracked[message] = self._batch_of(message, process_queue)\n"
+        "                self._tracked[message].tracked = True\n"
+        "            self._pool.submit(taken, process_queue)\n",
         f"{CONCURRENT}::test_messages_that_only_wait_for_a_worker_do_not_time_out",
     ),
     Mutant(

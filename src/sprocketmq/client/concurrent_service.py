@@ -13,19 +13,24 @@ Laws
 3. After its queue was dropped a message changes nothing any more: no progress, no send-back; the next owner gets it.
 4. What a listener answers or raises never stops the consumer.
 
-Consume timeout: batches note their own start time in the worker. A look at the running ones at ``last look + limit`` finds every batch
-before its deadline has passed, so a batch that ends in time costs nothing, and one that does not is found at its deadline, precisely.
+Consume timeout: the pool notes when each call began. A look at the running ones at ``last look + limit`` finds every batch before its
+deadline has passed, so a batch that ends in time costs nothing, and one that does not is found at its deadline, precisely.
+
+A listener of single messages (OneAtATime) that no hook watches is called without ceremony: messages themselves go to the pool, and one
+that simply returned is its own result. A Batch is made of such a message only when there is something to say about it: another answer, an
+exception, a look that finds it running. From there on both ways are one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, cast
 
 from sprocketmq.client.group import Group
-from sprocketmq.client.listener_call import ListenerCall
+from sprocketmq.client.listener_call import ListenerCall, OneAtATime
 from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool, run_beside_the_loop
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from sprocketmq.client.stuck_listener import StuckListener, call_back, tell
@@ -48,13 +53,15 @@ _SENT_BACK: Final = "are sent back and progress passes them"
 _GIVEN_UP: Final = "are given up, for broadcasting does not retry"
 # Send-backs in flight at once: a poison topic must not open with a burst of thousands.
 _SEND_BACKS_AT_ONCE: Final = 64
+_ALL: Final = 1 << 31
 
 
 class Batch:
     """One listener call."""
 
     __slots__ = (
-        "context", "failure", "messages", "process_queue", "returned_none", "spent_s", "started_ms", "status", "told", "tracked"
+        "alone", "context", "failure", "messages", "process_queue", "returned_none", "spent_s", "started_ms", "status", "told",
+        "tracked",
     )  # fmt: skip
 
     def __init__(
@@ -63,13 +70,18 @@ class Batch:
         self.process_queue = process_queue
         self.messages = messages
         self.context = context
-        self.started_ms = 0  # 0: the listener was not called (the queue was dropped before)
+        self.alone = False  # made of a message whose call had begun, or ended, without it
+        self.started_ms = 0  # known once it is tracked
         self.spent_s = 0.0
         self.returned_none = False
         self.status: ConsumeConcurrentlyStatus | None = None
         self.failure: BaseException | None = None
         self.tracked = False  # its messages are known to the consume timeout
         self.told = False  # the user was told that it is stuck
+
+
+# What goes to the pool and comes back: a batch, or one message of a OneAtATime.
+Delivery: TypeAlias = "Batch | MessageExt"
 
 
 class ConcurrentService:
@@ -86,14 +98,18 @@ class ConcurrentService:
             failed=ConsumeConcurrentlyStatus.RECONSUME_LATER,
             consequence="those not acknowledged are retried",
         )
+        self._one = listener if isinstance(listener, OneAtATime) else None
         self._batch_size = batch_size
         self._clock = group.clock
         make_timeout = ConsumeTimeout if group.tape is None else group.tape.consume_timeout
         self._timeouts: ConsumeTimeout[MessageExt] = make_timeout(group.settings.consume_timeout_ms)
         self._tracked: dict[MessageExt, Batch] = {}
+        self._watched: dict[
+            MessageExt, Batch
+        ] = {}  # messages without a batch that a look found running, until they are reported
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pool: ListenerPool[Batch]
+        self._pool: ListenerPool[Delivery]
         self._closing = False
         self._send_backs = asyncio.Semaphore(_SEND_BACKS_AT_ONCE)
 
@@ -102,9 +118,9 @@ class ConcurrentService:
     def start(self) -> None:
         workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
         self._pool = (
-            AsyncListenerPool(self._call_async, self._on_done, workers, name)
+            AsyncListenerPool(self._call_async, self._on_done, workers, name, self._clock.now_ms)
             if self._listener.is_async
-            else ThreadListenerPool(self._call, self._on_done, workers, name)
+            else ThreadListenerPool(self._call, self._on_done, workers, name, self._clock.now_ms)
         )
         self._arm(self._timeouts.limit_ms)
 
@@ -138,12 +154,15 @@ class ConcurrentService:
     def submit(self, process_queue: ProcessQueue) -> None:
         if self._closing:
             return
-        now_ms, queue, batches = self._clock.now_ms(), process_queue.queue, []
+        now_ms, queue = self._clock.now_ms(), process_queue.queue
         assert queue is not None
+        if self._one is not None and not self._group.hooks.consume:
+            self._pool.submit(process_queue.take(_ALL, now_ms), process_queue)
+            return
+        batches: list[Delivery] = []
         while messages := process_queue.take(self._batch_size, now_ms):
             batches.append(Batch(process_queue, messages, ConsumeConcurrentlyContext(queue)))
-        if batches:
-            self._pool.submit(batches)
+        self._pool.submit(batches, process_queue)
 
     async def consume_directly(self, messages: Sequence[MessageExt]) -> Batch:
         """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
@@ -156,23 +175,84 @@ class ConcurrentService:
             await run_beside_the_loop(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
         return batch
 
-    def _call(self, batch: Batch) -> None:
-        if not batch.process_queue.dropped:
-            batch.started_ms = self._clock.now_ms()
-            self._listener.run(batch)
+    def _call(self, item: Delivery, process_queue: ProcessQueue) -> Delivery:
+        if process_queue.dropped:
+            return item
+        if isinstance(item, Batch):
+            self._listener.run(item)
+            return item
+        assert self._one is not None
+        try:
+            returned = self._one.listener(item)
+            return item if returned is None else self._answered(item, process_queue, self._one.answer(returned))
+        except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the message
+            return self._failed(item, process_queue, error)
 
-    async def _call_async(self, batch: Batch) -> None:
-        if not batch.process_queue.dropped:
-            batch.started_ms = self._clock.now_ms()
-            await self._listener.run_async(batch)
+    async def _call_async(self, item: Delivery, process_queue: ProcessQueue) -> Delivery:
+        if process_queue.dropped:
+            return item
+        if isinstance(item, Batch):
+            await self._listener.run_async(item)
+            return item
+        assert self._one is not None
+        try:
+            returned = await self._one.listener(item)
+            return item if returned is None else self._answered(item, process_queue, self._one.answer(returned))
+        except BaseException as error:
+            if self._closing and isinstance(error, asyncio.CancelledError):
+                raise
+            return self._failed(item, process_queue, error)
+
+    def _batch_of(self, message: MessageExt, process_queue: ProcessQueue) -> Batch:
+        assert process_queue.queue is not None
+        batch = Batch(process_queue, [message], ConsumeConcurrentlyContext(process_queue.queue))
+        batch.alone = True
+        return batch
+
+    def _answered(self, message: MessageExt, process_queue: ProcessQueue, answer: object) -> Delivery:
+        """The message, or a batch that says what is the matter with it."""
+        if answer is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
+            return message
+        batch = self._batch_of(message, process_queue)
+        self._listener.judge(batch, answer)
+        return batch
+
+    def _failed(self, message: MessageExt, process_queue: ProcessQueue, failure: BaseException) -> Batch:
+        batch = self._batch_of(message, process_queue)
+        self._listener.judge_failure(batch, failure)
+        return batch
 
     # -- from the listener to progress -----------------------------------------------------------------------------------------
 
-    def _on_done(self, batches: list[Batch]) -> None:
-        done: dict[ProcessQueue, list[MessageExt]] = {}
+    def _on_done(self, items: list[Delivery], process_queue: ProcessQueue, spent_s: float) -> None:
+        if self._one is None or self._watched or Batch in map(type, items):
+            self._settle([self._batch(item, process_queue, spent_s / len(items)) for item in items], process_queue)
+        elif not process_queue.dropped:
+            messages = cast("list[MessageExt]", items)
+            topics, now_ms = Counter(message.topic for message in messages), self._clock.now_ms()
+            for topic, count in topics.items():
+                self._group.statistics.consumed_alone(topic, count, spent_s * 1000 * count / len(messages), now_ms)
+            self._done(process_queue, messages)
+
+    def _batch(self, item: Delivery, process_queue: ProcessQueue, spent_s: float) -> Batch:
+        """What came back from the pool as a batch with its outcome; the one that a look has made of it, if there is one."""
+        if isinstance(item, Batch) and not item.alone:
+            return item
+        outcome = item if isinstance(item, Batch) else None
+        message = item.messages[0] if isinstance(item, Batch) else item
+        batch = self._watched.pop(message, None) or outcome or self._batch_of(message, process_queue)
+        batch.spent_s = spent_s
+        if outcome is None:
+            batch.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        else:
+            batch.status, batch.context = outcome.status, outcome.context
+        return batch
+
+    def _settle(self, batches: Sequence[Batch], process_queue: ProcessQueue) -> None:
+        done: list[MessageExt] = []
         failed: list[tuple[Batch, list[MessageExt]]] = []
         for batch in batches:
-            if batch.started_ms == 0 or batch.process_queue.dropped:
+            if process_queue.dropped:
                 self._forget(batch)
                 continue
             acked = self._acked(batch)
@@ -182,12 +262,11 @@ class ConcurrentService:
                 own = self._own(batch)
                 good = [message for message in good if message in own]
                 bad = [message for message in bad if message in own]
-            if good:
-                done.setdefault(batch.process_queue, []).extend(good)
+            done += good
             if bad:
                 failed.append((batch, bad))
-        for process_queue, messages in done.items():
-            self._done(process_queue, messages)
+        if done:
+            self._done(process_queue, done)
         if failed:
             self._spawn(self._retry_all(failed))
 
@@ -270,9 +349,14 @@ class ConcurrentService:
         if self._closing or self._timeouts.limit_ms <= 0:
             return
         now_ms = self._clock.now_ms()
-        running = [batch for batch in self._pool.running if batch.started_ms and not batch.tracked]
-        for batch in sorted(running, key=lambda one: one.started_ms):
-            batch.tracked = True
+        for item, process_queue, started_ms in sorted(self._pool.running, key=lambda one: one.started_ms):
+            if item in self._watched or (isinstance(item, Batch) and item.tracked):
+                continue
+            if isinstance(item, Batch):
+                batch = item
+            else:
+                batch = self._watched[item] = self._batch_of(item, process_queue)
+            batch.started_ms, batch.tracked = started_ms, True
             for message in batch.messages:
                 self._tracked[message] = batch
                 self._timeouts.started(message, batch.started_ms)
@@ -316,7 +400,7 @@ class ConcurrentService:
                 calls.setdefault(batch, []).append(message)
         for batch, messages in calls.items():
             batch.told = True
-            worker, stack = self._pool.stack_of(batch)
+            worker, stack = self._pool.stack_of(batch.messages[0] if batch.alone else batch)
             queue, limit_ms = batch.context.message_queue, self._timeouts.limit_ms
             stuck = StuckListener(
                 self._group.name, queue, messages, batch.started_ms, now_ms - batch.started_ms, limit_ms, worker, stack

@@ -32,7 +32,7 @@ from sprocketmq.wire.trace import ConsumeReturnType
 if TYPE_CHECKING:
     from sprocketmq.client.group import Group
 
-__all__ = ["ListenerCall", "is_async_listener", "one_at_a_time"]
+__all__ = ["ListenerCall", "OneAtATime", "is_async_listener"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -90,15 +90,7 @@ class ListenerCall(Generic[S]):
         seen = self._begin(batch)
         started_s = time.perf_counter()
         try:
-            answer = self._listener(tuple(batch.messages), batch.context)
-            status, complaint = self._read(answer, batch.context)
-            if complaint is not None:
-                if inspect.isawaitable(answer):
-                    answer = asyncio.run_coroutine_threadsafe(_awaited(answer), self._loop).result()
-                    status, complaint = self._read(answer, batch.context)
-                batch.returned_none = answer is None
-                self._complain(complaint, answer)
-            batch.status = status
+            self._judge(batch, self._listener(tuple(batch.messages), batch.context))
         except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the batch
             batch.failure = error
         self._end(batch, seen, started_s)
@@ -108,12 +100,7 @@ class ListenerCall(Generic[S]):
         seen = self._begin(batch)
         started_s = time.perf_counter()
         try:
-            answer = await self._listener(tuple(batch.messages), batch.context)
-            status, complaint = self._read(answer, batch.context)
-            if complaint is not None:
-                batch.returned_none = answer is None
-                self._complain(complaint, answer)
-            batch.status = status
+            self._judge(batch, await self._listener(tuple(batch.messages), batch.context))
         except asyncio.CancelledError as error:
             if self.closing:
                 raise
@@ -121,6 +108,29 @@ class ListenerCall(Generic[S]):
         except BaseException as error:  # noqa: BLE001 - as above
             batch.failure = error
         self._end(batch, seen, started_s)
+
+    def judge(self, batch: _Batch[S], answer: object) -> None:
+        """The outcome of a call that was made elsewhere, in the same thread or task, and answered so."""
+        try:
+            self._judge(batch, answer)
+        except BaseException as error:  # noqa: BLE001 - as above
+            batch.failure = error
+        self._end(batch, None, time.perf_counter())
+
+    def judge_failure(self, batch: _Batch[S], failure: BaseException) -> None:
+        """The outcome of a call that was made elsewhere and raised."""
+        batch.failure = failure
+        self._end(batch, None, time.perf_counter())
+
+    def _judge(self, batch: _Batch[S], answer: Any) -> None:
+        status, complaint = self._read(answer, batch.context)
+        if complaint is not None:
+            if not self.is_async and inspect.isawaitable(answer):
+                answer = asyncio.run_coroutine_threadsafe(_awaited(answer), self._loop).result()
+                status, complaint = self._read(answer, batch.context)
+            batch.returned_none = answer is None
+            self._complain(complaint, answer)
+        batch.status = status
 
     def _begin(self, batch: _Batch[S]) -> ConsumeMessageContext | None:
         group = self._group
@@ -195,6 +205,8 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
     """
     if not callable(listener):
         raise ConfigurationError(f"the listener is {listener!r}, a function is allowed")
+    if isinstance(listener, OneAtATime):
+        return listener.is_async
     calls = (listener, type(listener).__call__)
     if any(inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call) for call in calls):
         raise ConfigurationError(
@@ -203,24 +215,32 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
     return any(inspect.iscoroutinefunction(call) for call in calls)
 
 
-def one_at_a_time(listener: Callable[[MessageExt], Any]) -> Callable[[Sequence[MessageExt], Any], Any]:
-    """A concurrent listener out of one that takes a single message, whose returning means success."""
-    if is_async_listener(listener):
+class OneAtATime:
+    """A concurrent listener out of one that takes a single message, whose returning means success.
 
-        async def consume_async(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
-            return _settled(await listener(messages[0]))
+    Called, it is a listener like any other. A service that knows it calls ``listener`` itself: None means success, whatever else comes
+    back goes through ``answer``.
+    """
 
-        return consume_async
+    __slots__ = ("is_async", "listener")
 
-    def consume(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
-        returned = listener(messages[0])
+    def __init__(self, listener: Callable[[MessageExt], Any]) -> None:
+        self.listener = listener
+        self.is_async = is_async_listener(listener)
+
+    def __call__(self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
+        returned = self.listener(messages[0])
+        return _settled_later(returned) if self.is_async else self.answer(returned)
+
+    def answer(self, returned: Any) -> Any:
+        """What a listener of batches would have answered."""
         if returned is None:
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        if self.is_async:
+            return _settled(returned)
         if inspect.isawaitable(returned):  # law 2: what it returned has not run yet
             return _settled_later(returned)
         return _settled(returned)
-
-    return consume
 
 
 async def _settled_later(returned: Awaitable[Any]) -> Any:

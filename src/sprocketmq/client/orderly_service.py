@@ -105,9 +105,9 @@ class OrderlyService:
     def start(self) -> None:
         workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
         self._pool = (
-            AsyncListenerPool(self._run_async, self._on_done, workers, name)
+            AsyncListenerPool(self._run_async, self._on_done, workers, name, self._clock.now_ms)
             if self._listener.is_async
-            else ThreadListenerPool(self._run, self._on_done, workers, name)
+            else ThreadListenerPool(self._run, self._on_done, workers, name, self._clock.now_ms)
         )
         self._watch.look()
 
@@ -122,10 +122,10 @@ class OrderlyService:
 
     def _running_calls(self) -> list[_Batch]:
         calls = []
-        for turn in self._pool.running:
-            batch = turn.calling
+        for running in self._pool.running:
+            batch = running.item.calling
             if batch is not None and batch.status is None and batch.began_ms:
-                batch.turn = turn
+                batch.turn = running.item
                 calls.append(batch)
         return calls
 
@@ -224,25 +224,27 @@ class OrderlyService:
 
     # -- in a worker -----------------------------------------------------------------------------------------------------------
 
-    def _run(self, turn: _Turn) -> None:
+    def _run(self, turn: _Turn, origin: None = None) -> _Turn:
         end_s = time.perf_counter() + _STRETCH_S
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
-                return
+                break
             turn.calling, batch.began_ms = batch, self._clock.now_ms()
             self._listener.run(batch)
             if self._stops(batch):
-                return
+                break
+        return turn
 
-    async def _run_async(self, turn: _Turn) -> None:
+    async def _run_async(self, turn: _Turn, origin: None = None) -> _Turn:
         end_s = time.perf_counter() + _STRETCH_S
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
-                return
+                break
             turn.calling, batch.began_ms = batch, self._clock.now_ms()
             await self._listener.run_async(batch)
             if self._stops(batch):
-                return
+                break
+        return turn
 
     def _may_begin(self, turn: _Turn, end_s: float) -> bool:
         process_queue = turn.process_queue
@@ -256,7 +258,7 @@ class OrderlyService:
 
     # -- back on the loop ------------------------------------------------------------------------------------------------------
 
-    def _on_done(self, turns: list[_Turn]) -> None:
+    def _on_done(self, turns: list[_Turn], origin: None, spent_s: float) -> None:
         for turn in turns:
             process_queue, batches = turn.process_queue, turn.batches
             process_queue.consuming = False

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
-from sprocketmq.client.listener_call import is_async_listener, one_at_a_time
+from sprocketmq.client.listener_call import OneAtATime, is_async_listener
 from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.push_settings import PushSettings
@@ -122,7 +122,7 @@ class AsyncPushConsumer:
 
     def on_message(self, listener: L) -> L:
         """Register a listener called with one MessageExt at a time: returning is success, raising is retry. ``async def`` works too."""
-        self._set_listener(one_at_a_time(listener), orderly=False, batch_size=1)
+        self._set_listener(OneAtATime(listener), orderly=False, batch_size=1)
         return listener
 
     @overload

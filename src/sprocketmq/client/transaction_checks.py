@@ -80,9 +80,9 @@ class TransactionChecks:
         self.hooks: Hooks | None = None
         name = f"sprocketmq-check-{group}"
         self._pool: ListenerPool[Check] = (
-            AsyncListenerPool(self._run_async, self._answer, workers, name)
+            AsyncListenerPool(self._run_async, self._answer, workers, name, instance.clock.now_ms)
             if inspect.iscoroutinefunction(check)
-            else ThreadListenerPool(self._run, self._answer, workers, name)
+            else ThreadListenerPool(self._run, self._answer, workers, name, instance.clock.now_ms)
         )
         _Desk.of(instance).producers[group] = self
 
@@ -103,17 +103,19 @@ class TransactionChecks:
         else:
             log.info("group %s: %d checks wait or run, that of %s with them", self._group, self._open.checks, key)
 
-    def _run(self, check: Check) -> None:
+    def _run(self, check: Check, origin: None = None) -> Check:
         try:
             check.state = self._state(self._check(check.message))
         except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the answer
             check.failure = error
+        return check
 
-    async def _run_async(self, check: Check) -> None:
+    async def _run_async(self, check: Check, origin: None = None) -> Check:
         try:
             check.state = self._state(await self._check(check.message))
         except Exception as error:  # noqa: BLE001 - whatever a callback raises means that it does not know
             check.failure = error
+        return check
 
     def _state(self, answer: object) -> LocalTransactionState:
         state, allowed = local_transaction_state(answer)
@@ -125,7 +127,7 @@ class TransactionChecks:
             )  # fmt: skip
         return state
 
-    def _answer(self, checks: list[Check]) -> None:
+    def _answer(self, checks: list[Check], origin: None, spent_s: float) -> None:
         for check in checks:
             if check.failure is not None:
                 log.warning(

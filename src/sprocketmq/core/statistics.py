@@ -159,6 +159,16 @@ class ConsumerStatistics:
             failed.times += 1
             failed.value += failed_count
 
+    def consumed_alone(self, topic: str, count: int, elapsed_ms: float, now_ms: int) -> None:
+        """``count`` listener calls of one message each succeeded, after ``elapsed_ms`` all together."""
+        if now_ms >= self._due_ms:
+            self._sample(now_ms)
+        _, _, consume_rt, ok, _ = self._topics.get(topic) or self._new(topic)
+        consume_rt.times += count
+        consume_rt.value += elapsed_ms
+        ok.times += count
+        ok.value += count
+
     def timed_out(self, topic: str, count: int, now_ms: int) -> None:
         """Messages ran into the consume timeout."""
         self._timed_out[topic] = self._timed_out.get(topic, 0) + count

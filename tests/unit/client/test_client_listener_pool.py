@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from sprocketmq.client import listener_pool
 from sprocketmq.client.listener_pool import AsyncListenerPool, ThreadListenerPool, run_beside_the_loop
 
 
@@ -20,15 +23,39 @@ async def _until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
         await asyncio.sleep(0.002)
 
 
-def _make(kind: str, run: Callable[[Any], None], on_done: Callable[[list[Any]], None], workers: int) -> Any:
+def _threads(run: Callable[[Any], object], on_done: Callable[[list[Any]], object], workers: int) -> Any:
+    def run_and_give_back(item: Any, origin: object) -> Any:
+        run(item)
+        return item
+
+    return ThreadListenerPool(
+        run_and_give_back, lambda items, origin, spent_s: on_done(items), workers, "test", lambda: 1
+    )
+
+
+def _tasks(run: Callable[[Any], Awaitable[object]], on_done: Callable[[list[Any]], object], workers: int) -> Any:
+    async def run_and_give_back(item: Any, origin: object) -> Any:
+        await run(item)
+        return item
+
+    return AsyncListenerPool(
+        run_and_give_back, lambda items, origin, spent_s: on_done(items), workers, "test", lambda: 1
+    )
+
+
+def _make(kind: str, run: Callable[[Any], object], on_done: Callable[[list[Any]], object], workers: int) -> Any:
     if kind == "threads":
-        return ThreadListenerPool(run, on_done, workers, "test")
+        return _threads(run, on_done, workers)
 
     async def run_async(item: Any) -> None:
         await asyncio.sleep(0)
         run(item)
 
-    return AsyncListenerPool(run_async, on_done, workers, "test")
+    return _tasks(run_async, on_done, workers)
+
+
+def _items(pool: Any) -> list[Any]:
+    return [running.item for running in pool.running]
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
@@ -59,9 +86,7 @@ def test_a_stuck_item_does_not_hold_up_the_rest_of_its_chunk_nor_the_report_of_t
     async def main() -> None:
         release = threading.Event()
         done: list[int] = []
-        pool: ThreadListenerPool[int] = ThreadListenerPool(
-            lambda item: release.wait(20) and None if item == 503 else None, done.extend, 3, "test"
-        )
+        pool = _threads(lambda item: release.wait(20) if item == 503 else None, done.extend, 3)
         # First make the pool believe that the listener is fast, so that a chunk goes to one worker.
         pool.submit(list(range(500)))
         await _until(lambda: len(done) == 500)
@@ -69,7 +94,7 @@ def test_a_stuck_item_does_not_hold_up_the_rest_of_its_chunk_nor_the_report_of_t
         pool.submit(list(range(500, 520)))
         await _until(lambda: len(done) == 519)
         assert 503 not in done
-        assert list(pool.running) == [503]
+        assert _items(pool) == [503]
         release.set()
         await _until(lambda: len(done) == 520)
         assert await pool.close(1000)
@@ -106,11 +131,7 @@ def test_no_more_than_the_workers_run_at_once_and_all_of_them_do(kind: str) -> N
             await gate.wait()
             leave()
 
-        pool: Any = (
-            ThreadListenerPool(run, done.extend, 5, "test")
-            if kind == "threads"
-            else AsyncListenerPool(run_async, done.extend, 5, "test")
-        )
+        pool: Any = _threads(run, done.extend, 5) if kind == "threads" else _tasks(run_async, done.extend, 5)
         pool.submit(list(range(12)))
         await _until(lambda: running == 5)
         release.set()
@@ -136,11 +157,7 @@ def test_after_close_nothing_starts_and_what_ran_is_reported(kind: str) -> None:
             started.append(item)
             await gate.wait()
 
-        pool: Any = (
-            ThreadListenerPool(run, done.extend, 1, "test")
-            if kind == "threads"
-            else AsyncListenerPool(run_async, done.extend, 1, "test")
-        )
+        pool: Any = _threads(run, done.extend, 1) if kind == "threads" else _tasks(run_async, done.extend, 1)
         pool.submit([1, 2, 3])
         await _until(lambda: started == [1])
         closing = asyncio.ensure_future(pool.close(10_000))
@@ -157,11 +174,9 @@ def test_after_close_nothing_starts_and_what_ran_is_reported(kind: str) -> None:
 def test_close_says_when_a_listener_does_not_end() -> None:
     async def main() -> None:
         release = threading.Event()
-        pool: ThreadListenerPool[int] = ThreadListenerPool(
-            lambda item: release.wait(20) and None, lambda items: None, 2, "test"
-        )
+        pool = _threads(lambda item: release.wait(20), lambda items: None, 2)
         pool.submit([1])
-        await _until(lambda: list(pool.running) == [1])
+        await _until(lambda: _items(pool) == [1])
         assert not await pool.close(20)
         release.set()
         await _until(lambda: not pool._threads)
@@ -173,9 +188,7 @@ def test_resize_takes_idle_workers_away_and_allows_new_ones() -> None:
     async def main() -> None:
         together = threading.Barrier(6)
         done: list[int] = []
-        pool: ThreadListenerPool[int] = ThreadListenerPool(
-            lambda item: together.wait(20) and None, done.extend, 2, "test"
-        )
+        pool = _threads(lambda item: together.wait(20), done.extend, 2)
         pool.resize(6)
         pool.submit(list(range(6)))
         await _until(lambda: len(done) == 6)
@@ -197,8 +210,8 @@ class _Gates:
 
     def make(self, on_done: Callable[[list[int]], None], workers: int) -> Any:
         if self.is_async:
-            return AsyncListenerPool(self._run_async, on_done, workers, "test")
-        return ThreadListenerPool(self._run, on_done, workers, "test")
+            return _tasks(self._run_async, on_done, workers)
+        return _threads(self._run, on_done, workers)
 
     def _run(self, item: int) -> None:
         gate = self._threads.setdefault(item, threading.Event())
@@ -309,5 +322,101 @@ def test_a_call_beside_the_loop_is_waited_for_and_keeps_no_process() -> None:
         assert where[0].name == "direct"
         assert where[0].daemon
         assert where[0] is not threading.current_thread()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks"])
+def test_the_time_of_each_call_is_reported_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count()  # a clock that goes on by one at each look
+
+    async def main() -> None:
+        monkeypatch.setattr(listener_pool, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
+        reports: list[tuple[int, object, float]] = []
+
+        def on_done(items: list[int], origin: object, spent_s: float) -> None:
+            reports.append((len(items), origin, spent_s))
+
+        async def run_async(item: int, origin: object) -> int:
+            await asyncio.sleep(0)
+            return item
+
+        pool: Any = (
+            listener_pool.ThreadListenerPool(lambda item, origin: item, on_done, 1, "test", lambda: 1)
+            if kind == "threads"
+            else listener_pool.AsyncListenerPool(run_async, on_done, 1, "test", lambda: 1)
+        )
+        for origin in ("a", "b"):
+            pool.submit(list(range(50)), origin)
+        await _until(lambda: sum(count for count, _, _ in reports) == 100)
+        assert all(spent_s == count for count, _, spent_s in reports)
+        assert {o: sum(count for count, origin, _ in reports if origin == o) for o in "ab"} == {"a": 50, "b": 50}
+        assert await pool.close(1000)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks"])
+def test_what_runs_is_found_with_the_moment_it_began(kind: str) -> None:
+    async def main() -> None:
+        gates, now_ms = _Gates(kind), 5
+        done: list[int] = []
+        pool = gates.make(done.extend, 4)
+        pool._now_ms = lambda: now_ms
+        pool.submit([1, 2], "first")
+        await _until(lambda: len(gates.running) == 2)
+        now_ms = 7
+        pool.submit([3], "second")
+        await _until(lambda: len(gates.running) == 3)
+        assert sorted(pool.running) == [(1, "first", 5), (2, "first", 5), (3, "second", 7)]
+        gates.let_go({1, 3})
+        await _until(lambda: len(done) == 2)
+        assert pool.running == [(2, "first", 5)]
+        gates.let_go({2})
+        await _until(lambda: len(done) == 3)
+        assert pool.running == []
+        assert await pool.close(1000)
+
+    asyncio.run(main())
+
+
+def test_a_listener_that_never_waits_keeps_one_task_busy() -> None:
+    async def main() -> None:
+        tasks: set[asyncio.Task[Any] | None] = set()
+        done: list[int] = []
+
+        async def run(item: int) -> None:
+            tasks.add(asyncio.current_task())
+
+        pool = _tasks(run, done.extend, 20)
+        for start in range(0, 1000, 50):
+            pool.submit(list(range(start, start + 50)))
+        await _until(lambda: len(done) == 1000)
+        assert len(tasks) == 1
+        assert await pool.close(1000)
+
+    asyncio.run(main())
+
+
+def test_one_that_waits_leaves_the_rest_to_other_tasks_at_once() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        ran: list[int] = []
+        done: list[int] = []
+
+        async def run(item: int) -> None:
+            ran.append(item)
+            if item in (3, 4):
+                await gate.wait()
+
+        pool = _tasks(run, done.extend, 3)
+        pool.submit(list(range(10)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert ran == list(range(10))
+        await _until(lambda: len(done) == 8)
+        gate.set()
+        await _until(lambda: len(done) == 10)
+        assert await pool.close(1000)
 
     asyncio.run(main())
