@@ -41,24 +41,29 @@ _WARN_EACH_S: Final = 30.0
 
 @dataclass
 class Pace:
-    """How long to wait before the next look: longer and longer while nothing happens. ``jitter`` is a random factor around 1."""
+    """When the next look is due: later and later while nothing happens. Times in seconds of any clock; ``jitter`` is a factor around 1."""
 
     pause_s: float = 0.0
+    due_s: float = 0.0
 
-    def rest_s(self, jitter: float) -> float:
-        """The pause after an empty look, and a longer one next time."""
+    def wait_s(self, now_s: float) -> float:
+        """How long until the next look."""
+        return max(0.0, self.due_s - now_s)
+
+    def nothing(self, now_s: float, jitter: float) -> None:
+        """A look brought nothing."""
         self.pause_s = min(max(self.pause_s * _GROWTH, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
-        return self.pause_s * jitter
+        self.due_s = now_s + self.pause_s * jitter
 
     def news(self) -> None:
-        self.pause_s = 0.0
+        self.pause_s = self.due_s = 0.0
 
 
 class BrokerWatch:
     """The looks of one stream. ``heads`` is the next offset of every queue as last seen, ``newest_ms`` when its last message was stored."""
 
-    def __init__(self, options: ReadOptions, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._options, self._clock_s = options, clock_s
+    def __init__(self, options: ReadOptions, clock_s: Callable[[], float] | None = None) -> None:
+        self._options, self._clock_s = options, clock_s or time.monotonic
         self.heads: dict[MessageQueue, int] = {}
         self.newest_ms: dict[MessageQueue, int] = {}
         self.pace = Pace()

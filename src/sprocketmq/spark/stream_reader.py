@@ -102,13 +102,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._eager_commit(position)
         patience_s = _IDLE_WAIT_S if self._target is None else self._options.retry_timeout_ms / 1000
         deadline_s = time.monotonic() + patience_s
+        pace = self._watch.pace
         while True:
+            time.sleep(pace.wait_s(time.monotonic()))
             bounds, gone = self._news(position)
             step = self._step(position, bounds, gone, most)
             if step.end is not position and not self._postponed(step):
                 return self._taken(step, bounds)
             if self._target is not None and not (away := unfinished(position, self._target)):
                 return start
+            pace.nothing(time.monotonic(), random.uniform(0.75, 1.25))
             if time.monotonic() > deadline_s:
                 if self._target is not None:
                     raise NetworkError(
@@ -116,7 +119,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         f"{away[0]}; start their brokers and run the query again, it goes on from its checkpoint"
                     )
                 return start
-            time.sleep(self._watch.pace.rest_s(random.uniform(0.75, 1.25)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The head of every queue and the age of what waits, for the progress events; from memory, no broker is asked."""

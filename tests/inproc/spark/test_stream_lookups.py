@@ -1,0 +1,205 @@
+"""How often a stream asks its brokers, and what it learns on the way: sizes for ``maxBytesPerTrigger``, times for the lag."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+from as_spark import Readers, ask, first_batch, next_batch, read, send
+
+import sprocketmq as rmq
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.lag import source_lag
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.message import MessageQueue
+
+ASKED = (
+    RequestCode.GET_TOPIC_STATS_INFO,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+)
+
+
+@pytest.fixture
+def asked(mq: EmbeddedRocketMQ) -> Counter[int]:
+    """Requests by code, as broker and name server see them."""
+    seen: Counter[int] = Counter()
+
+    def note(command: Command) -> bool:
+        seen[command.code] += 1
+        return False
+
+    mq.faults.drop(ASKED, times=None, when=note)
+    return seen
+
+
+@pytest.fixture
+def fast_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """A clock for stream readers that moves when they sleep."""
+    now = SimpleNamespace(s=1000.0)
+
+    def sleep(seconds: float) -> None:
+        now.s += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now.s, sleep=sleep)
+    monkeypatch.setattr("sprocketmq.spark.stream_reader.time", clock)
+    monkeypatch.setattr("sprocketmq.spark.broker_watch.time", clock)
+    return sleep
+
+
+@pytest.mark.parametrize("which", [{}, {"topicspattern": "fl.*"}])
+def test_an_idle_stream_asks_its_brokers_a_few_times_a_second_however_often_spark_asks_it(
+    mq: EmbeddedRocketMQ,
+    readers: Readers,
+    asked: Counter[int],
+    fast_forward: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    which: dict[str, str],
+) -> None:
+    reader = readers(**which)
+    end, _ = first_batch(reader)
+    asked.clear()
+    clock_s = reader._watch._clock_s
+    begun_s = clock_s()
+    while clock_s() < begun_s + 20:
+        assert ask(reader, end) == end
+        fast_forward(0.011)  # as soon as Spark asks again
+    stats, _, names = (asked[code] for code in ASKED)
+    assert stats <= 20 / (0.25 * 0.75) + 5
+    assert names <= 20 / (2 * 0.8) + 1
+    send(mq, 1)
+    assert next_batch(reader, end)[1] == [1]
+
+
+def test_a_batch_holds_about_as_many_bytes_as_it_may(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    mq.create_topic("flights", queues=1)
+    with mq.producer() as producer:
+        for _ in range(40):
+            producer.send(rmq.Message("flights", b"7" * 1000))
+    reader = readers(startingoffsets="earliest", maxbytespertrigger="12000")
+    end, numbers = first_batch(reader)
+    assert 8 <= len(numbers) <= 12
+    while (after := ask(reader, end)) != end:
+        batch = read(reader, end, after)
+        assert 1 <= len(batch) <= 12
+        numbers += batch
+        end = after
+    assert len(numbers) == 40
+
+
+def test_bytes_and_messages_limit_a_batch_together(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, *range(20))
+    few = readers(startingoffsets="earliest", maxbytespertrigger="1000000", maxoffsetspertrigger="4")
+    assert len(first_batch(few)[1]) == 4
+    small = readers(startingoffsets="earliest", maxbytespertrigger="1", maxoffsetspertrigger="4")
+    assert len(first_batch(small)[1]) == 2  # one of each queue: none is starved
+
+
+def test_the_least_of_a_trigger_waits_and_the_most_still_holds(
+    mq: EmbeddedRocketMQ, readers: Readers, fast_forward: Callable[[float], None]
+) -> None:
+    reader = readers(
+        startingoffsets="earliest", minoffsetspertrigger="6", maxoffsetspertrigger="8", maxtriggerdelay="30s"
+    )
+    end, _ = first_batch(reader)
+    send(mq, *range(5))
+    assert ask(reader, end) == end
+    assert sum(source_head(reader).values()) == 5  # lag is told while messages wait
+    send(mq, *range(5, 15))
+    end, numbers = next_batch(reader, end)
+    assert 6 <= len(numbers) <= 8  # shares are rounded down
+    end, more = next_batch(reader, end)
+    assert sorted(numbers + more) == list(range(15))
+    send(mq, 99)
+    assert ask(reader, end) == end
+    fast_forward(31)
+    assert next_batch(reader, end)[1] == [99]
+
+
+def source_head(reader: object) -> dict[MessageQueue, int]:
+    import json
+
+    latest = json.dumps(reader.reportLatestOffset())  # type: ignore[attr-defined]
+    lag = source_lag([(None, '{"v":1,"q":{}}', latest)])
+    assert lag is not None
+    return lag.by_queue
+
+
+def test_lag_in_time_is_the_age_of_what_a_batch_leaves(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    import json
+
+    mq.create_topic("flights", queues=1)
+    send(mq, 0, 1)
+    cut_ms = mq.messages("flights")[-1].store_timestamp_ms + 20
+    mq.wait_until(lambda: mq.clock.now_ms() >= cut_ms)
+    send(mq, 2)
+    stored = [message.store_timestamp_ms for message in mq.messages("flights")]
+    reader = readers(startingoffsets="earliest", maxoffsetspertrigger="1")
+    end, _ = first_batch(reader)
+    lag = source_lag([(None, json.dumps(end), json.dumps(reader.reportLatestOffset()))])
+    assert lag is not None
+    queue = MessageQueue("flights", "broker-a", 0)
+    assert (lag.by_queue, lag.ms_by_queue) == ({queue: 2}, {queue: stored[2] - stored[1]})
+    assert lag.oldest_unread_ms == stored[1]
+    end = ask(reader, end)
+    end = ask(reader, end)
+    lag = source_lag([(None, json.dumps(end), json.dumps(reader.reportLatestOffset()))])
+    assert lag is not None
+    assert (lag.by_queue, lag.ms_by_queue, lag.oldest_unread_ms) == ({queue: 0}, {}, None)
+
+
+# -- starts by time ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", ["exact", "before", "after", "first", "last", "beyond"])
+def test_a_time_is_found_exactly_whatever_message_near_it_the_broker_names(
+    mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """A 4.9 broker names the nearest message, or any of the same millisecond."""
+    mq.create_topic("flights", queues=1)
+    with mq.producer() as producer:
+        producer.send_batch([rmq.Message("flights", b"%d" % number) for number in range(50)])
+        cut_ms = mq.messages("flights")[-1].store_timestamp_ms + 5
+        mq.wait_until(lambda: mq.clock.now_ms() >= cut_ms)
+        producer.send_batch([rmq.Message("flights", b"%d" % number) for number in range(50, 100)])
+    stored = [message.store_timestamp_ms for message in mq.messages("flights")]
+    queue = MessageQueue("flights", "broker-a", 0)
+    cluster = Cluster.at(mq.namesrv_addr)
+    real = cluster.api.search_offset
+    bounds = cluster.bounds([queue])
+
+    async def near(address: str, queue: MessageQueue, timestamp_ms: int) -> int:
+        exact = await real(address, queue, timestamp_ms)
+        shifted = {"exact": exact, "before": exact - 40, "after": exact + 40, "first": 0, "last": 99, "beyond": 100}[
+            answer
+        ]
+        return min(max(shifted, -1), 101)
+
+    monkeypatch.setattr(cluster.api, "search_offset", near)
+    for time_ms in sorted({stored[0] - 1, stored[0], stored[50] - 1, stored[50], stored[99]}):
+        expected = next(offset for offset, stored_ms in enumerate(stored) if stored_ms >= time_ms)
+        assert cluster.offsets_by_time(bounds, {queue: time_ms}, "delays") == {queue: expected}
+    assert cluster.offsets_by_time(bounds, {queue: stored[99] + 1}, "delays") == {}
+    assert asking_an_empty_queue(cluster, mq) == {}
+
+
+def asking_an_empty_queue(cluster: Cluster, mq: EmbeddedRocketMQ) -> dict[MessageQueue, int]:
+    mq.create_topic("empty", queues=1)
+    queue = MessageQueue("empty", "broker-a", 0)
+    return cluster.offsets_by_time(cluster.bounds([queue]), {queue: 1}, "delays")
+
+
+def test_each_queue_starts_at_its_own_time(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, *range(6))
+    messages = mq.messages("flights")
+    first = min(messages, key=lambda message: message.store_timestamp_ms)
+    late_ms = max(message.store_timestamp_ms for message in messages) + 1
+    other = 1 - first.queue_id
+    times = f'{{"flights":{{"broker-a":{{"{first.queue_id}":{first.store_timestamp_ms},"{other}":{late_ms}}}}}}}'
+    reader = readers(startingoffsetsbytimestamp=times, startingoffsetsbytimestampstrategy="latest")
+    wanted = sorted(int(message.body) for message in messages if message.queue_id == first.queue_id)
+    assert first_batch(reader)[1] == wanted
