@@ -1,0 +1,153 @@
+"""Every option of the table: its default is what leaving it out means, a wrong value is one sentence in the table's own words, a misspelt
+name is answered with the right one, and the page says what the table says."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.option_table import OPTION_OF, OPTIONS, OptionRow
+from sprocketmq.spark.options import ReadOptions, SinkOptions, read_options, sink_options
+
+ROOT = Path(__file__).parents[3]
+BASE = {"namesrvAddr": "127.0.0.1:9876", "topic": "flights"}
+# What an option needs beside it to make sense.
+BESIDE = {
+    "groupOffsetsFallback": {"startingOffsets": "group", "group": "delays"},
+    "startingOffsetsByTimestampStrategy": {"startingTimestamp": "1"},
+    "tlsAuthServer": {"tls": "true"},
+}
+WRONG = {
+    "choice": ("", "all", "tru"),
+    "flag": ("", "yes", "1", "tru"),
+    "count": ("", "0", "-1", "1.5", "many", "²", str(2**63)),
+    "duration": ("", "0", "-5s", "soon", "5 weeks", "1e3", "9" * 30),
+    "time": ("", "yesterday", "-1", "2023-11-14T22:13:20", "2023-13-01T00:00:00Z", "9" * 20),
+    "offsets": ("", "newest", "[]", "7", "{}", '{"flights":7}', '{"flights":{"b":{"0":"x"}}}', '{"flights":{"b":{"zero":1}}}',
+                '{"flights":{"b":{"0":-3}}}', '{"flights":{"b":{"0":1.5}}}', '{"flights":{"b":{"0":true}}}', '{"flights"'),
+}  # fmt: skip
+
+
+def parse(row: OptionRow, value: str) -> ReadOptions | SinkOptions:
+    """The option alone, beside what every read or write needs."""
+    options = {**BASE, **BESIDE.get(row.name, {}), row.name: value}
+    return sink_options(options) if row.side == "write" else read_options(options, streaming=row.name[:3] != "end")
+
+
+CASES = [(row, value) for row in OPTIONS for value in WRONG.get(row.kind, ())]
+
+
+@pytest.mark.parametrize(("row", "value"), CASES, ids=[f"{row.name}={value[:20]}" for row, value in CASES])
+def test_a_wrong_value_is_one_sentence_of_option_value_and_what_is_allowed(row: OptionRow, value: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        parse(row, value)
+    sentence = str(error.value)
+    assert sentence.startswith(f"{row.name} is {value!r}; allowed is {row.allowed}")
+    assert "\n" not in sentence
+
+
+@pytest.mark.parametrize("row", [row for row in OPTIONS if row.choices], ids=lambda row: row.name)
+def test_a_misspelt_word_is_answered_with_the_right_one(row: OptionRow) -> None:
+    for word in row.choices:
+        if len(word) > 3:
+            with pytest.raises(ConfigurationError, match=f"; did you mean {word}\\?"):
+                parse(row, word[:-1])
+
+
+@pytest.mark.parametrize("row", OPTIONS, ids=lambda row: row.name)
+def test_a_misspelt_name_is_answered_with_the_right_one_and_shows_no_value(row: OptionRow) -> None:
+    misspelt = row.name[:-1] + "x" + row.name[-1]
+    for parsed in (sink_options, lambda options: read_options(options, streaming=False)):
+        with pytest.raises(ConfigurationError, match=f"did you mean {row.name}\\?") as error:
+            parsed({**BASE, misspelt: "the value"})
+        assert "the value" not in str(error.value)  # it may be a secret
+
+
+def test_a_name_is_there_once_whatever_its_case() -> None:
+    assert len({row.name.lower() for row in OPTIONS}) == len(OPTIONS) == len(OPTION_OF)
+    assert all(row.line and row.default and row.allowed for row in OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in OPTIONS if row.kind in ("choice", "flag", "count", "duration")], ids=lambda row: row.name
+)
+def test_the_default_of_the_table_is_what_leaving_an_option_out_means(row: OptionRow) -> None:
+    if not re.fullmatch(r"\d+(ms|s|m|h)?|true|false", row.default) and row.default not in row.choices:
+        return  # words for people: it depends on other options, or there is none
+    base = {**BASE, **BESIDE.get(row.name, {})}
+    if row.side != "write":
+        assert read_options(base, streaming=True) == read_options({**base, row.name: row.default}, streaming=True)
+    if row.side != "read":
+        assert sink_options(base) == sink_options({**base, row.name: row.default})
+
+
+def test_no_secret_is_in_a_repr() -> None:
+    secret = dict.fromkeys(("accessKey", "secretKey", "securityToken"), "hunter2")
+    for options in (read_options({**BASE, **secret}, streaming=False), sink_options({**BASE, **secret})):
+        assert "hunter2" not in repr(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"startingTimestamp": "9", "endingTimestamp": "5"},
+            "endingTimestamp is 5, which is before startingTimestamp 9",
+        ),
+        (
+            {"startingOffsets": '{"flights":{"b":{"0":9}}}', "endingOffsets": '{"flights":{"b":{"0":5}}}'},
+            "endingOffsets of flights/b/0 is 5, which is before startingOffsets 9",
+        ),
+        (
+            {"startingOffsets": '{"flihgts":{"b":{"0":9}}}'},
+            "startingOffsets names topic 'flihgts', which is not read; allowed is flights; did you mean flights?",
+        ),
+        (
+            {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"flights":{"b":{"0":9}}}'},
+            "startingOffsets and startingOffsetsByTimestamp are both given; keep one of them",
+        ),
+        ({"groupOffsetsFallback": "latest"}, "groupOffsetsFallback is given without startingOffsets group"),
+        (
+            {"startingOffsetsByTimestampStrategy": "latest"},
+            "startingOffsetsByTimestampStrategy is given without a time",
+        ),
+    ],
+)
+def test_options_against_each_other_are_one_sentence(options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        read_options({**BASE, **options}, streaming=False)
+    assert str(error.value).startswith(sentence)
+
+
+# -- the page --------------------------------------------------------------------------------------------------------------------
+
+
+def script() -> ModuleType:
+    loader = importlib.machinery.SourceFileLoader("spark_options_script", str(ROOT / "scripts/spark-options"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_options_is_written_from_the_table() -> None:
+    module = script()
+    assert module.PAGE.read_text("utf-8") == module.page(), "scripts/spark-options writes docs/spark/options.md anew"
+
+
+def test_no_page_tells_of_an_option_that_is_not_there() -> None:
+    known = {name.lower() for name in OPTION_OF} | {"checkpointlocation", "path"}
+    told = {
+        (page.name, name)
+        for page in [*(ROOT / "docs/spark").glob("*.md"), ROOT / "docs/guides/spark.md"]
+        if page.exists()
+        for name in re.findall(r"\.option\(\s*\"(\w+)\"", page.read_text("utf-8"))
+    }
+    assert not {(page, name) for page, name in told if name.lower() not in known and not name.startswith("spark")}
