@@ -4,6 +4,8 @@
 ``mode=send``: every row becomes a message; a task ends when all of its rows are stored (at least once; ``delivery=idempotent`` notes query,
 batch, partition and number in each message, so that a reader can drop what a replayed batch sent again).
 
+``delivery=transactional``: the rows of a batch appear once and together, see ``exactly_once``.
+
 ``mode=ack``: rows of the source with an ``action`` (``ack``, ``retry``, ``dlq``, ``drop``) go back to their brokers. Tasks only collect
 the bad ones; the driver sends them back once per batch, in ``commit``, when every task is done: a task that ran twice sends nothing twice.
 
@@ -26,6 +28,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.exactly_once import ExactlyOnce
 from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack, bad_rows
 from sprocketmq.spark.options import SinkOptions
 from sprocketmq.spark.row_messages import check_columns
@@ -47,11 +50,14 @@ class TaskResult(WriterCommitMessage):
 class _Sink:
     """What both writers share."""
 
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+    def __init__(self, options: SinkOptions, schema: StructType, streaming: bool) -> None:
         check_columns(schema, options.mode, options.topic)
         self._options = options
+        self._once = ExactlyOnce(options, streaming) if options.delivery == "transactional" else None
 
-    def write_batches(self, batches: Iterator[pa.RecordBatch]) -> TaskResult:
+    def write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self._once is not None:
+            return self._once.write(batches)
         if self._options.mode == "ack":
             return TaskResult(back=[row for batch in batches for row in bad_rows(batch, self._options)])
         sender: RowSender | None = None
@@ -61,7 +67,17 @@ class _Sink:
                 sender.send(batch)
         return TaskResult(sent=sender.sent if sender is not None else 0)
 
+    def abort(self, messages: list[WriterCommitMessage | None], what: str) -> None:
+        if self._once is not None:
+            self._once.abort(messages)
+            log.warning("%s failed; none of its messages appears unless it was decided", what)
+        else:  # a retry of the write sends it again (at least once)
+            log.warning("%s failed; messages of its finished tasks are stored and will be sent again with the next try", what)
+
     def finish(self, messages: list[WriterCommitMessage | None], what: str) -> None:
+        if self._once is not None:
+            self._once.commit(messages, what)
+            return
         results = [message for message in messages if isinstance(message, TaskResult)]
         back = [message for result in results for message in result.back]
         if back:
@@ -93,7 +109,7 @@ class BatchWriter(DataSourceArrowWriter):
     """``df.write.format("rocketmq").mode("append")``."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        self._sink = _Sink(options, schema)
+        self._sink = _Sink(options, schema, streaming=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._sink.write_batches(iterator)
@@ -102,17 +118,15 @@ class BatchWriter(DataSourceArrowWriter):
         self._sink.finish(messages, "batch write")
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What was sent stays sent; a retry of the write sends it again (at least once)."""
-        log.warning(
-            "the write failed; messages of finished tasks are stored and will be sent again if the write is repeated"
-        )
+        """What was sent stays sent, unless the delivery is transactional."""
+        self._sink.abort(messages, "batch write")
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """``df.writeStream.format("rocketmq")``."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        self._sink = _Sink(options, schema)
+        self._sink = _Sink(options, schema, streaming=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._sink.write_batches(iterator)
@@ -121,5 +135,5 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._sink.finish(messages, f"batch {batchId}")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was sent stays sent; the batch runs again (at least once)."""
-        log.warning("batch %d failed; messages of its finished tasks are stored and will be sent again", batchId)
+        """What was sent stays sent, unless the delivery is transactional; the batch runs again."""
+        self._sink.abort(messages, f"batch {batchId}")

@@ -1,0 +1,246 @@
+"""``delivery=transactional``: the rows of a batch appear once, all of them, whatever dies when.
+
+    tasks     ask the ledger: decided already? then send nothing     else send halves, return where they lie     (half_messages)
+    driver    append one decision, read what counts, end the halves of the attempts that count, roll back others (core.decision_ledger)
+    anybody   of the producer group answers checks from the ledger, while a task's process lives, or by ``sprocketmq settle``
+
+    killed before the decision is stored:  nothing appears; the batch runs again, the first halves are rolled back by the check
+    killed after it:                       the batch runs again and sends nothing; what was not ended yet is committed by the check
+
+Laws
+1. What is sent belongs to an attempt that only its commit message names; a task that fails takes back what it sent.
+2. ``commit`` raises, and Spark runs the batch again, unless the batch is decided; it returns when its halves were ended or the brokers have
+   asked for the rest (at most ``settleTimeoutMs``).
+3. ``abort`` rolls back only when a task has no message: then no ``commit`` was tried, whose decision could still arrive.
+4. No answer to a check depends on what this process remembers: all of them read the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from sprocketmq.client.results import SendStatus
+from sprocketmq.core.decision_ledger import Append, Decision, Settle, Standing, commit_step
+from sprocketmq.core.open_transactions import LocalTransactionState
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.spark.decision_topic import DecisionTopic
+from sprocketmq.spark.half_messages import HalfLane, HalfSender, end_lane
+from sprocketmq.spark.options import SinkOptions
+from sprocketmq.spark.responder import BATCH, HALF_TOPIC, LEDGER, PARTITION, QUERY, Responder, transaction_timeout_ms
+from sprocketmq.wire.message import Message, MessageQueue
+
+__all__ = ["ExactlyOnce", "HalvesSent"]
+
+log = logging.getLogger("sprocketmq.spark")
+
+_COMMIT, _ROLLBACK = LocalTransactionState.COMMIT_MESSAGE, LocalTransactionState.ROLLBACK_MESSAGE
+_PAUSE_S: Final = 0.25
+
+
+@dataclass
+class HalvesSent(WriterCommitMessage):
+    """What one task did: which write it was, and where the halves of its attempt lie; ``skipped``: the batch was decided before."""
+
+    query: str
+    batch: int
+    attempt: str
+    is_new: bool = False
+    skipped: bool = False
+    sent: int = 0
+    lanes: list[HalfLane] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)
+
+
+class ExactlyOnce:
+    """One side of a transactional write, in a task or in the driver. Picklable.
+
+    Args:
+        options: of the sink; ``group`` and ``ledger_topic`` are given.
+        streaming: whether Spark numbers the batches of this write.
+    """
+
+    def __init__(self, options: SinkOptions, streaming: bool) -> None:
+        self._options = options
+        self._streaming = streaming
+        self._write_id = f"write-{uuid.uuid4().hex}"  # of a batch write that got no name; made once, on the driver
+
+    # -- tasks -----------------------------------------------------------------------------------------------------------------
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> HalvesSent:
+        """Send the rows of one task as half messages."""
+        done = self._who_i_am()
+        options = self._options
+        responder = Responder.at(options, frozenset({options.topic} if options.topic else ()))
+        ledger = responder.ledger(options.ledger_topic)
+        if done.is_new:
+            responder.engine.run(ledger.queue(create=True))
+        else:
+            standing = responder.engine.run(ledger.standing(done.query, done.batch, create=done.batch == 0))
+            self._refuse_passed(standing, done)
+            done.skipped = standing is Standing.DECIDED
+        marks = {QUERY: done.query, BATCH: str(done.batch), PARTITION: str(_partition()), LEDGER: options.ledger_topic}
+        sender = HalfSender(options, responder.producer, marks, done.attempt)
+        topics = {options.topic} if options.topic else set()
+        try:
+            for batch in batches:
+                if batch.num_rows and not options.topic:
+                    topics.update(pc.unique(batch.column("topic")).to_pylist())
+                if batch.num_rows and not done.skipped:
+                    sender.send(batch)
+        except Exception:
+            self._take_back(responder, sender.lanes)
+            raise
+        done.sent, done.lanes, done.lost = sender.sent, sender.lanes, sorted(sender.lost)
+        done.topics = sorted(topic for topic in topics if topic)
+        return done
+
+    def _who_i_am(self) -> HalvesSent:
+        attempt, options = uuid.uuid4().hex, self._options
+        if options.txn_app_id is not None:
+            return HalvesSent(options.txn_app_id, options.txn_version or 0, attempt)
+        if not self._streaming:
+            return HalvesSent(self._write_id, 0, attempt, is_new=True)
+        context = TaskContext.get()
+        query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+        batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+        if not query or batch is None:
+            raise ConfigurationError(
+                "Spark does not say which query and batch this task belongs to; it must run in a streaming query"
+            )
+        return HalvesSent(query, int(batch), attempt)
+
+    @staticmethod
+    def _refuse_passed(standing: Standing, done: HalvesSent) -> None:
+        if standing is Standing.PASSED:
+            raise ConfigurationError(
+                f"batch {done.batch} of {done.query} was never decided, or its decision expired, and a later batch was; the checkpoint is "
+                "older than the ledger knows, or another driver writes the same query; use a new checkpoint (or txnAppId)"
+            )
+
+    def _take_back(self, responder: Responder, lanes: Sequence[HalfLane]) -> None:
+        try:
+            responder.engine.run(self._end(responder, lanes, _ROLLBACK))
+        except RocketMQError as error:
+            log.info("halves could not be rolled back, the brokers will ask: %s", error)
+
+    # -- driver ----------------------------------------------------------------------------------------------------------------
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], what: str) -> None:
+        """Decide the batch and make its rows appear.
+
+        Raises:
+            NetworkError, RequestTimeout, RemoteError: the ledger cannot be written or read; Spark runs the batch again.
+            ConfigurationError: the batch may not be written, see the sentence.
+        """
+        tasks = [message for message in messages if isinstance(message, HalvesSent)]
+        if not tasks:
+            return
+        responder = Responder.at(self._options, frozenset(topic for task in tasks for topic in task.topics))
+        settled = responder.engine.run(self._decide(responder, tasks))
+        winners = [lane for task in tasks if task.attempt in settled.commit for lane in task.lanes]
+        losers = [lane for task in tasks if task.attempt in settled.rollback for lane in task.lanes]
+        left = responder.engine.run(self._end(responder, winners, _COMMIT))
+        responder.engine.run(self._end(responder, losers, _ROLLBACK))
+        if any(task.skipped for task in tasks):
+            left = responder.engine.run(responder.half_ends())
+        if left:
+            self._wait(responder, left, what)
+        log.info("%s: %d rows sent, decided", what, sum(task.sent for task in tasks if task.attempt in settled.commit))
+
+    def _wait(self, responder: Responder, left: dict[MessageQueue, int], what: str) -> None:
+        names = ", ".join(queue.broker_name for queue in left)
+        log.info("%s: waiting until %s asked about halves that were too old to be ended", what, names)
+        timeout_ms = self._options.settle_timeout_ms
+        unasked = responder.engine.run(responder.wait_for_checks(left, timeout_ms))
+        if unasked:
+            log.warning(
+                "%s: decided, but %s did not ask about all halves within %d ms; rows appear when it does: keep a process of group %s "
+                "alive, or run 'sprocketmq settle'; a transactionTimeOut of the brokers above the time of a batch avoids this",
+                what, ", ".join(unasked), timeout_ms, self._options.group,
+            )  # fmt: skip
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Roll back what is known, when nothing can have been decided (law 3)."""
+        tasks = [message for message in messages if isinstance(message, HalvesSent)]
+        if tasks and any(message is None for message in messages):
+            responder = Responder.at(self._options, frozenset(topic for task in tasks for topic in task.topics))
+            self._take_back(responder, [lane for task in tasks for lane in task.lanes])
+
+    async def _decide(self, responder: Responder, tasks: Sequence[HalvesSent]) -> Settle:
+        first = tasks[0]
+        attempts = frozenset(task.attempt for task in tasks if not task.skipped)
+        lost = frozenset(name for task in tasks for name in task.lost)
+        ledger = responder.ledger(self._options.ledger_topic)
+        deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
+        upto = 0
+        while True:
+            try:
+                known = await ledger.ledger_of(first.query, first.batch, upto, is_new=first.is_new)
+                step = commit_step(known, first.query, first.batch, attempts, lost)
+                if isinstance(step, Settle):
+                    return step
+                if isinstance(step, Standing):
+                    self._refuse_passed(step, first)
+                elif any(task.skipped for task in tasks):
+                    raise ConfigurationError(
+                        f"batch {first.batch} of {first.query} was decided when its tasks began, and now it is not: the ledger "
+                        f"{self._options.ledger_topic!r} lost messages, or is another one"
+                    )
+                else:
+                    upto = await self._append(responder, ledger, step) + 1
+            except (NetworkError, RequestTimeout, RemoteError):  # noqa: PERF203 - each round is a question to a broker
+                if time.monotonic() > deadline_s:
+                    raise
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _append(self, responder: Responder, ledger: DecisionTopic, step: Append) -> int:
+        decision: Decision = step.decision
+        message = Message(ledger.topic, decision.encode(), keys=f"{decision.query}/{decision.batch}")
+        result = await responder.producer.send(message, queue=await ledger.queue())
+        if result.status is not SendStatus.SEND_OK:
+            raise NetworkError(f"the decision was stored with {result.status.name}, so it may get lost", ledger.topic)
+        return result.queue_offset
+
+    async def _end(
+        self, responder: Responder, lanes: Sequence[HalfLane], state: LocalTransactionState
+    ) -> dict[MessageQueue, int]:
+        """End the halves; what is left to the brokers: per half queue the offset that their checks must pass."""
+        cluster, group = responder.cluster, self._options.group
+        addresses = {
+            (lane.topic, lane.broker_name): await cluster.address(MessageQueue(lane.topic, lane.broker_name, 0))
+            for lane in lanes
+        }
+        timeouts_ms = (
+            {address: await transaction_timeout_ms(cluster, address) for address in set(addresses.values())}
+            if state is _COMMIT
+            else {}
+        )
+
+        async def one(lane: HalfLane) -> int:
+            address = addresses[lane.topic, lane.broker_name]
+            left = await end_lane(cluster.api, address, group, lane, state, timeouts_ms.get(address))
+            return max((half.queue_offset for half in left), default=-1) + 1
+
+        ends: dict[MessageQueue, int] = {}
+        for lane, end in zip(lanes, await asyncio.gather(*map(one, lanes)), strict=True):
+            if end:
+                queue = MessageQueue(HALF_TOPIC, lane.broker_name, 0)
+                ends[queue] = max(end, ends.get(queue, 0))
+        return ends
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

@@ -1,0 +1,173 @@
+"""A member of the producer group of transactional writes: it answers brokers that ask how half messages ended, from the ledger alone.
+
+    broker --check: a half message--> query, batch, attempt, try of its properties --> ledger (decision_topic) --> COMMIT, ROLLBACK, UNKNOWN
+
+Each process that writes is one; so is ``sprocketmq settle``, for what is left when no query runs. No PySpark here: the tool needs none.
+
+Law: no answer depends on what this process remembers, so it does not matter who is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from typing import ClassVar, Final
+
+from sprocketmq.client.transaction_producer import AsyncTransactionProducer
+from sprocketmq.core.open_transactions import LocalTransactionState
+from sprocketmq.errors import RocketMQError
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.decision_topic import DecisionTopic
+from sprocketmq.spark.options import SinkOptions
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.message import MessageExt, MessageQueue
+
+__all__ = [
+    "ATTEMPT",
+    "BATCH",
+    "HALF_TOPIC",
+    "LEDGER",
+    "PARTITION",
+    "QUERY",
+    "SEQUENCE",
+    "TRY",
+    "Responder",
+    "half_name",
+    "transaction_timeout_ms",
+]
+
+log = logging.getLogger("sprocketmq.spark")
+
+# Properties of the messages, which tell the check what to look for.
+QUERY: Final = "SPARK_QUERY_ID"
+BATCH: Final = "SPARK_BATCH_ID"
+PARTITION: Final = "SPARK_PARTITION"
+SEQUENCE: Final = "SPARK_SEQUENCE"
+ATTEMPT: Final = "SPARK_ATTEMPT"
+TRY: Final = "SPARK_TRY"
+LEDGER: Final = "SPARK_LEDGER"
+
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+_CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"
+# BrokerConfig.transactionTimeOut, for a broker that does not show its settings.
+_TRANSACTION_TIMEOUT_MS: Final = 6_000
+_CONFIG_TIMEOUT_MS: Final = 3_000
+_PAUSE_S: Final = 0.25
+# The broker says that it has asked, the question is on its way.
+_ANSWER_S: Final = 1.0
+
+
+def half_name(attempt: str, sequence: str, tried: str | None) -> str:
+    """The name of one half, as the ledger's ``lost`` has it."""
+    return f"{attempt}/{sequence}/{tried or 0}"
+
+
+class Responder:
+    """This process's member of the producer group: sends halves, and answers the brokers' checks from the ledger. Use :meth:`at`."""
+
+    _by_process: ClassVar[dict[tuple[int, str, str, object], Responder]] = {}
+
+    def __init__(self, options: SinkOptions, topics: frozenset[str]) -> None:
+        self.cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
+        self.engine = self.cluster.engine
+        self.topics = topics
+        self._group = options.group
+        self._ledgers: dict[str, DecisionTopic] = {}
+        self.producer = AsyncTransactionProducer(
+            options.group,
+            check=self._check,
+            check_thread_pool_max_size=64,
+            check_request_hold_max=100_000,
+            namesrv_addr=options.namesrv_addr,
+            send_msg_timeout_ms=options.send_timeout_ms,
+            retry_times_when_send_failed=0,
+            topics=sorted(topics),
+            **options.access.client_options(),
+        )
+
+    @classmethod
+    def at(cls, options: SinkOptions, topics: frozenset[str] = frozenset()) -> Responder:
+        """Started, and known to the brokers of ``topics``."""
+        key = (os.getpid(), options.namesrv_addr, options.group, options.access)
+        known = cls._by_process.get(key)
+        if known is not None and topics <= known.topics:
+            return known
+        if known is not None:
+            known.close()
+            topics |= known.topics
+        responder = cls(options, topics)
+        responder.engine.run(responder.producer.start())
+        cls._by_process[key] = responder
+        return responder
+
+    def close(self) -> None:
+        """Leave the group."""
+        self.engine.run(self.producer.shutdown())
+        for key, responder in list(self._by_process.items()):
+            if responder is self:
+                del self._by_process[key]
+
+    def ledger(self, topic: str) -> DecisionTopic:
+        """This process's reader of a ledger."""
+        known = self._ledgers.get(topic)
+        if known is None:
+            known = self._ledgers[topic] = DecisionTopic(self.cluster.api, topic, self._group)
+        return known
+
+    async def half_ends(self) -> dict[MessageQueue, int]:
+        """Where the half queues of this responder's topics end now: what somebody left behind who died lies before."""
+        ends: dict[MessageQueue, int] = {}
+        for topic in sorted(self.topics):
+            for queue in await self.producer.publish_queues(topic):
+                halves = MessageQueue(HALF_TOPIC, queue.broker_name, 0)
+                if halves not in ends:
+                    ends[halves] = await self.cluster.api.max_offset(await self.cluster.address(queue), halves)
+        return ends
+
+    async def wait_for_checks(self, ends: dict[MessageQueue, int], timeout_ms: int) -> list[str]:
+        """Until the brokers have asked about everything before ``ends``, or it is settled.
+
+        Returns:
+            The brokers that have not when ``timeout_ms`` is over.
+        """
+        deadline_s = time.monotonic() + timeout_ms / 1000
+        waiting = dict(ends)
+        while waiting and time.monotonic() <= deadline_s:
+            for queue, end in list(waiting.items()):
+                if await self._asked_upto(queue) >= end:
+                    del waiting[queue]
+            await asyncio.sleep(_PAUSE_S if waiting else _ANSWER_S)
+        return sorted({queue.broker_name for queue in waiting})
+
+    async def _asked_upto(self, queue: MessageQueue) -> int:
+        """The progress of a broker's rounds; 0 when it cannot be told now."""
+        try:
+            address = await self.cluster.address(queue)
+            return await self.cluster.api.query_consumer_offset(address, _CHECK_GROUP, queue) or 0
+        except RocketMQError:
+            return 0
+
+    async def _check(self, message: MessageExt) -> LocalTransactionState:
+        found = message.properties
+        ledger, query, batch, attempt = (found.get(name) for name in (LEDGER, QUERY, BATCH, ATTEMPT))
+        if not (ledger and query and attempt and batch and batch.isdigit()):
+            log.warning("group %s: %s is no half message of a Spark write; use another group", self._group, message.message_id)  # fmt: skip
+            return LocalTransactionState.UNKNOWN
+        name = half_name(attempt, found.get(SEQUENCE, ""), found.get(TRY))
+        return await self.ledger(ledger).answer(query, int(batch), attempt, name)
+
+
+async def transaction_timeout_ms(cluster: Cluster, address: str) -> int:
+    """``transactionTimeOut`` of the broker at ``address``."""
+    try:
+        answer = await cluster.api.invoke(address, request(RequestCode.GET_BROKER_CONFIG), _CONFIG_TIMEOUT_MS)
+    except RocketMQError:
+        return 0  # it cannot be reached: leave its halves to its check
+    for line in bytes(answer.body).decode("utf-8", "replace").splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() == "transactionTimeOut" and value.strip().isdigit():
+            return int(value)
+    return _TRANSACTION_TIMEOUT_MS

@@ -1,0 +1,262 @@
+"""The transactional sink, called as Spark calls it, with a real broker: what appears, and what each kind of death leaves behind."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from sprocketmq.client.transaction_producer import AsyncTransactionProducer
+from sprocketmq.core.decision_ledger import Decision
+from sprocketmq.errors import ConfigurationError, NetworkError
+from sprocketmq.spark import exactly_once
+from sprocketmq.spark.exactly_once import HalvesSent
+from sprocketmq.spark.half_messages import Half, HalfLane
+from sprocketmq.spark.responder import Responder
+from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.writer import StreamWriter
+from sprocketmq.testing import EmbeddedRocketMQ
+
+GROUP = "exact"
+LEDGER = "SPROCKETMQ_DECISIONS_exact"
+SCHEMA = StructType([StructField("body", BinaryType()), StructField("shardingKey", StringType())])
+NEVER_ASKED = {"transactionTimeOut": 600_000}
+ASKED_AT_ONCE = {
+    "transactionTimeOut": 300,
+    "transactionCheckInterval": 300,
+}  # too short for anything to be ended directly
+
+
+class Task:
+    """What Spark tells a task of itself."""
+
+    batch = 0
+
+    @classmethod
+    def get(cls) -> type[Task]:
+        return cls
+
+    @classmethod
+    def getLocalProperty(cls, name: str) -> str | None:
+        return {"sql.streaming.queryId": "q-1", "streaming.sql.batchId": str(cls.batch)}.get(name)
+
+    @classmethod
+    def partitionId(cls) -> int:
+        return 0
+
+
+class Died(Exception):
+    """A process was killed here."""
+
+
+@contextmanager
+def rocketmq(**config: int) -> Iterator[EmbeddedRocketMQ]:
+    with EmbeddedRocketMQ(clock="system", **config) as mq:
+        mq.create_topic("flights", queues=2)
+        try:
+            yield mq
+        finally:
+            for responder in list(Responder._by_process.values()):
+                responder.close()
+
+
+@pytest.fixture(autouse=True)
+def task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exactly_once, "TaskContext", Task)
+    monkeypatch.setattr(Task, "batch", 0)
+
+
+def stream_writer(mq: EmbeddedRocketMQ, **options: str) -> StreamWriter:
+    given = {"namesrvaddr": mq.namesrv_addr, "topic": "flights", "group": GROUP, "delivery": "transactional", **options}
+    return RocketMQDataSource(given).streamWriter(SCHEMA, overwrite=False)
+
+
+def rows(*numbers: int, key: str | None = None) -> Iterator[pa.RecordBatch]:
+    body = pa.array([b"%d" % number for number in numbers], pa.binary())
+    yield pa.record_batch([body, pa.array([key] * len(numbers), pa.string())], names=["body", "shardingKey"])
+
+
+def write(writer: StreamWriter, *parts: range, key: str | None = None) -> list[Any]:
+    """All tasks of a batch; their messages travel as Spark sends them."""
+    return [pickle.loads(pickle.dumps(writer.write(rows(*part, key=key)))) for part in parts]
+
+
+def appeared(mq: EmbeddedRocketMQ) -> Counter[int]:
+    return Counter(int(message.body) for message in mq.messages("flights"))
+
+
+def decisions(mq: EmbeddedRocketMQ) -> list[Decision | None]:
+    return [Decision.decode(message.body) for message in mq.messages(LEDGER)]
+
+
+def once(*numbers: int) -> Counter[int]:
+    return Counter(numbers)
+
+
+def test_rows_appear_with_the_commit_and_not_before() -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        sent = write(stream_writer(mq), range(50), range(50, 60), range(0))
+        assert appeared(mq) == once()
+        stream_writer(mq).commit(sent, 0)
+        assert appeared(mq) == once(*range(60))
+        assert len(decisions(mq)) == 1
+
+
+def test_a_batch_that_is_decided_is_not_sent_again() -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        stream_writer(mq).commit(write(stream_writer(mq), range(10)), 0)
+        again = write(stream_writer(mq, settletimeoutms="1ms"), range(10))
+        assert [message.skipped for message in again] == [True]
+        stream_writer(mq, settletimeoutms="1ms").commit(again, 0)
+        assert appeared(mq) == once(*range(10))
+        assert len(decisions(mq)) == 1
+        Task.batch = 1
+        stream_writer(mq).commit(write(stream_writer(mq), range(10, 20)), 1)
+        assert appeared(mq) == once(*range(20))
+
+
+def test_of_two_drivers_that_write_one_batch_the_first_decision_counts() -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        one, other = write(stream_writer(mq), range(10)), write(stream_writer(mq), range(10))
+        stream_writer(mq).commit(other, 0)
+        stream_writer(mq).commit(one, 0)  # hung, and comes back: its halves are rolled back
+        assert appeared(mq) == once(*range(10))
+        assert len(decisions(mq)) == 1
+
+
+def test_a_try_of_a_task_that_was_lost_is_rolled_back_by_the_check(caplog: pytest.LogCaptureFixture) -> None:
+    with rocketmq(**ASKED_AT_ONCE) as mq:
+        write(stream_writer(mq), range(5))  # its message never arrives
+        sent = write(stream_writer(mq), range(5))
+        stream_writer(mq).commit(sent, 0)
+        mq.wait_until(lambda: len(appeared(mq)) == 5 and open_halves(mq) == 0)
+        assert appeared(mq) == once(*range(5))
+
+
+def test_a_driver_killed_before_its_decision_leaves_nothing_that_appears() -> None:
+    with rocketmq(**ASKED_AT_ONCE) as mq:
+        write(stream_writer(mq), range(5))
+        sent = write(stream_writer(mq), range(5, 8))  # another source batch under the same number, as after a new plan
+        stream_writer(mq).commit(sent, 0)
+        mq.wait_until(lambda: open_halves(mq) == 0)
+        assert appeared(mq) == once(5, 6, 7)
+
+
+def test_a_driver_killed_after_its_decision_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def dies(*_: object) -> None:
+        raise Died
+
+    with rocketmq(**ASKED_AT_ONCE) as mq:
+        sent = write(stream_writer(mq), range(20))
+        with monkeypatch.context() as patched:
+            patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
+            with pytest.raises(Died):
+                stream_writer(mq).commit(sent, 0)
+        again = write(stream_writer(mq), range(20))
+        stream_writer(mq).commit(again, 0)
+        mq.wait_until(lambda: open_halves(mq) == 0)
+        assert appeared(mq) == once(*range(20))
+
+
+def test_a_commit_waits_for_the_checks_of_halves_that_are_too_old_to_be_ended() -> None:
+    with rocketmq(**ASKED_AT_ONCE) as mq:
+        stream_writer(mq).commit(write(stream_writer(mq), range(30)), 0)
+        assert appeared(mq) == once(*range(30))
+
+
+def test_an_abort_takes_back_what_was_sent_unless_a_commit_may_have_been_tried() -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        sent = write(stream_writer(mq), range(5))
+        stream_writer(mq).abort([*sent, None], 0)
+        assert open_halves(mq) == 0
+        sent = write(stream_writer(mq), range(5))
+        stream_writer(mq).abort(sent, 0)
+        assert open_halves(mq) == 5
+        stream_writer(mq).commit(sent, 0)
+        assert appeared(mq) == once(*range(5))
+
+
+def test_a_row_whose_answer_was_lost_appears_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with rocketmq(**ASKED_AT_ONCE) as mq:
+        producer = AsyncTransactionProducer
+        send, unlucky = producer.send_prepared, {3, 7}
+
+        async def loses_answers(self: Any, message: Any, **how: Any) -> Any:
+            answer = await send(self, message, **how)
+            if int(message.body) in unlucky:
+                unlucky.discard(int(message.body))
+                raise NetworkError("the answer was lost")
+            return answer
+
+        monkeypatch.setattr(producer, "send_prepared", loses_answers)
+        sent = write(stream_writer(mq), range(10))
+        assert len(sent[0].lost) == 2
+        stream_writer(mq).commit(sent, 0)
+        mq.wait_until(lambda: open_halves(mq) == 0)
+        assert appeared(mq) == once(*range(10))
+
+
+def test_rows_of_one_key_keep_their_order() -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        stream_writer(mq).commit(write(stream_writer(mq), range(200), key="N14228"), 0)
+        stored = mq.messages("flights")
+        assert len({message.queue_id for message in stored}) == 1
+        assert [int(message.body) for message in sorted(stored, key=lambda message: message.queue_offset)] == list(
+            range(200)
+        )
+
+
+def test_a_write_with_a_version_is_made_once_and_one_without_each_time() -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        given = {"namesrvaddr": mq.namesrv_addr, "topic": "flights", "group": GROUP, "delivery": "transactional"}
+        for version in ("0", "0", "1", None, None):
+            named = {} if version is None else {"txnappid": "loads", "txnversion": version, "settletimeoutms": "1ms"}
+            writer = pickle.loads(pickle.dumps(RocketMQDataSource({**given, **named}).writer(SCHEMA, overwrite=False)))
+            writer.commit([writer.write(rows(0)), writer.write(rows(1))])
+        assert appeared(mq) == Counter({0: 4, 1: 4})
+        old = RocketMQDataSource({**given, "txnappid": "loads", "txnversion": "5"}).writer(SCHEMA, overwrite=False)
+        old.commit([old.write(rows(2))])
+        passed = RocketMQDataSource({**given, "txnappid": "loads", "txnversion": "3"}).writer(SCHEMA, overwrite=False)
+        with pytest.raises(ConfigurationError, match="batch 3 of loads was never decided"):
+            passed.write(rows(2))
+
+
+def test_a_ledger_that_is_missing_is_not_made_anew_under_a_running_query() -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        Task.batch = 7
+        with pytest.raises(NetworkError, match="the ledger topic 'SPROCKETMQ_DECISIONS_exact' has no route"):
+            stream_writer(mq).write(rows(1))
+
+
+def test_a_delayed_row_is_refused_and_what_was_sent_is_taken_back() -> None:
+    schema = pa.schema([("body", pa.binary()), ("delayLevel", pa.int32())])
+    with rocketmq(**NEVER_ASKED) as mq:
+        batches = [pa.record_batch([[b"1"], [None]], schema=schema), pa.record_batch([[b"2"], [3]], schema=schema)]
+        with pytest.raises(ConfigurationError, match="has a delay, which delivery=transactional cannot keep"):
+            stream_writer(mq).write(iter(batches))
+        assert open_halves(mq) == 0
+
+
+def test_lanes_are_small_and_come_back_as_they_were() -> None:
+    halves = [Half(1000 + at, 5_000_000 + 300 * at, 1_700_000_000_000 + at // 7) for at in range(10_000)]
+    lane = HalfLane.of("flights", "broker-a", False, halves)
+    assert list(lane) == halves
+    assert len(lane.packed) < 20_000
+
+
+def test_a_task_says_what_it_did_in_its_message() -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        (message,) = write(stream_writer(mq), range(3))
+        assert isinstance(message, HalvesSent)
+        assert (message.query, message.batch, message.sent, message.topics) == ("q-1", 0, 3, ["flights"])
+
+
+def open_halves(mq: EmbeddedRocketMQ) -> int:
+    """Half messages that nobody has ended."""
+    return mq._on_loop(lambda: mq.broker.transactions.open_count)
