@@ -207,8 +207,8 @@ CONSUMPTION_MUTANTS = [
         "S5",
         "a result that comes when the queue was given up counts as progress",
         f"{CLIENT}/concurrent_service.py",
-        "            if batch.started_ms == 0 or batch.process_queue.dropped:\n",
-        "            if batch.started_ms == 0:\n",
+        "            if process_queue.dropped:\n                self._forget(batch)\n",
+        "            if False:\n                self._forget(batch)\n",
         f"{CONCURRENT}::test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing",
     ),
     Mutant(
