@@ -1,19 +1,22 @@
 """One load by our own client; see load_clock.py for what it prints and client_bench.py for what it is compared with.
 
 send-one        blocking, one thread, one at a time            send-64         64 coroutines, each one at a time
-send-64-threads blocking, 64 threads                           send-batched    automatic batching, 6400 coroutines
+send-64-threads blocking, 64 threads                           send-batched    automatic batching: futures, 6400 of them under way
+send-batched-await     the same, 6400 coroutines               send-batched-blocking     the same, futures of the blocking face
 push-async, push-blocking, push-classic, orderly               idle            prints "ready", ends with its input
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import cProfile
 import sys
 import threading
 import time
 from argparse import Namespace
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,11 +32,13 @@ from sprocketmq import (
     MessageExt,
     Producer,
     PushConsumer,
+    SendResult,
 )
 from sprocketmq.net.engine import new_event_loop
 
 # A machine that is busy with other things must not make a load of errors of it.
 TIMEOUT_MS = 30_000
+UNDER_WAY = 6_400  # messages of automatic batching that wait for their answers
 
 
 def run_sync(load: Namespace, clock: LoadClock) -> None:
@@ -95,6 +100,63 @@ async def run_async(load: Namespace, clock: LoadClock, in_flight: int, **options
             await asyncio.gather(*(send(clock.messages // in_flight) for _ in range(in_flight)))
             clock.end()
         clock.report(len(clock.latencies_s))
+
+
+async def run_batched(load: Namespace, clock: LoadClock) -> None:
+    """As the guide says it: futures instead of tasks, the oldest one is waited for when too many are under way."""
+    body = b"x" * load.body
+
+    async def send(count: int) -> int:
+        window: deque[tuple[float, asyncio.Future[SendResult]]] = deque()
+        for number in range(count):
+            future = producer.send_async(Message(load.topic, body, tags="TagA", keys="key"))
+            window.append((time.perf_counter(), future))
+            if len(window) == UNDER_WAY:
+                started_s, oldest = window.popleft()
+                await oldest
+                clock.latencies_s.append(time.perf_counter() - started_s)
+                if clock.is_over:
+                    return number
+        for _, future in window:
+            await future
+        return count
+
+    how = {"namesrv_addr": load.namesrv, "send_msg_timeout_ms": TIMEOUT_MS, "auto_batch": True}
+    async with AsyncProducer(load.group, **how) as producer:
+        await send(clock.warm_up)
+        with profiled(load.profile):
+            clock.begin()
+            done = await send(clock.messages)
+            clock.end()
+        clock.report(done)
+
+
+def run_batched_blocking(load: Namespace, clock: LoadClock) -> None:
+    """As ``run_batched``, from a thread without an event loop."""
+    body = b"x" * load.body
+
+    def send(count: int) -> int:
+        window: deque[tuple[float, concurrent.futures.Future[SendResult]]] = deque()
+        for number in range(count):
+            future = producer.send_async(Message(load.topic, body, tags="TagA", keys="key"))
+            window.append((time.perf_counter(), future))
+            if len(window) == UNDER_WAY:
+                started_s, oldest = window.popleft()
+                oldest.result()
+                clock.latencies_s.append(time.perf_counter() - started_s)
+                if clock.is_over:
+                    return number
+        for _, future in window:
+            future.result()
+        return count
+
+    how = {"namesrv_addr": load.namesrv, "send_msg_timeout_ms": TIMEOUT_MS, "auto_batch": True}
+    with Producer(load.group, **how) as producer:
+        send(clock.warm_up)
+        clock.begin()
+        done = send(clock.messages)
+        clock.end()
+        clock.report(done)
 
 
 def push_options(load: Namespace) -> dict[str, Any]:
@@ -188,13 +250,17 @@ def main() -> None:
         run_sync(load, clock)
     elif load.load == "send-64-threads":
         run_threads(load, clock)
+    elif load.load == "send-batched-blocking":
+        run_batched_blocking(load, clock)
     elif load.load in ("push-blocking", "push-classic", "orderly"):
         run_push_blocking(load, clock)
     else:
         if load.load == "push-async":
             work = run_push_async(load, clock)
         elif load.load == "send-batched":
-            work = run_async(load, clock, 6400, auto_batch=True)
+            work = run_batched(load, clock)
+        elif load.load == "send-batched-await":
+            work = run_async(load, clock, UNDER_WAY, auto_batch=True)
         else:
             work = run_async(load, clock, 64)
         loop = new_event_loop()

@@ -6,7 +6,9 @@ from mutant import Mutant
 
 __all__ = ["BATCHING_MUTANTS"]
 
-WIRE = "src/sprocketmq/wire"
+WIRE, CLIENT, CORE = "src/sprocketmq/wire", "src/sprocketmq/client", "src/sprocketmq/core"
+BATCHES = "tests/unit/core/test_send_batches.py"
+BATCHING = "tests/inproc/client/test_client_batching.py"
 VALUES = "tests/unit/wire/test_properties.py::test_a_value_is_taken_when_a_reader_would_see_it_whole"
 
 BATCHING_MUTANTS = [
@@ -25,5 +27,53 @@ BATCHING_MUTANTS = [
         "if keys.isprintable() and keys and KEY_SEPARATOR not in keys:",
         "if keys.isprintable() and keys:",
         VALUES,
+    ),
+    Mutant(
+        "batching",
+        "a message that may not wait for the disk joins those that do",
+        f"{CLIENT}/batch_accumulator.py",
+        "_NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT, props.UNIQ_KEY}",
+        "_NOT_JOINED: Final = _NOT_BATCHED | {props.UNIQ_KEY}",
+        f"{BATCHING}::test_messages_that_may_not_wait_for_the_disk_travel_apart_from_those_that_do",
+    ),
+    Mutant(
+        "batching",
+        "a message that is sent again is another one",
+        f"{CLIENT}/batch_accumulator.py",
+        "_NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT, props.UNIQ_KEY}",
+        "_NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT}",
+        f"{BATCHING}::test_a_message_that_is_sent_again_while_a_batch_is_open_keeps_its_key",
+    ),
+    Mutant(
+        "batching",
+        "a full batch waits for the clock",
+        f"{CLIENT}/batch_accumulator.py",
+        "        elif self._batches.ready:\n",
+        "        elif False:\n",
+        f"{BATCHING}::test_a_message_lingers_no_longer_than_it_may_and_a_full_batch_not_at_all",
+    ),
+    Mutant(
+        "batching",
+        "what is wrong about one message breaks the call of its sender",
+        f"{CLIENT}/batch_accumulator.py",
+        "            future.set_exception(error)\n            return True\n",
+        "            raise\n",
+        f"{BATCHING}::test_what_is_wrong_about_one_message_fails_it_alone_and_later_changes_of_a_message_change_nothing",
+    ),
+    Mutant(
+        "batching",
+        "what joined a closed batch is lost",
+        f"{CORE}/send_batches.py",
+        "        if batch.is_closed:\n            return False\n",
+        "",
+        f"{BATCHES}::test_a_closed_batch_is_joined_by_nothing",
+    ),
+    Mutant(
+        "batching",
+        "keys of a block come again",
+        f"{CLIENT}/unique_keys.py",
+        "for number in itertools.islice(self._counter, _BLOCK)",
+        "for number in range(_BLOCK)",
+        "tests/unit/client/test_client_parts.py::test_unique_keys_differ_and_carry_the_time",
     ),
 ]

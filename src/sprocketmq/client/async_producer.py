@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.client.batch_accumulator import BatchAccumulator, ResultFuture
 from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
 from sprocketmq.client.instance import ClientInstance
 from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.request_reply import ReplyDesk, send_reply
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.send_permits import SendPermits
 from sprocketmq.client.send_settings import SendSettings
@@ -25,6 +23,7 @@ from sprocketmq.wire.message import Message, MessageExt, MessageQueue
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from sprocketmq.client.batch_accumulator import BatchAccumulator, ResultFuture
     from sprocketmq.client.trace import MessageTrace
 
 __all__ = ["AsyncProducer"]
@@ -112,6 +111,8 @@ class AsyncProducer:
             raise
         self._instance = instance
         if self._settings.auto_batch:
+            from sprocketmq.client.batch_accumulator import BatchAccumulator  # only who batches pays for it
+
             self._batches = BatchAccumulator(self._sender, instance.routes, instance.clock, instance.spawn)
         if self._settings.send_latency_fault_enable and self._settings.start_detector_enable:
             self._detector = instance.spawn(self._detect(self._sender))
@@ -195,15 +196,18 @@ class AsyncProducer:
             }
             how = {name: value for name, value in how.items() if value}
             return await self.send_permitted(message, how, await self.take_permit(message, how))
-        sender = self._started()
-        batches = self._batches
+        sender, batches = self._sender or self._started(), self._batches
         is_delayed = delay_level or delay_ms is not None or deliver_time_ms is not None
-        if batches is not None and not is_delayed and batches.takes(message):
+        if batches is not None and not is_delayed:
             future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-            batches.add(
-                message, future, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
-            )
-            return await future
+            is_free = queue is None and selector is None and sharding_key is None and timeout_ms is None
+            if is_free and batches.join(message, future):
+                return await future
+            if batches.takes(message):
+                batches.add(
+                    message, future, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
+                )
+                return await future
         return await sender.send(
             message,
             queue=queue,
@@ -217,10 +221,14 @@ class AsyncProducer:
 
     def send_async(self, message: Message, **how: Any) -> asyncio.Future[SendResult]:
         """Like ``send``, without waiting: the future has the SendResult or the exception."""
-        if self._permits is not None or not self.takes_into_batches(message, how):
+        batches = self._batches
+        if batches is None or self._permits is not None:
             return asyncio.ensure_future(self.send(message, **how))
         future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-        self.send_into(message, future, how)
+        if how or not batches.join(message, future):
+            if not self.takes_into_batches(message, how):
+                return asyncio.ensure_future(self.send(message, **how))
+            self.send_into(message, future, how)
         return future
 
     @property
@@ -264,7 +272,8 @@ class AsyncProducer:
             if self._batches is None:
                 self._started()
                 raise ClosedError(f"producer {self.group!r} was shut down")
-            self._batches.add(message, future, **how)
+            if how or not self._batches.join(message, future):
+                self._batches.add(message, future, **how)
         except RocketMQError as error:
             future.set_exception(error)
 
@@ -326,6 +335,8 @@ class AsyncProducer:
             RequestTimeout: no reply came in time; the request may have been stored, and consumed.
             As ``send``: the request could not be sent.
         """
+        from sprocketmq.client.request_reply import ReplyDesk  # few ask, fewer answer
+
         sender = self._started()
         assert self._instance is not None
         return await ReplyDesk.of(self._instance).request(
@@ -353,6 +364,8 @@ class AsyncProducer:
             RemoteError: code 1: the broker could not reach who asked (it left, or waits no longer).
             As ``send`` otherwise.
         """
+        from sprocketmq.client.request_reply import send_reply
+
         return await send_reply(self._started(), request, body, properties, timeout_ms)
 
     async def recall(self, topic: str, recall_handle: str) -> str:

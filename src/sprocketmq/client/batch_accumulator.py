@@ -11,14 +11,19 @@ Laws
 3. A key that moves to another queue because the route changed takes its order along: nothing goes to the new queue before everything that
    was sent by the old route is answered.
 4. What cannot be batched (delayed, retry topic, in a transaction, a reply) is sent by itself at once.
+5. A message is read once, when it is sent: what its owner does to it afterwards changes nothing. It stays with its UNIQ_KEY.
+
+Most messages are like the one before: of the same topic, for any queue, without odd properties. ``join`` takes these, and nothing else,
+straight into the batch that is open. The UNIQ_KEYs of a batch carry the time at which it was opened.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Coroutine, Iterator
+from itertools import count
+from typing import Any, Final, Protocol, TypeAlias
 
 from sprocketmq.client.message_writer import Outgoing
 from sprocketmq.client.namespace import wrap, wrap_queue
@@ -28,7 +33,7 @@ from sprocketmq.client.sender import QueueSelector, Sender
 from sprocketmq.client.validators import check_range
 from sprocketmq.core.send_batches import Batch, SendBatches
 from sprocketmq.core.send_latency import queue_of_sharding_key
-from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
 from sprocketmq.net.clock import Clock, Timer
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.batch import encode_element
@@ -48,6 +53,14 @@ _NOT_BATCHED: Final = frozenset(
         props.MSG_TYPE,
     }
 )
+_NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT, props.UNIQ_KEY}
+_UNIQ_KEY: Final = props.UNIQ_KEY
+_KEYS_AGE_MS: Final = 10
+_SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+
+
+# The message, its UNIQ_KEY, its part of the batch's body, who waits for the result, and how long (None = as long as the producer says).
+_Send: TypeAlias = "tuple[Message, str, bytes, ResultFuture, int | None]"
 
 
 class ResultFuture(Protocol):
@@ -58,18 +71,6 @@ class ResultFuture(Protocol):
     def set_result(self, result: SendResult, /) -> None: ...
 
     def set_exception(self, exception: BaseException, /) -> None: ...
-
-
-class _Send:
-    """One message on its way into a batch; ``element`` is its part of the batch's body."""
-
-    __slots__ = ("element", "future", "key", "message", "timeout_ms")
-
-    def __init__(
-        self, message: Message, key: str, element: bytes, future: ResultFuture, timeout_ms: int | None
-    ) -> None:
-        self.message, self.key, self.element = message, key, element
-        self.future, self.timeout_ms = future, timeout_ms
 
 
 class BatchAccumulator:
@@ -96,6 +97,9 @@ class BatchAccumulator:
         )
         self._topics: dict[str, str] = {}  # names that were checked, and what brokers call them
         self._max_body_bytes = settings.max_message_bytes
+        self._open: dict[str, Batch[_Send]] = {}  # by topic: what ``join`` adds to; closed ones stay until the next
+        self._keys: Iterator[str] = iter(())
+        self._keys_ms = 0
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._routes_in_use: dict[str, list[MessageQueue]] = {}  # by topic: the queues that keys are shared out to
@@ -111,6 +115,32 @@ class BatchAccumulator:
             and isinstance(message.topic, str)
             and not message.topic.startswith("%RETRY%")
         )
+
+    def join(self, message: Message, future: ResultFuture) -> bool:
+        """Take ``message`` in if that takes no thought; False leaves both alone, for ``takes`` and ``add``."""
+        if type(message) is not Message:
+            return False
+        batch, properties, body = self._open.get(message.topic), message._properties, message.body
+        if batch is None or batch.is_closed or not _NOT_JOINED.isdisjoint(properties):
+            return False
+        if not 0 < len(body) <= self._max_body_bytes:
+            return False
+        key = next(self._keys, None)
+        if key is None:
+            self._keys_ms = 0
+            return False
+        properties[_UNIQ_KEY] = key
+        try:
+            element = encode_element(message)
+        except RocketMQError as error:
+            future.set_exception(error)
+            return True
+        send: _Send = (message, key, element, future, None)
+        if not self._batches.join(batch, send, len(element)):
+            self._add_to_topic(self._topics[message.topic], send)
+        elif self._batches.ready:
+            self._go()
+        return True
 
     def add(
         self,
@@ -142,9 +172,9 @@ class BatchAccumulator:
                 copy.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
             if sender.namespace is not None:
                 copy.properties[props.INSTANCE_ID] = sender.namespace
-        send = _Send(copy, key, encode_element(copy), future, timeout_ms)
+        send: _Send = (copy, key, encode_element(copy), future, timeout_ms)
         if queue is None and selector is None and sharding_key is None:
-            self._put(topic, send, ordered=False)
+            self._add_to_topic(topic, send)
             return
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigurationError(
@@ -222,12 +252,22 @@ class BatchAccumulator:
 
     # -- batches -------------------------------------------------------------------------------------------------------------------
 
-    def _put(self, lane: str | MessageQueue, send: _Send, *, ordered: bool) -> None:
+    def _add_to_topic(self, topic: str, send: _Send) -> None:
+        batch = self._put(topic, send, ordered=False)
+        if self._sender.namespace is None and batch.kind is None:
+            self._open[topic] = batch
+            now_ms = self._clock.now_ms()
+            if now_ms - self._keys_ms > _KEYS_AGE_MS:
+                self._keys, self._keys_ms = self._sender.writer.next_keys(now_ms), now_ms
+
+    def _put(self, lane: str | MessageQueue, send: _Send, *, ordered: bool) -> Batch[_Send]:
         batches = self._batches
-        kind = send.message.properties.get(props.WAIT)
-        batches.add(lane, kind, send, len(send.element), self._clock.now_ms(), ordered=ordered)
+        message, _, element, _, _ = send
+        kind = message.properties.get(props.WAIT)
+        batch = batches.add(lane, kind, send, len(element), self._clock.now_ms(), ordered=ordered)
         if batches.ready or self._timer is None:
             self._go()
+        return batch
 
     def _go(self) -> None:
         batches = self._batches
@@ -261,9 +301,9 @@ class BatchAccumulator:
         except Exception as error:  # noqa: BLE001 - each sender gets it
             _fail(sends, error)
         else:
-            for send, result in zip(sends, results, strict=True):
-                if not send.future.done():
-                    send.future.set_result(result)
+            for (_, _, _, future, _), result in zip(sends, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
         finally:
             self._batches.answered(batch)
             self._go()
@@ -271,9 +311,9 @@ class BatchAccumulator:
     async def _results(self, batch: Batch[_Send]) -> list[SendResult]:
         sender, sends = self._sender, batch.items
         chosen = batch.lane if isinstance(batch.lane, MessageQueue) else None
-        timeouts = [send.timeout_ms for send in sends if send.timeout_ms is not None]
-        timeout_ms = min(timeouts) if timeouts else None
-        first = sends[0].message
+        messages, keys, elements, _, timeouts = zip(*sends, strict=True)
+        timeout_ms = min((limit_ms for limit_ms in timeouts if limit_ms is not None), default=None)
+        first = messages[0]
         if len(sends) == 1:  # an ordinary send, which may be compressed
             outgoing = sender.writer.one(first, None, 0, None, None, None)
             return [await sender.deliver(outgoing, chosen, timeout_ms)]
@@ -282,25 +322,20 @@ class BatchAccumulator:
             properties[props.INSTANCE_ID] = sender.namespace
         outgoing = Outgoing(
             wrap(sender.namespace, first.topic),
-            [send.message for send in sends],
+            messages,
             properties,
-            ",".join([send.key for send in sends]),
-            RequestCode.SEND_BATCH_MESSAGE,
-            b"".join([send.element for send in sends]),
+            ",".join(keys),
+            _SEND_BATCH,
+            b"".join(elements),
         )
         whole = await sender.deliver(outgoing, chosen, timeout_ms)
         ids = whole.offset_message_id.split(",")
         if len(ids) != len(sends):  # a topic whose queues keep a batch as one (queue.type=BatchCQ)
             ids = [whole.offset_message_id] * len(sends)
-        status, queue, offset, transaction_id = (
-            whole.status,
-            whole.message_queue,
-            whole.queue_offset,
-            whole.transaction_id,
-        )
+        status, queue, transaction_id = whole.status, whole.message_queue, whole.transaction_id
         return [
-            SendResult(status, send.key, queue, offset + number, ids[number], transaction_id)
-            for number, send in enumerate(sends)
+            SendResult(status, key, queue, offset, offset_message_id, transaction_id)
+            for key, offset, offset_message_id in zip(keys, count(whole.queue_offset), ids)
         ]
 
 
@@ -312,9 +347,9 @@ def _guarded(send: _Send, put: Callable[[], None]) -> None:
 
 
 def _fail(sends: list[_Send], error: BaseException) -> None:
-    for send in sends:
-        if not send.future.done():
-            send.future.set_exception(error)
+    for _, _, _, future, _ in sends:
+        if not future.done():
+            future.set_exception(error)
 
 
 def _with_own_properties(message: Message) -> Message:

@@ -63,26 +63,48 @@ class SendBatches(Generic[T]):
         self.held_bytes = 0
         self.ready: list[Batch[T]] = []
 
-    def add(self, lane: Hashable, kind: Hashable, item: T, size_bytes: int, now_ms: float, *, ordered: bool) -> None:
-        """Put ``item`` behind those of its lane. ``ordered`` must be the same for all items of a lane."""
+    def add(
+        self, lane: Hashable, kind: Hashable, item: T, size_bytes: int, now_ms: float, *, ordered: bool
+    ) -> Batch[T]:
+        """Put ``item`` behind those of its lane. ``ordered`` must be the same for all items of a lane.
+
+        Returns:
+            Its batch; ``join`` takes the next item of this lane and kind.
+        """
         waiting = self._lanes.get(lane)
         if waiting is None:
             waiting = self._lanes[lane] = deque()
         batch = waiting[-1] if waiting else None
-        if batch is not None and (batch.kind != kind or batch.size_bytes + size_bytes > self._limit):
+        if batch is not None and batch.kind != kind:
             self._close(batch)
-        if batch is None or batch.is_closed:
+        if batch is None or not self.join(batch, item, size_bytes):
             batch = Batch(lane, kind, ordered, now_ms + self._max_delay_ms)
             # Closing the one before may have emptied the lane and forgotten it.
             self._lanes.setdefault(lane, waiting).append(batch)
             self._lingering.append(batch)
-        batch.items.append(item)
-        batch.size_bytes += size_bytes
+            self.join(batch, item, size_bytes)
+        return batch
+
+    def join(self, batch: Batch[T], item: T, size_bytes: int) -> bool:
+        """Put ``item`` behind those of ``batch``, whose lane and kind are its own.
+
+        Returns:
+            False when the batch is closed, or would grow too large and is closed now: ``add`` begins the next one.
+        """
+        if batch.is_closed:
+            return False
+        items, whole_bytes = batch.items, batch.size_bytes + size_bytes
+        if whole_bytes > self._limit and items:
+            self._close(batch)
+            return False
+        items.append(item)
+        batch.size_bytes = whole_bytes
         self.held_bytes += size_bytes
-        if batch.size_bytes >= self._max:
+        if whole_bytes >= self._max:
             self._close(batch)
         if self.held_bytes >= self._total_max:
             self.flush()
+        return True
 
     @property
     def next_due_ms(self) -> float | None:

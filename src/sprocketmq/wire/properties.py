@@ -135,9 +135,9 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     Raises:
         ConfigurationError: the text is longer than 32,767 bytes.
     """
-    text = _joined(properties)
+    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items() if value])
     # Lone surrogates cannot be encoded; Java writes "?" for them.
-    raw = text.encode("utf-8", "replace")
+    raw = text.encode() if text.isascii() else text.encode("utf-8", "replace")
     if len(raw) > MAX_PROPERTIES_BYTES:
         raise ConfigurationError(
             f"the properties take {len(raw)} bytes, at most {MAX_PROPERTIES_BYTES} are allowed; put large values into the body"

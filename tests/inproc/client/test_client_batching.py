@@ -137,6 +137,51 @@ def test_a_batch_that_fails_fails_for_its_messages_only(rocketmq: EmbeddedRocket
         refused.result(10)
 
 
+def test_what_is_wrong_about_one_message_fails_it_alone_and_later_changes_of_a_message_change_nothing(
+    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    sent = messages(5, tags="UA")
+    sent[1].properties["notes"] = "x" * 40_000
+    sent[2].body = b""
+    sent[3].flag = 7
+    futures = [batching.send_async(message) for message in sent]
+    taken_in(rocketmq, batching)
+    sent[4].body, sent[4].tags = b"changed", "DL"
+    rocketmq.advance_until(lambda: all(future.done() for future in futures), step_ms=10, patience_ms=50)
+    with pytest.raises(rmq.ConfigurationError, match="at most 32767"):
+        futures[1].result(0)
+    with pytest.raises(rmq.ConfigurationError, match="is empty"):
+        futures[2].result(0)
+    assert [(message.body, message.tags, message.flag) for message in rocketmq.messages("flights")] == [
+        (b"0", "UA", 0),
+        (b"3", "UA", 7),
+        (b"4", "UA", 0),
+    ]
+
+
+def test_a_message_that_is_sent_again_while_a_batch_is_open_keeps_its_key(
+    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    again = rmq.Message("flights", b"x")
+    sent = [again, rmq.Message("flights", b"y"), again, rmq.Message("flights", b"z")]
+    results = settled(rocketmq, batching, [batching.send_async(message) for message in sent])
+    assert [result.message_id for result in results] == [message.properties[props.UNIQ_KEY] for message in sent]
+    assert len({result.message_id for result in results}) == 3
+    assert [message.message_id for message in rocketmq.messages("flights")] == [result.message_id for result in results]
+
+
+def test_more_messages_than_a_block_of_keys_has_go_into_one_batch(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with rocketmq.producer("ops", auto_batch=True, batch_max_bytes=1024 * 1024) as producer:
+        sent = requests(rocketmq)
+        results = settled(rocketmq, producer, [producer.send_async(message) for message in messages(600)])
+    assert len(sent) == 1
+    assert len({result.message_id for result in results}) == 600
+    assert [int(message.body) for message in rocketmq.messages("flights")] == list(range(600))
+
+
 def test_a_refused_batch_goes_to_the_other_broker_as_a_whole(
     rocketmq: EmbeddedRocketMQ, second_broker: Broker, batching: rmq.Producer
 ) -> None:

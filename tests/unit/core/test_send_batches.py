@@ -48,6 +48,19 @@ def test_a_batch_never_grows_beyond_what_a_broker_takes_and_never_mixes_kinds() 
     assert items(table) == [["c"], ["huge"]]
 
 
+def test_a_closed_batch_is_joined_by_nothing() -> None:
+    table = batches()
+    batch = table.add("t", None, "a", 50, 0, ordered=False)
+    assert table.join(batch, "b", 49)
+    assert table.join(batch, "c", 1)
+    assert not table.join(batch, "d", 1), "it was full"
+    assert items(table) == [["a", "b", "c"]]
+    batch = table.add("t", None, "e", 90, 0, ordered=False)
+    assert not table.join(batch, "f", 111), "it would be larger than a broker takes, so it leaves"
+    assert items(table) == [["e"]]
+    assert (table.held_bytes, table.is_empty) == (190, True)
+
+
 def test_of_an_ordered_lane_one_batch_is_out_and_the_next_waits_behind_it() -> None:
     table = batches()
     for number in range(3):
