@@ -19,6 +19,8 @@ def spark_session(name: str, warehouse: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # On a busy machine a Python process may take longer than Spark's 15 s to say hello.
+    os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = "120"
     return (
         SparkSession.builder.master("local[2]")
         .appName(name)
@@ -28,6 +30,7 @@ def spark_session(name: str, warehouse: str) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", warehouse)
+        .config("spark.python.authenticate.socketTimeout", "120s")
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
