@@ -7,6 +7,7 @@ answers each with the exit code, or with "late".
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -80,15 +81,23 @@ def serve(output: str, limit_s: float) -> None:
 def _ended(pid: int, limit_s: float) -> str:
     deadline_s = time.monotonic() + limit_s
     late = False
-    while True:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            break
-        if time.monotonic() > deadline_s:
-            late = True
-            os.killpg(pid, signal.SIGKILL)
-        time.sleep(_LOOK_S)
-    return LATE if late else str(os.waitstatus_to_exitcode(status))
+    try:
+        while True:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                return LATE if late else str(os.waitstatus_to_exitcode(status))
+            if time.monotonic() > deadline_s:
+                late = True
+                _kill(pid)
+            time.sleep(_LOOK_S)
+    except BaseException:  # Ctrl-C in the terminal does not reach its group
+        _kill(pid)
+        raise
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":
