@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from sprocketmq.spark.options import ReadOptions
 from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["BrokerWatch", "Pace", "source_topics"]
+__all__ = ["BrokerWatch", "Pace", "is_read", "source_topics"]
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -138,6 +139,15 @@ class BrokerWatch:
             self._topics = source_topics(self._options, self.cluster)
             self._topics_until_s = now_s + _TOPICS_AGE_S * random.uniform(0.8, 1.2)
         return self._topics
+
+
+def is_read(options: ReadOptions, topic: str) -> bool:
+    """Whether a query with these options reads ``topic``: a checkpoint may hold more, from before they were changed."""
+    if topic.startswith(RETRY_PREFIX) and options.include_retry and topic == RETRY_PREFIX + options.group:
+        return True
+    if options.topics_pattern is not None:
+        return re.fullmatch(options.topics_pattern, topic) is not None
+    return topic in options.topics
 
 
 def source_topics(options: ReadOptions, cluster: Cluster) -> tuple[str, ...]:

@@ -30,8 +30,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from sprocketmq.errors import NetworkError, RocketMQError
-from sprocketmq.spark.broker_watch import BrokerWatch, source_topics
+from sprocketmq.errors import ConfigurationError, NetworkError, RocketMQError
+from sprocketmq.spark.broker_watch import BrokerWatch, is_read, source_topics
 from sprocketmq.spark.lag import HeadReport
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.membership import Membership
@@ -99,6 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._join_group()
         if position.initial is not None:
             return self._first_step(most)
+        self._check_topics(position)
         self._eager_commit(position)
         patience_s = _IDLE_WAIT_S if self._target is None else self._options.retry_timeout_ms / 1000
         deadline_s = time.monotonic() + patience_s
@@ -109,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             step = self._step(position, bounds, gone, most)
             if step.end is not position and not self._postponed(step):
                 return self._taken(step, bounds)
-            if self._target is not None and not (away := unfinished(position, self._target)):
+            if self._target is not None and not (away := self._unfinished(position)):
                 return start
             pace.nothing(time.monotonic(), random.uniform(0.75, 1.25))
             if time.monotonic() > deadline_s:
@@ -156,13 +157,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 break
             if attempt < _REWIND_ATTEMPTS - 1:
                 time.sleep(_REWIND_PAUSE_S)
-        missing = {queue for queue in position.queues if queue not in bounds}
+        missing = {queue for queue in position.queues if queue not in bounds and is_read(self._options, queue.topic)}
         if self._target is not None:
-            missing.update(queue for queue in unfinished(position, self._target) if queue not in bounds)
+            missing.update(queue for queue in self._unfinished(position) if queue not in bounds)
             for queue in position.queues:
                 if queue not in self._target and queue in bounds:
                     self._target[queue] = bounds[queue]  # its broker was away when the run began
         return bounds, watch.gone(sorted(missing))
+
+    def _unfinished(self, position: StreamOffset) -> list[MessageQueue]:
+        away = unfinished(position, self._target or {})
+        return [queue for queue in away if is_read(self._options, queue.topic)]
+
+    def _check_topics(self, position: StreamOffset) -> None:
+        """A topic that is read no more keeps its place in the checkpoint; a checkpoint of other topics altogether is a slip."""
+        known = sorted({queue.topic for queue in position.queues})
+        if known and not any(is_read(self._options, topic) for topic in known):
+            wanted = ", ".join(self._options.topics) or f"what matches {self._options.topics_pattern!r}"
+            raise ConfigurationError(
+                f"the checkpoint is of topic {', '.join(known)} and the query reads {wanted}; use a new checkpoint location"
+            )
 
     def _step(
         self,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from as_spark import Readers, ask, first_batch, next_batch, read, send
 
-from sprocketmq.errors import NetworkError
+from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.losses import DataLoss, Loss
 from sprocketmq.spark.offsets import StreamOffset
@@ -158,6 +158,22 @@ def test_a_broker_that_is_away_fails_the_stream_when_the_user_says_so(
     end, _ = first_batch(reader)
     with trains.faults.fail(STATS, ResponseCode.SYSTEM_BUSY, "no", times=None), pytest.raises(Exception, match="no"):
         ask(reader, end)
+
+
+def test_a_checkpoint_of_another_topic_is_refused_and_one_with_a_topic_less_is_not(
+    trains: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(trains, 1, topic="trains")
+    send(trains, 2)
+    end, _ = first_batch(readers(topics="flights,trains", startingoffsets="earliest"))
+    fewer = readers(topics="trains")
+    fewer.prepareForTriggerAvailableNow()
+    assert ask(fewer, end) == end
+    trains.create_topic("boats", queues=1)
+    with pytest.raises(
+        ConfigurationError, match="the checkpoint is of topic flights, trains and the query reads boats; use a new"
+    ):
+        ask(readers(topics="boats"), end)
 
 
 # -- AvailableNow --------------------------------------------------------------------------------------------------------------
