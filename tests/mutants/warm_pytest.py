@@ -60,6 +60,11 @@ def serve(output: str, limit_s: float) -> None:
     import hypothesis.strategies  # noqa: F401
     import pytest
     import pytest_timeout  # noqa: F401
+    from hypothesis import Phase, settings
+
+    # To make a failing example small takes far longer than to find it, and nobody reads it. The tests' own profile falls back on this.
+    settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate, Phase.target))
+    settings.load_profile("mutants")
 
     loaded = [name for name in sys.modules if name.partition(".")[0] in ("sprocketmq", "pyspark_rocketmq")]
     assert not loaded, f"{loaded[0]} is loaded before the first run"
