@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from interop.apache_cluster import _BROKER, ApacheCluster, free_ports
 from interop.child import Child
-from interop.java_peers import APACHE_5, Java, JavaPeers, PeersUnavailable, _cache_dir, _move_into_place, _run
+from interop.java_peers import APACHE_5, Java, JavaPeers, PeersUnavailable, _cache_dir, _run, maven_jars
 
 __all__ = ["CLIENTS", "Client", "ProxyCluster", "client"]
 
@@ -83,7 +83,7 @@ class ProxyCluster(ApacheCluster):
 
     def __init__(self, **broker_conf: str | int | bool) -> None:
         super().__init__(APACHE_5, **broker_conf)
-        self.java = Java(APACHE_5, self.java.programs, _proxy_jars())
+        self.java = Java(APACHE_5, self.java.programs, maven_jars(f"{APACHE_5}-proxy", _PROXY_POM, "Apache's proxy"))
         self.endpoints = ""
 
     def _jvm(self, main_class: str, conf: Path) -> Child:
@@ -105,17 +105,3 @@ class ProxyCluster(ApacheCluster):
         command = self.java.command(_PROXY, *options, flags=heap, home=self.home)
         environment = {"ROCKETMQ_HOME": str(self.home), "RMQ_PROXY_HOME": str(self.home)}
         return Child(command, self.home / "proxy.err", environment, cwd=self.home)
-
-
-def _proxy_jars() -> Path:
-    lib = _cache_dir(f"{APACHE_5}-proxy") / "lib"
-    if lib.is_dir():
-        return lib
-    if shutil.which("mvn") is None:
-        raise PeersUnavailable(f"mvn is not on the PATH, and {lib} does not hold the jars of Apache's proxy")
-    with tempfile.TemporaryDirectory(dir=lib.parent) as scratch:
-        command = ["mvn", "-q", "-B", "-f", str(_PROXY_POM), "dependency:copy-dependencies"]
-        command += ["-DincludeScope=runtime", f"-DoutputDirectory={scratch}/lib"]
-        _run(command, "Apache's proxy could not be fetched from Maven Central")
-        _move_into_place(Path(scratch) / "lib", lib)
-    return lib

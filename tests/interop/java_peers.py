@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["APACHE_4", "APACHE_5", "VERSIONS", "ClassArchive", "Java", "JavaPeers", "PeersUnavailable"]
+__all__ = ["APACHE_4", "APACHE_5", "VERSIONS", "ClassArchive", "Java", "JavaPeers", "PeersUnavailable", "maven_jars"]
 
 APACHE_5: Final = "5.4.0"
 APACHE_4: Final = "4.9.7"
@@ -118,7 +118,7 @@ class JavaPeers:
         for tool in ("java", "javac"):
             if shutil.which(tool) is None:
                 raise PeersUnavailable(f"{tool} is not on the PATH: the Apache peers need a JDK (17 was tested)")
-        lib = _jars(version)
+        lib = maven_jars(version, _POMS[version], f"Apache RocketMQ {version}")
         return Java(version, _programs(version, lib), lib)
 
 
@@ -129,17 +129,22 @@ def _cache_dir(version: str) -> Path:
     return path
 
 
-def _jars(version: str) -> Path:
-    lib = _cache_dir(version) / "lib"
+def maven_jars(name: str, pom: Path, what: str) -> Path:
+    """The folder of the jars that ``pom`` names, with dependencies; the first call fetches them into ``<cache>/<name>/lib``.
+
+    Raises:
+        PeersUnavailable: no Maven, or no way to Maven Central; ``what`` says in the sentence what was to be had.
+    """
+    lib = _cache_dir(name) / "lib"
     if lib.is_dir():
         return lib
     if shutil.which("mvn") is None:
-        raise PeersUnavailable(f"mvn is not on the PATH, and {lib} does not hold the jars of Apache RocketMQ {version}")
+        raise PeersUnavailable(f"mvn is not on the PATH, and {lib} does not hold the jars of {what}")
     # A folder of its own until complete: a download that breaks off must not look like a finished one.
     with tempfile.TemporaryDirectory(dir=lib.parent) as scratch:
-        command = ["mvn", "-q", "-B", "-f", str(_POMS[version]), "dependency:copy-dependencies"]
+        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
         command += ["-DincludeScope=runtime", f"-DoutputDirectory={scratch}/lib"]
-        _run(command, f"Apache RocketMQ {version} could not be fetched from Maven Central")
+        _run(command, f"{what} could not be fetched from Maven Central")
         _move_into_place(Path(scratch) / "lib", lib)
     return lib
 
