@@ -233,8 +233,9 @@ CLIENT_MUTANTS = [
         "S5",
         "a worker goes on with what waits for it after the queue was given up",
         f"{CLIENT}/concurrent_service.py",
-        "        if process_queue.dropped:\n            return item\n        if isinstance(item, Batch):\n            self._listener.run(",
-        "        if isinstance(item, Batch):\n            self._listener.run(",
+        "        if process_queue.dropped:\n            return item\n        one = self._one\n"
+        "        if one is None or isinstance(item, Batch):\n            self._listener.run(",
+        "        one = self._one\n        if one is None or isinstance(item, Batch):\n            self._listener.run(",
         f"{INSTANCE}::test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_given_up",
     ),
     Mutant(

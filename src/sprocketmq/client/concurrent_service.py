@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeAlias, cast
 
@@ -178,26 +177,26 @@ class ConcurrentService:
     def _call(self, item: Delivery, process_queue: ProcessQueue) -> Delivery:
         if process_queue.dropped:
             return item
-        if isinstance(item, Batch):
-            self._listener.run(item)
+        one = self._one
+        if one is None or isinstance(item, Batch):
+            self._listener.run(cast(Batch, item))
             return item
-        assert self._one is not None
         try:
-            returned = self._one.listener(item)
-            return item if returned is None else self._answered(item, process_queue, self._one.answer(returned))
+            returned = one.listener(item)
+            return item if returned is None else self._answered(item, process_queue, one.answer(returned))
         except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the message
             return self._failed(item, process_queue, error)
 
     async def _call_async(self, item: Delivery, process_queue: ProcessQueue) -> Delivery:
         if process_queue.dropped:
             return item
-        if isinstance(item, Batch):
-            await self._listener.run_async(item)
+        one = self._one
+        if one is None or isinstance(item, Batch):
+            await self._listener.run_async(cast(Batch, item))
             return item
-        assert self._one is not None
         try:
-            returned = await self._one.listener(item)
-            return item if returned is None else self._answered(item, process_queue, self._one.answer(returned))
+            returned = await one.listener(item)
+            return item if returned is None else self._answered(item, process_queue, one.answer(returned))
         except BaseException as error:
             if self._closing and isinstance(error, asyncio.CancelledError):
                 raise
@@ -229,9 +228,7 @@ class ConcurrentService:
             self._settle([self._batch(item, process_queue, spent_s / len(items)) for item in items], process_queue)
         elif not process_queue.dropped:
             messages = cast("list[MessageExt]", items)
-            topics, now_ms = Counter(message.topic for message in messages), self._clock.now_ms()
-            for topic, count in topics.items():
-                self._group.statistics.consumed_alone(topic, count, spent_s * 1000 * count / len(messages), now_ms)
+            self._measure_alone(messages, spent_s * 1000)
             self._done(process_queue, messages)
 
     def _batch(self, item: Delivery, process_queue: ProcessQueue, spent_s: float) -> Batch:
@@ -295,6 +292,15 @@ class ConcurrentService:
         failed = len(batch.messages) - acked
         now_ms = self._clock.now_ms()
         self._group.statistics.consumed(batch.messages[0].topic, acked, failed, batch.spent_s * 1000, now_ms)
+
+    def _measure_alone(self, messages: list[MessageExt], spent_ms: float) -> None:
+        statistics, now_ms, topics = self._group.statistics, self._clock.now_ms(), {one.topic for one in messages}
+        if len(topics) == 1:  # only those from a retry topic can have more
+            statistics.consumed_alone(topics.pop(), len(messages), spent_ms, now_ms)
+            return
+        for topic in topics:
+            count = sum(one.topic == topic for one in messages)
+            statistics.consumed_alone(topic, count, spent_ms * count / len(messages), now_ms)
 
     # -- failures --------------------------------------------------------------------------------------------------------------
 

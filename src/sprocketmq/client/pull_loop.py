@@ -1,7 +1,7 @@
 """Pulling one queue for as long as it is ours (Java: PullMessageService, PullAPIWrapper). ``core.pull_cursor`` decides, this runs it.
 
 One task per queue: at most one pull is in flight, and the pauses (paused, flow control, failure) are waits of this task. A pause for flow
-control ends as soon as a message was settled, not only after its 50 ms; one for the span only when the message at its head was.
+control ends as soon as enough messages were settled, not only after its 50 ms; one for the span only when the message at its head was.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sprocketmq.client.hooks import FilterMessageContext
 from sprocketmq.client.namespace import unwrap
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.routes import Routes
-from sprocketmq.core import pull_cursor
+from sprocketmq.core import flow_control, pull_cursor
 from sprocketmq.core.flow_control import FlowControlCause
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.pull_cursor import PullCursor, PullStatus
@@ -44,6 +44,7 @@ __all__ = ["PullLoop", "PullOwner", "decode_pull"]
 
 log = logging.getLogger("sprocketmq.client")
 
+_ANY_COUNT: Final = 1 << 31
 _UNKNOWN_TO_BROKER: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
 
@@ -116,6 +117,7 @@ class PullLoop:
         self._pause: asyncio.Future[None] | None = None
         self._wakes_on_settled = False
         self._stuck_at: int | None = -1  # no queue has it as its head
+        self._count_to_go_on = _ANY_COUNT
         self._complaint = ""
 
     @property
@@ -130,8 +132,10 @@ class PullLoop:
 
     def settled(self) -> None:
         """Messages left the process queue: look again if flow control made us wait."""
-        if self._wakes_on_settled and self.process_queue.min_offset != self._stuck_at:
-            self.wake()
+        if self._wakes_on_settled:
+            process_queue = self.process_queue
+            if process_queue.count <= self._count_to_go_on and process_queue.min_offset != self._stuck_at:
+                self.wake()
 
     def wake(self) -> None:
         """End a pause now."""
@@ -194,6 +198,9 @@ class PullLoop:
         self._pause = asyncio.get_running_loop().create_future()
         self._wakes_on_settled = later.cause is not None
         self._stuck_at = self.process_queue.min_offset if later.cause is FlowControlCause.SPAN else -1
+        limits = self.cursor.limits
+        is_over_count = later.cause is FlowControlCause.COUNT and self.process_queue.count > limits.max_count
+        self._count_to_go_on = flow_control.count_to_go_on(limits) if is_over_count else _ANY_COUNT
         timer = self._group.clock.call_later(later.delay_ms, self.wake)
         try:
             await self._pause

@@ -11,6 +11,8 @@ Laws
        does not stop it: what a crash would repeat grows slowly instead of fast (Java's behaviour; a limit that stopped would let one
        message hold up all others for as long as the consume timeout). It never applies to orderly consumption, where the head is the
        message being consumed.
+    4. Who waits for the count looks again when a quarter of many messages was settled, so that a few pulls in a row share one pause; of
+       few messages (below 256, where all workers could be idle meanwhile) when the first place is free. In 50 ms at the latest.
 """
 
 from __future__ import annotations
@@ -22,9 +24,19 @@ import msgspec
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["FLOW_CONTROL_PAUSE_MS", "MIB", "FlowControlCause", "FlowLimits", "Paused", "check", "per_queue_limits"]
+__all__ = [
+    "FLOW_CONTROL_PAUSE_MS",
+    "MIB",
+    "FlowControlCause",
+    "FlowLimits",
+    "Paused",
+    "check",
+    "count_to_go_on",
+    "per_queue_limits",
+]
 
 FLOW_CONTROL_PAUSE_MS = 50
+_MANY = 256
 MIB = 1024 * 1024
 
 
@@ -101,3 +113,9 @@ def check(process_queue: ProcessQueue, limits: FlowLimits, *, orderly: bool = Fa
             f"{process_queue.min_offset}, more than {limits.max_span}",
         )
     return None
+
+
+def count_to_go_on(limits: FlowLimits) -> int:
+    """A queue that is paused for its count is worth another look once it has no more messages than this (law 4)."""
+    most = limits.max_count
+    return most - most // 4 if most >= _MANY else most

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.core.flow_control import MIB, FlowControlCause, FlowLimits, check, per_queue_limits
+from sprocketmq.core.flow_control import MIB, FlowControlCause, FlowLimits, check, count_to_go_on, per_queue_limits
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
 
@@ -79,3 +79,7 @@ def test_a_topic_limit_is_shared_over_all_queues() -> None:
 def test_limits_out_of_range_are_refused(name: str, value: int) -> None:
     with pytest.raises(ConfigurationError, match=f"is {value}, 1 to"):
         FlowLimits(**{name: value})
+
+
+def test_of_many_messages_a_quarter_goes_before_the_next_look_and_of_few_one() -> None:
+    assert [count_to_go_on(FlowLimits(max_count=most)) for most in (1, 10, 255, 256, 1000)] == [1, 10, 255, 192, 750]
