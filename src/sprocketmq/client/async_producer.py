@@ -1,4 +1,7 @@
-"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking face of it."""
+"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking face of it.
+
+Here are the public verbs; the instance and what sends are loaded by the first start.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
-from sprocketmq.client.instance import ClientInstance
 from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.send_permits import SendPermits
 from sprocketmq.client.send_settings import SendSettings
-from sprocketmq.client.sender import QueueSelector, Sender
 from sprocketmq.client.split_options import split_options
 from sprocketmq.client.validators import check_group, check_range
 from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from sprocketmq.client.batch_accumulator import BatchAccumulator, ResultFuture
+    from sprocketmq.client.instance import ClientInstance
+    from sprocketmq.client.sender import QueueSelector, Sender
     from sprocketmq.client.trace import MessageTrace
 
 __all__ = ["AsyncProducer"]
@@ -95,6 +98,8 @@ class AsyncProducer:
         """Join the client instance; connections open with the first send. Harmless when started already."""
         if self._instance is not None:
             return
+        from sprocketmq.client.instance import ClientInstance  # who only imports the class does not pay for it
+
         instance = ClientInstance.acquire(self._options, self._options.client_id())
         try:
             self._sender = instance.sender(self._settings, self._options)

@@ -25,8 +25,9 @@ from sprocketmq.client.dead_letter_message import DeadLetterMessage, ReplayRepor
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.namespace import wrap
 from sprocketmq.client.producer import AsyncProducer
-from sprocketmq.client.results import PullResult, PullStatus, SendResult
+from sprocketmq.client.results import PullResult, SendResult
 from sprocketmq.client.validators import check_group, check_topic
+from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.core.retry_schedule import dlq_topic
 from sprocketmq.errors import ConfigurationError, GroupNotExist, NetworkError, NoPermission, RocketMQError
 from sprocketmq.net.engine import Engine

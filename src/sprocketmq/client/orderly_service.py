@@ -29,10 +29,10 @@ from typing import Any, Final
 from sprocketmq.client.group import Group
 from sprocketmq.client.listener_call import ListenerCall
 from sprocketmq.client.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool, run_beside_the_loop
-from sprocketmq.client.results import ConsumeOrderlyContext, ConsumeOrderlyStatus
+from sprocketmq.client.results import ConsumeOrderlyContext
 from sprocketmq.client.stuck_watch import StuckWatch
 from sprocketmq.core import orderly_turn, retry_schedule
-from sprocketmq.core.orderly_turn import OrderlyTurn, read_orderly_answer
+from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus, OrderlyTurn, read_orderly_answer
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.net.clock import Timer
 from sprocketmq.wire.message import MessageExt

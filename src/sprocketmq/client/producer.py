@@ -5,14 +5,16 @@ from __future__ import annotations
 import concurrent.futures
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.async_producer import AsyncProducer
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.results import SendResult
-from sprocketmq.client.sender import QueueSelector
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.client.sender import QueueSelector
 
 __all__ = ["AsyncProducer", "Producer"]
 

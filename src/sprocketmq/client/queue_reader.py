@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.name_servers import NameServers, parse_addresses, resolve_namesrv_addr
-from sprocketmq.client.results import PullResult, PullStatus
+from sprocketmq.client.results import PullResult
+from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.errors import (
     ClosedError,
     NetworkError,

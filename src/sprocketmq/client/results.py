@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.core.consume_result import ALL_ACKED, ConsumeConcurrentlyStatus
-from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus
-from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.client.listener_signals import ListenerSignal
+    from sprocketmq.core.pull_cursor import PullStatus
 
 __all__ = [
     "ConsumeConcurrentlyContext",
     "ConsumeConcurrentlyStatus",
     "ConsumeOrderlyContext",
-    "ConsumeOrderlyStatus",
     "PullResult",
-    "PullStatus",
     "SendResult",
     "SendStatus",
 ]

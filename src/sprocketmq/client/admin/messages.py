@@ -10,8 +10,8 @@ from typing import Final
 from sprocketmq.client.admin.offsets import OffsetRequests
 from sprocketmq.client.admin.topics import TopicRequests
 from sprocketmq.client.pull_loop import decode_pull
-from sprocketmq.client.results import PullStatus
 from sprocketmq.client.validators import check_group, check_range
+from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.core.subscription import FilterExpression, build_subscription, matches_tags
 from sprocketmq.errors import RemoteError
 from sprocketmq.wire import bodies, headers, sys_flag
