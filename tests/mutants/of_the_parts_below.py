@@ -287,7 +287,7 @@ LOWER_MUTANTS = [
         "spark",
         "where the first batch began is not journaled",
         f"{SPARK}/plan.py",
-        "dict(positions) if first else {}",
+        "dict(start.queues) if first else {}",
         "{}",
         f"{STREAM}::test_the_start_of_the_first_batch_is_read_from_its_journaled_end",
     ),
@@ -302,10 +302,10 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "a batch under a limit starves a small queue",
-        f"{SPARK}/plan.py",
+        f"{SPARK}/trigger_limits.py",
         "end[queue] = start[queue] + 1 + spare * (size - 1) // rest",
         "end[queue] = start[queue] + limit * size // total",
-        f"{PLAN}::test_a_limit_starves_nobody_and_is_kept",
+        "tests/unit/spark/test_trigger_limits.py::test_a_limit_starves_nobody_and_is_kept",
     ),
     Mutant(
         "spark",
@@ -319,7 +319,7 @@ LOWER_MUTANTS = [
         "spark",
         "a batch is committed before it is done",
         f"{SPARK}/stream_reader.py",
-        "        report_losses(step.losses, options)\n        return step.end.to_json()",
+        "        self._look_at_rest(step)\n        return step.end.to_json()",
         "        self._eager_commit(step.end)\n        return step.end.to_json()",
         f"{STREAM}::test_a_batch_is_committed_when_the_next_one_is_asked_for_and_not_before",
     ),
@@ -377,10 +377,10 @@ LOWER_MUTANTS = [
         "spark",
         "bad rows are sent back before the good ones are written",
         f"{SPARK}/row_retry.py",
-        '            self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n'
+        "            self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n"
         "            self._send_back(judged, batch_id)\n",
         "            self._send_back(judged, batch_id)\n"
-        '            self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n',
+        "            self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n",
         f"{ROWS}::test_nothing_is_sent_back_before_the_good_rows_are_written",
     ),
     Mutant(

@@ -176,9 +176,9 @@ class Cluster:
         asked = list(queues)
         pairs = sorted({(queue.topic, queue.broker_name) for queue in asked})
 
-        async def one(topic: str, broker_name: str) -> set[MessageQueue] | None:
+        async def one(info: bodies.ClusterInfo, topic: str, broker_name: str) -> set[MessageQueue] | None:
             """What the master has of the topic; None when it was not to be asked."""
-            known = (await self.api.cluster_info()).broker_addr_table.get(broker_name)
+            known = info.broker_addr_table.get(broker_name)
             master = known.broker_addrs.get(_MASTER) if known is not None else None
             if not master:
                 return None
@@ -190,7 +190,8 @@ class Cluster:
                 return None
 
         async def ask() -> dict[MessageQueue, Reason]:
-            there = dict(zip(pairs, await self._gather(one(*pair) for pair in pairs), strict=True))
+            info = await self.api.cluster_info()
+            there = dict(zip(pairs, await self._gather(one(info, *pair) for pair in pairs), strict=True))
             found: dict[MessageQueue, Reason] = {}
             for queue in asked:
                 queues_now = there[queue.topic, queue.broker_name]

@@ -1,0 +1,136 @@
+"""The Spark read tells the truth, broken on purpose: loss, limits, lag, starts, pace and options."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutant import Mutant
+
+SPARK: Final = "src/sprocketmq/spark"
+PLAN: Final = "tests/unit/spark/test_plan.py"
+LIMITS: Final = "tests/unit/spark/test_trigger_limits.py"
+LOST: Final = "tests/inproc/spark/test_stream_losses.py"
+LOOKS: Final = "tests/inproc/spark/test_stream_lookups.py"
+
+SPARK_READ_MUTANTS = [
+    Mutant(
+        "spark",
+        "a queue that is gone is waited for",
+        f"{SPARK}/plan.py",
+        "        walk.leave(queue, reason)",
+        "        pass",
+        f"{PLAN}::test_a_queue_that_is_gone_leaves_the_stream_and_names_what_was_not_read",
+    ),
+    Mutant(
+        "spark",
+        "a replica that is behind its master is data loss",
+        f"{SPARK}/plan.py",
+        "(position > held.max and held.sure)",
+        "position > held.max",
+        f"{PLAN}::test_a_replica_that_is_behind_loses_nothing",
+    ),
+    Mutant(
+        "spark",
+        "a head that goes back is not noticed while it is ahead of the stream",
+        f"{SPARK}/plan.py",
+        "held.sure and position <= held.max < self._known.get(queue, 0)",
+        "False",
+        f"{PLAN}::test_a_head_that_goes_back_loses_what_was_known_and_the_stream_reads_on",
+    ),
+    Mutant(
+        "spark",
+        "a bounded run ends while a broker is away",
+        f"{SPARK}/plan.py",
+        "    return sorted(short + unheard)",
+        "    return sorted(short)",
+        f"{LOST}::test_a_bounded_run_does_not_end_before_a_broker_that_was_away_is_read",
+    ),
+    Mutant(
+        "spark",
+        "an offset that was lost twice counts twice",
+        f"{SPARK}/losses.py",
+        "    return first.end is None or second.start <= first.end",
+        "    return False",
+        "tests/unit/spark/test_losses.py::test_merging_forgets_no_offset_and_holds_none_twice",
+    ),
+    Mutant(
+        "spark",
+        "what a batch leaves out is not journaled",
+        f"{SPARK}/plan.py",
+        "origin=walk.origin, lost=losses)",
+        "origin=walk.origin)",
+        f"{LOST}::test_a_stream_that_may_lose_goes_on_without_a_deleted_topic_and_journals_what_is_missing",
+    ),
+    Mutant(
+        "spark",
+        "a task whose topic is deleted leaves the rest of its queues out",
+        f"{SPARK}/reader.py",
+        "        self.left = [entry for entry in rest if entry.queue not in gone]",
+        "        self.left = []",
+        f"{LOST}::test_a_topic_deleted_under_a_task_is_named_and_the_rest_is_read",
+    ),
+    Mutant(
+        "spark",
+        "a task keeps its losses to itself",
+        f"{SPARK}/reader.py",
+        "            tell(options.loss_report, losses)",
+        "            pass",
+        f"{LOST}::test_offsets_that_went_back_under_a_task_are_named_to_the_end_of_its_range",
+    ),
+    Mutant(
+        "spark",
+        "a limit in bytes starves a queue of large messages",
+        f"{SPARK}/trigger_limits.py",
+        "start[queue] + min(count, 1 + int((count - 1) * share))",
+        "start[queue] + min(count, int(count * limit.max_bytes / total))",
+        f"{LIMITS}::test_a_limit_in_bytes_starves_nobody_and_is_kept_beside_the_other",
+    ),
+    Mutant(
+        "spark",
+        "a limit in bytes goes by the size that nobody has seen",
+        f"{SPARK}/trigger_limits.py",
+        "        if own is not None:\n            return own",
+        "        if own is not None:\n            return ASSUMED_BYTES",
+        f"{LIMITS}::test_a_size_follows_what_comes",
+    ),
+    Mutant(
+        "spark",
+        "the message nearest to a time is taken for the first at or after it",
+        f"{SPARK}/cluster.py",
+        "            while at > held.min:",
+        "            while False:",
+        f"{LOOKS}::test_a_time_is_found_exactly_whatever_message_near_it_the_broker_names",
+    ),
+    Mutant(
+        "spark",
+        "an idle stream asks as often as Spark asks it",
+        f"{SPARK}/stream_reader.py",
+        "            pace.nothing(time.monotonic(), random.uniform(0.75, 1.25))",
+        "            pass",
+        f"{LOOKS}::test_an_idle_stream_asks_its_brokers_a_few_times_a_second_however_often_spark_asks_it",
+    ),
+    Mutant(
+        "spark",
+        "an idle event tells the losses of the last batch again",
+        f"{SPARK}/lag.py",
+        "(end.lost if start_text != end_text else ())",
+        "end.lost",
+        "tests/unit/spark/test_lag.py::test_what_a_batch_lost_is_told_with_it_and_not_with_the_idle_events_after_it",
+    ),
+    Mutant(
+        "spark",
+        "lag in time is forgotten",
+        f"{SPARK}/stream_reader.py",
+        "        self._look_at_rest(step)",
+        "        pass",
+        f"{LOOKS}::test_lag_in_time_is_the_age_of_what_a_batch_leaves",
+    ),
+    Mutant(
+        "spark",
+        "offsets of another topic are taken for a start",
+        f"{SPARK}/options.py",
+        "    if strange:",
+        "    if False:",
+        "tests/unit/spark/test_option_table.py::test_options_against_each_other_are_one_sentence",
+    ),
+]
