@@ -183,6 +183,33 @@ def topics(namesrv_addr: str, as_json: bool) -> None:
 
 
 @app.command()
+@click.option("--group", required=True, help="The producer group of the write, its option group.")
+@click.option("--topic", "topics", multiple=True, required=True, help="A topic that it writes to. Repeatable.")
+@click.option(
+    "--namesrv-addr",
+    "-n",
+    metavar="HOST:PORT",
+    envvar="NAMESRV_ADDR",
+    default=_DEFAULT_NAMESRV,
+    show_default=True,
+    help="Name server address.",
+)
+@click.option(
+    "--timeout", metavar="SECONDS", type=float, default=180, show_default=True, help="How long brokers may take to ask."
+)
+@click.option("--access-key", metavar="KEY", envvar="ROCKETMQ_ACCESS_KEY", help="Under access control.")
+@click.option("--secret-key", metavar="KEY", envvar="ROCKETMQ_SECRET_KEY", help="Its secret.")
+def settle(topics: tuple[str, ...], timeout: float, **named: Any) -> None:
+    """Settle what a transactional Spark write left open that was killed and does not run again.
+
+    Answers its brokers from the ledger until they have asked about every half message. Exit code 1 if they did not in time.
+    """
+    from sprocketmq.cli.settle import settle_halves
+
+    sys.exit(settle_halves(topics=topics, timeout_s=timeout, **named))
+
+
+@app.command()
 @click.option("--broker", metavar="HOST:PORT", required=True, help="The broker that gives its messages away.")
 @click.option(
     "--timeout",

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import os
 import time
+from collections import Counter
 from typing import ClassVar, Final
 
 from sprocketmq.client.transaction_producer import AsyncTransactionProducer
@@ -66,7 +67,10 @@ def half_name(attempt: str, sequence: str, tried: str | None) -> str:
 
 
 class Responder:
-    """This process's member of the producer group: sends halves, and answers the brokers' checks from the ledger. Use :meth:`at`."""
+    """This process's member of the producer group: sends halves, and answers the brokers' checks from the ledger. Use :meth:`at`.
+
+    ``answers`` counts what it told.
+    """
 
     _by_process: ClassVar[dict[tuple[int, str, str, object], Responder]] = {}
 
@@ -76,6 +80,7 @@ class Responder:
         self.topics = topics
         self._group = options.group
         self._ledgers: dict[str, DecisionTopic] = {}
+        self.answers: Counter[str] = Counter()
         self.producer = AsyncTransactionProducer(
             options.group,
             check=self._check,
@@ -157,7 +162,9 @@ class Responder:
             log.warning("group %s: %s is no half message of a Spark write; use another group", self._group, message.message_id)  # fmt: skip
             return LocalTransactionState.UNKNOWN
         name = half_name(attempt, found.get(SEQUENCE, ""), found.get(TRY))
-        return await self.ledger(ledger).answer(query, int(batch), attempt, name)
+        answer = await self.ledger(ledger).answer(query, int(batch), attempt, name)
+        self.answers[answer.value] += 1
+        return answer
 
 
 async def transaction_timeout_ms(cluster: Cluster, address: str) -> int:

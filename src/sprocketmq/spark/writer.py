@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -28,11 +29,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.exactly_once import ExactlyOnce
 from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack, bad_rows
 from sprocketmq.spark.options import SinkOptions
 from sprocketmq.spark.row_messages import check_columns
 from sprocketmq.spark.row_sender import RowSender, Stamp
+
+if TYPE_CHECKING:
+    from sprocketmq.spark.exactly_once import ExactlyOnce
 
 __all__ = ["BatchWriter", "StreamWriter", "TaskResult"]
 
@@ -53,7 +56,11 @@ class _Sink:
     def __init__(self, options: SinkOptions, schema: StructType, streaming: bool) -> None:
         check_columns(schema, options.mode, options.topic)
         self._options = options
-        self._once = ExactlyOnce(options, streaming) if options.delivery == "transactional" else None
+        self._once: ExactlyOnce | None = None
+        if options.delivery == "transactional":
+            from sprocketmq.spark.exactly_once import ExactlyOnce  # only who needs it waits for its import
+
+            self._once = ExactlyOnce(options, streaming)
 
     def write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self._once is not None:

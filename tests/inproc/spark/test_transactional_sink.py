@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from sprocketmq.cli.settle import settle_halves
 from sprocketmq.client.transaction_producer import AsyncTransactionProducer
 from sprocketmq.core.decision_ledger import Decision
 from sprocketmq.errors import ConfigurationError, NetworkError
@@ -160,6 +161,26 @@ def test_a_driver_killed_after_its_decision_loses_nothing(monkeypatch: pytest.Mo
                 stream_writer(mq).commit(sent, 0)
         again = write(stream_writer(mq), range(20))
         stream_writer(mq).commit(again, 0)
+        mq.wait_until(lambda: open_halves(mq) == 0)
+        assert appeared(mq) == once(*range(20))
+
+
+def test_what_a_killed_job_decided_is_settled_by_the_tool(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def dies(*_: object) -> None:
+        raise Died
+
+    with rocketmq(**ASKED_AT_ONCE) as mq:
+        sent = write(stream_writer(mq), range(20))
+        monkeypatch.setattr(exactly_once.ExactlyOnce, "_end", dies)
+        Responder._by_process.popitem()[1].close()  # nobody of the group is left but who decides and dies
+        with pytest.raises(Died):
+            stream_writer(mq).commit(sent, 0)
+        Responder._by_process.popitem()[1].close()
+        code = settle_halves(GROUP, ("flights",), mq.namesrv_addr, 60, None, None)
+        assert code == 0
+        assert "COMMIT_MESSAGE" in capsys.readouterr().out
         mq.wait_until(lambda: open_halves(mq) == 0)
         assert appeared(mq) == once(*range(20))
 

@@ -1,0 +1,43 @@
+"""``sprocketmq settle``: answers for a producer group of transactional Spark writes when no query runs that would."""
+
+from __future__ import annotations
+
+import sys
+
+from sprocketmq.spark.options import sink_options
+from sprocketmq.spark.responder import Responder
+
+__all__ = ["settle_halves"]
+
+
+def settle_halves(
+    group: str,
+    topics: tuple[str, ...],
+    namesrv_addr: str,
+    timeout_s: float,
+    access_key: str | None,
+    secret_key: str | None,
+) -> int:
+    """Answer checks from the ledger until the brokers of ``topics`` have asked about every half message that they hold now.
+
+    Returns:
+        The exit code: 0, or 1 when they have not when ``timeout_s`` is over.
+
+    Raises:
+        ConfigurationError, NetworkError, RequestTimeout, RemoteError: as a Spark write.
+    """
+    given = {"namesrvaddr": namesrv_addr, "group": group, "delivery": "transactional"}
+    given.update({name: value for name, value in (("accesskey", access_key), ("secretkey", secret_key)) if value})
+    responder = Responder.at(sink_options(given), frozenset(topics))
+    try:
+        ends = responder.engine.run(responder.half_ends())
+        unasked = responder.engine.run(responder.wait_for_checks(ends, int(timeout_s * 1000)))
+        answers = dict(sorted(responder.answers.items()))
+    finally:
+        responder.close()
+    told = ", ".join(f"{count} {state}" for state, count in answers.items()) or "no question came"
+    print(f"group {group}: {told}")
+    if unasked:
+        print(f"{', '.join(unasked)} did not ask about all half messages within {timeout_s:g} s", file=sys.stderr)
+        return 1
+    return 0
