@@ -13,6 +13,7 @@ LISTENERS = "tests/inproc/client/test_client_bad_listeners.py"
 NETWORK = "tests/inproc/client/test_client_bad_network.py"
 ORDERLY = "tests/inproc/client/test_client_orderly.py"
 CONCURRENT = "tests/inproc/client/test_client_concurrent.py"
+PARTS = "tests/unit/client/test_client_parts.py"
 POOLS = "tests/unit/client/test_client_listener_pool.py"
 UNIT = "tests/unit/core"
 
@@ -24,6 +25,31 @@ CONSUMPTION_MUTANTS = [
         "        self._stuck_at = self.process_queue.min_offset if later.cause is FlowControlCause.SPAN else -1\n",
         "",
         f"{CONCURRENT}::test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_it",
+    ),
+    Mutant(
+        "S4",
+        "a queue that is full is looked at with each message that is settled",
+        f"{CLIENT}/pull_loop.py",
+        "            if process_queue.count <= self._count_to_go_on and ",
+        "            if ",
+        f"{PARTS}::test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled",
+    ),
+    Mutant(
+        "S4",
+        "a received message shows the limits of its queue to nobody",
+        "src/sprocketmq/wire/message.py",
+        "            if more := self._more_properties:\n",
+        '            if more := b"":\n',
+        "tests/unit/wire/test_message.py::test_more_properties_stand_behind_those_of_the_record",
+    ),
+    Mutant(
+        "S4",
+        "what is set in a received message is forgotten",
+        "src/sprocketmq/wire/record_head.py",
+        "    def __set__(self, message: Any, value: Any) -> None:\n        self.slot.__set__(message, value)\n",
+        "    def __set__(self, message: Any, value: Any) -> None:\n        pass\n",
+        "tests/unit/wire/test_message.py::"
+        "test_a_copy_of_a_received_message_has_the_fields_that_nobody_looked_at_and_those_that_were_set",
     ),
     Mutant(
         "S4",

@@ -6,6 +6,8 @@ import asyncio
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,12 +15,14 @@ import sprocketmq as rmq
 from sprocketmq.client.name_servers import NameServers, is_address_server, parse_addresses
 from sprocketmq.client.offset_store import LocalFileOffsetStore
 from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.pull_loop import decode_pull
+from sprocketmq.client.pull_loop import PullLoop, decode_pull
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.send_back import retry_copy
 from sprocketmq.client.unique_keys import UniqueKeys
 from sprocketmq.core.consume_progress import OFFSET_NOT_FOUND
-from sprocketmq.core.pull_cursor import PullStatus
+from sprocketmq.core.flow_control import FlowLimits
+from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.pull_cursor import PullCursor, PullDue, PullLater, PullStatus
 from sprocketmq.core.subscription import parse_tag_expression
 from sprocketmq.errors import ConnectFailed
 from sprocketmq.wire.codes import RequestCode
@@ -313,3 +317,28 @@ def test_requests_that_fail_together_move_to_the_next_name_server_not_past_it() 
 
     asyncio.run(run())
     assert servers.chosen == "b:2"
+
+
+@pytest.mark.parametrize(("most", "settled_until"), [(1000, 250), (10, 0)])
+def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled(most: int, settled_until: int) -> None:
+    async def main() -> None:
+        process_queue = ProcessQueue(QUEUE)
+        process_queue.put([rmq.MessageExt("flights", b"x", queue_offset=offset) for offset in range(most + 1)])
+        group: Any = SimpleNamespace(
+            name="delays", clock=SimpleNamespace(call_later=lambda delay_ms, wake: SimpleNamespace(cancel=lambda: None))
+        )
+        cursor = PullCursor(process_queue, most + 1, limits=FlowLimits(max_count=most))
+        nothing: Any = None
+        loop = PullLoop(group, cursor, nothing, nothing, nothing, nothing)
+        (later,) = cursor.handle(PullDue(), 0)
+        assert isinstance(later, PullLater)
+        waiting = asyncio.ensure_future(loop._wait(later))
+        await asyncio.sleep(0)
+        for _ in range(settled_until + 1):
+            assert not waiting.done()
+            process_queue.done(process_queue.take(1, 0))
+            loop.settled()
+            await asyncio.sleep(0)
+        await waiting
+
+    asyncio.run(main())
