@@ -254,7 +254,7 @@ HOT_PATH_MUTANTS = [
         f"{STORE}/space_ahead.py",
         "contextlib.suppress(StoreNotWritable)",
         "contextlib.nullcontext()",
-        f"{AHEAD}::test_a_disk_that_is_full_for_the_thread_is_found_full_by_the_writer",
+        f"{AHEAD}::test_what_the_thread_cannot_do_the_writer_does_and_no_message_fails",
     ),
     Mutant(
         "hot",

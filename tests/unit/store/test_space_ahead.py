@@ -88,6 +88,28 @@ def test_a_small_store_is_not_blown_up(tmp_path: Path) -> None:
     assert log.stat().st_blocks * 512 < 1 << 16
 
 
+def test_what_the_thread_cannot_do_the_writer_does_and_no_message_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_disk(tmp_path / "s", StoreConfig(mapped_file_size_commit_log=2 * MIB))
+    asked: list[int] = []
+
+    def full(_: Path, begin: int, __: int) -> int:
+        asked.append(begin)
+        raise StoreNotWritable("the disk is full")
+
+    # The thread's alone: the writer's own comes from mapped_file.
+    monkeypatch.setattr(space_ahead, "write_zeros", full)
+    sent = 0
+    while store.commit_log.at < MIB:
+        store.append(message(body=b"x" * 1000), NOW_MS)
+        sent += 1
+    assert len(asked) > 1
+    assert len(bodies(store)) == sent
+    assert problems(store) == []
+    store.close()
+
+
 def test_a_disk_that_is_full_for_the_thread_is_found_full_by_the_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
