@@ -1,0 +1,93 @@
+"""Mutants of what Spark rows go through one by one: the way back, reasons, dead letters, replay, and who is asking."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+SPARK = "src/sprocketmq/spark"
+COPIES = "tests/inproc/spark/test_retry_copies.py"
+ACCESS = "tests/unit/spark/test_access.py"
+
+SPARK_ROW_MUTANTS = [
+    Mutant(
+        "spark",
+        "a message goes back once for each of its bad rows",
+        f"{SPARK}/hand_back.py",
+        "            if row.place not in self._done:\n",
+        "            if row is not None:\n",
+        f"{COPIES}::test_a_message_goes_back_once_however_many_of_its_rows_are_bad",
+    ),
+    Mutant(
+        "spark",
+        "a row with a reason is copied by the broker, which cannot add it",
+        f"{SPARK}/hand_back.py",
+        "        copied = [row for row in rows if row.reason]\n"
+        "        asked = {row.message: row for row in rows if not row.reason}\n",
+        "        copied: list[BadRow] = []\n        asked = {row.message: row for row in rows}\n",
+        f"{COPIES}::test_a_reason_is_kept_on_the_copy_which_else_is_what_the_broker_would_have_made",
+    ),
+    Mutant(
+        "spark",
+        "a dead letter is retried when it has a reason",
+        f"{SPARK}/retry_copies.py",
+        "        dead = asked_level < 0\n",
+        "        dead = asked_level < 0 and not row.reason\n",
+        f"{COPIES}::test_dead_letters_are_a_table_under_the_topics_they_came_from",
+    ),
+    Mutant(
+        "spark",
+        "a long reason fails its row",
+        f"{SPARK}/retry_copies.py",
+        "    room = max(1, min(_LONGEST_REASON_BYTES, _PROPERTIES_BYTES - taken))\n",
+        "    room = _PROPERTIES_BYTES\n",
+        f"{COPIES}::test_a_reason_that_is_too_long_is_cut_and_never_fails_its_row",
+    ),
+    Mutant(
+        "spark",
+        "the topic of a dead letter is that of the dead letters",
+        f"{SPARK}/decode.py",
+        "_COPIES: Final = (RETRY_PREFIX, DLQ_PREFIX)\n",
+        "_COPIES: Final = (RETRY_PREFIX,)\n",
+        "tests/unit/spark/test_decode.py::test_a_dead_letter_goes_by_the_name_of_its_origin_topic",
+    ),
+    Mutant(
+        "spark",
+        "a replayed message still says why it died",
+        "src/sprocketmq/client/dead_letter_message.py",
+        "        *(props.RETRY_REASON, props.RETRY_TOPIC,",
+        "        *(props.RETRY_TOPIC,",
+        f"{COPIES}::test_a_replayed_dead_letter_is_what_was_first_sent",
+    ),
+    Mutant(
+        "spark",
+        "a letter is replayed among the dead letters",
+        f"{SPARK}/row_messages.py",
+        "        if not to or to.startswith((DLQ_PREFIX, RETRY_PREFIX)):\n",
+        "        if not to:\n",
+        f"{COPIES}::test_a_letter_that_does_not_say_where_it_came_from_is_not_replayed",
+    ),
+    Mutant(
+        "spark",
+        "a secret stands in the catalog",
+        f"{SPARK}/source.py",
+        "            refuse_secrets_in_tables(self.options)\n",
+        "",
+        f"{ACCESS}::test_a_table_of_the_catalog_takes_no_secret_but_the_name_of_a_file",
+    ),
+    Mutant(
+        "spark",
+        "a secret stands in the text of the options",
+        f"{SPARK}/access.py",
+        '    secret_key: str = field(default="", repr=False)\n',
+        '    secret_key: str = field(default="")\n',
+        f"{ACCESS}::test_secrets_are_in_no_repr",
+    ),
+    Mutant(
+        "spark",
+        "tasks pull without a signature",
+        f"{SPARK}/reader.py",
+        "            credentials=options.access.credentials,\n",
+        "",
+        "tests/inproc/spark/test_secured.py::test_rows_are_written_read_and_given_back_with_keys_over_tls",
+    ),
+]
