@@ -180,7 +180,7 @@ class ExactlyOnce:
 
     async def _decide(self, responder: Responder, tasks: Sequence[HalvesSent]) -> Settle:
         first = tasks[0]
-        attempts = frozenset(task.attempt for task in tasks if not task.skipped)
+        attempts = frozenset(task.attempt for task in tasks if task.sent)
         lost = frozenset(name for task in tasks for name in task.lost)
         ledger = responder.ledger(self._options.ledger_topic)
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
