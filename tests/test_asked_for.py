@@ -1,4 +1,4 @@
-"""docs/asked-for.md answers each of the twenty-eight points, and what it points at is there."""
+"""docs/asked-for.md answers each of the forty-four points, and what it points at is there."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def rows() -> dict[int, tuple[str, str, str]]:
     return {int(number): (asked, kind, answer) for number, _, asked, kind, answer in found}
 
 
-def test_each_of_the_28_points_has_one_row_with_its_issues_and_an_answer() -> None:
+def test_each_of_the_44_points_has_one_row_with_its_issues_and_an_answer() -> None:
     numbers = [int(number) for number, *_ in _ROW.findall(PAGE.read_text("utf-8"))]
-    assert numbers == list(range(1, 29))
+    assert numbers == list(range(1, 45))
     for number, (asked, _, answer) in rows().items():
         links = _LINK.findall(asked)
         assert links, f"point {number} does not say where it was asked"
