@@ -137,7 +137,7 @@ CONSUMPTION_MUTANTS = [
         f"{CLIENT}/concurrent_service.py",
         "            batch.status, batch.context = outcome.status, outcome.context\n",
         "            batch.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS\n",
-        f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id",
+        f"{CONCURRENT}::test_of_single_messages_that_came_together_only_the_failed_ones_come_again_and_each_is_counted",
     ),
     Mutant(
         "S5",
@@ -146,6 +146,14 @@ CONSUMPTION_MUTANTS = [
         "        if self._one is not None and not self._group.hooks.consume:\n",
         "        if self._one is not None:\n",
         f"{CONCURRENT}::test_hooks_see_every_call_and_cannot_break_it",
+    ),
+    Mutant(
+        "S11",
+        "single messages that succeed are not counted one by one",
+        f"{CORE}/statistics.py",
+        "        consume_rt.times += count\n",
+        "        consume_rt.times += 1\n",
+        f"{CONCURRENT}::test_of_single_messages_that_came_together_only_the_failed_ones_come_again_and_each_is_counted",
     ),
     Mutant(
         "S7",

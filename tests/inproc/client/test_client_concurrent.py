@@ -502,6 +502,34 @@ def test_hooks_see_every_call_and_cannot_break_it(
     assert ("delays", LATER, {"started": True}, "cannot read this") in seen
 
 
+@pytest.mark.parametrize("kind", ["plain", "async"])
+@pytest.mark.parametrize("how", ["raises", "returns later"])
+def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_and_each_is_counted(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, how: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, [str(n) for n in range(60)])
+    seen: list[tuple[int, int]] = []
+
+    def listener(message: rmq.MessageExt) -> Any:
+        seen.append((int(message.body), message.reconsume_times))
+        if int(message.body) % 20 == 7 and message.reconsume_times == 0:
+            return _fail(message) if how == "raises" else LATER
+        return None
+
+    async def listener_async(message: rmq.MessageExt) -> Any:
+        return listener(message)
+
+    consumer = consumers(listener if kind == "plain" else listener_async)
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 60)
+    assert sorted(seen) == [(n, 0) for n in range(60)]
+    rocketmq.advance_until(lambda: len(seen) == 63)
+    rocketmq.wait_until(lambda: consumer.statistics.since_start("flights", Measure.CONSUME_OK_TPS) == (60, 60.0))
+    assert sorted(seen[60:]) == [(7, 1), (27, 1), (47, 1)]
+    assert consumer.statistics.since_start("flights", Measure.CONSUME_FAILED_TPS) == (3, 3.0)
+    assert consumer.statistics.since_start("flights", Measure.CONSUME_RT)[0] == 63
+
+
 def test_statistics_count_what_happened(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
