@@ -58,7 +58,7 @@ BATCHING_MUTANTS = [
         f"{CLIENT}/batch_accumulator.py",
         "            future.set_exception(error)\n            return True\n",
         "            raise\n",
-        f"{BATCHING}::test_what_is_wrong_about_one_message_fails_it_alone_and_later_changes_of_a_message_change_nothing",
+        f"{BATCHING}::test_the_async_producer_batches_awaited_sends_too",
     ),
     Mutant(
         "batching",
@@ -67,6 +67,22 @@ BATCHING_MUTANTS = [
         "        if batch.is_closed:\n            return False\n",
         "",
         f"{BATCHES}::test_a_closed_batch_is_joined_by_nothing",
+    ),
+    Mutant(
+        "batching",
+        "properties of a batch may be longer than their length says",
+        f"{WIRE}/batch.py",
+        "text.isascii() and len(text) <= MAX_PROPERTIES_BYTES",
+        "text.isascii()",
+        f"{BATCHING}::test_the_async_producer_batches_awaited_sends_too",
+    ),
+    Mutant(
+        "batching",
+        "letters beyond ASCII break a batch",
+        f"{WIRE}/batch.py",
+        "text.isascii() and len(text) <= MAX_PROPERTIES_BYTES",
+        "len(text) <= MAX_PROPERTIES_BYTES",
+        "tests/unit/wire/test_batch.py::test_lone_surrogates_in_a_batch_become_question_marks",
     ),
     Mutant(
         "batching",

@@ -59,8 +59,9 @@ _KEYS_AGE_MS: Final = 10
 _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 
 
-# The message, its UNIQ_KEY, its part of the batch's body, who waits for the result, and how long (None = as long as the producer says).
-_Send: TypeAlias = "tuple[Message, str, bytes, ResultFuture, int | None]"
+# The message (None where nobody will look at it again), its UNIQ_KEY, its part of the batch's body, who waits for the result, and how
+# long (None = as long as the producer says).
+_Send: TypeAlias = "tuple[Message | None, str, bytes, ResultFuture, int | None]"
 
 
 class ResultFuture(Protocol):
@@ -100,6 +101,7 @@ class BatchAccumulator:
         self._open: dict[str, Batch[_Send]] = {}  # by topic: what ``join`` adds to; closed ones stay until the next
         self._keys: Iterator[str] = iter(())
         self._keys_ms = 0
+        self._is_watched = True  # by hooks, which are shown the messages; else they need not be kept
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._routes_in_use: dict[str, list[MessageQueue]] = {}  # by topic: the queues that keys are shared out to
@@ -135,9 +137,9 @@ class BatchAccumulator:
         except RocketMQError as error:
             future.set_exception(error)
             return True
-        send: _Send = (message, key, element, future, None)
-        if not self._batches.join(batch, send, len(element)):
-            self._add_to_topic(self._topics[message.topic], send)
+        kept = message if self._is_watched else None
+        if not self._batches.join(batch, (kept, key, element, future, None), len(element)):
+            self._add_to_topic(self._topics[message.topic], (message, key, element, future, None))
         elif self._batches.ready:
             self._go()
         return True
@@ -256,6 +258,7 @@ class BatchAccumulator:
         batch = self._put(topic, send, ordered=False)
         if self._sender.namespace is None and batch.kind is None:
             self._open[topic] = batch
+            self._is_watched = self._sender.hooks is not None
             now_ms = self._clock.now_ms()
             if now_ms - self._keys_ms > _KEYS_AGE_MS:
                 self._keys, self._keys_ms = self._sender.writer.next_keys(now_ms), now_ms
@@ -263,6 +266,7 @@ class BatchAccumulator:
     def _put(self, lane: str | MessageQueue, send: _Send, *, ordered: bool) -> Batch[_Send]:
         batches = self._batches
         message, _, element, _, _ = send
+        assert message is not None
         kind = message.properties.get(props.WAIT)
         batch = batches.add(lane, kind, send, len(element), self._clock.now_ms(), ordered=ordered)
         if batches.ready or self._timer is None:
@@ -314,6 +318,7 @@ class BatchAccumulator:
         messages, keys, elements, _, timeouts = zip(*sends, strict=True)
         timeout_ms = min((limit_ms for limit_ms in timeouts if limit_ms is not None), default=None)
         first = messages[0]
+        assert first is not None, "a message that is not kept joined one that is"
         if len(sends) == 1:  # an ordinary send, which may be compressed
             outgoing = sender.writer.one(first, None, 0, None, None, None)
             return [await sender.deliver(outgoing, chosen, timeout_ms)]
@@ -322,7 +327,7 @@ class BatchAccumulator:
             properties[props.INSTANCE_ID] = sender.namespace
         outgoing = Outgoing(
             wrap(sender.namespace, first.topic),
-            messages,
+            [message for message in messages if message is not None],
             properties,
             ",".join(keys),
             _SEND_BATCH,

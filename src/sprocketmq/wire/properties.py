@@ -135,7 +135,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     Raises:
         ConfigurationError: the text is longer than 32,767 bytes.
     """
-    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items() if value])
+    text = _joined(properties)
     # Lone surrogates cannot be encoded; Java writes "?" for them.
     raw = text.encode() if text.isascii() else text.encode("utf-8", "replace")
     if len(raw) > MAX_PROPERTIES_BYTES:

@@ -263,6 +263,12 @@ def test_the_async_producer_batches_awaited_sends_too(rocketmq: EmbeddedRocketMQ
         options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "auto_batch": True}
         async with rmq.AsyncProducer("ops", **options) as producer:
             pending = asyncio.gather(*(producer.send(message) for message in messages(20)))
+            await asyncio.sleep(0)  # a batch is open
+            wrong = rmq.Message("flights", b"x", properties={"notes": "x" * 40_000})
+            with pytest.raises(rmq.ConfigurationError, match="at most 32767"):
+                await producer.send_async(wrong)
+            refused = producer.send_async(wrong)
+            assert isinstance(refused.exception(), rmq.ConfigurationError), "its future says it, not the call"
             await asyncio.to_thread(
                 rocketmq.advance_until, lambda: len(rocketmq.messages("flights")) == 20, step_ms=10, patience_ms=50
             )

@@ -30,6 +30,12 @@ def test_a_batch_is_the_known_bytes() -> None:
     assert split_batch(body) == [(7, b"hi", b"TAGS\x01a\x02")]
 
 
+def test_lone_surrogates_in_a_batch_become_question_marks() -> None:
+    message = Message("T", b"x", tags="Zürich")
+    message.properties["notes"] = "\ud800"
+    assert split_batch(encode_batch([message])) == [(0, b"x", "TAGS\x01Zürich\x02notes\x01?\x02".encode())]
+
+
 @given(st.lists(_messages, max_size=5))
 def test_a_batch_comes_back(messages: list[Message]) -> None:
     body = encode_batch(messages)
@@ -38,6 +44,7 @@ def test_a_batch_comes_back(messages: list[Message]) -> None:
         assert [(flag, body, decode_properties(raw)) for flag, body, raw in elements] == [
             (message.flag, message.body, message.properties) for message in messages
         ]
+    assert [raw for _, _, raw in split_batch(body)] == [encode_properties(message.properties) for message in messages]
     sizes = [batch_element_size(len(message.body), len(encode_properties(message.properties))) for message in messages]
     assert sum(sizes) == len(body)
 
