@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -141,3 +142,22 @@ def test_bytes_that_are_no_frame_are_left_to_the_long_way() -> None:
         memoryview(b"\0\0"),
     ):
         assert read_alone(frame) is None
+
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "frames"
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.4.0"])
+def test_what_apaches_brokers_answered_to_sends_is_read_here(version: str) -> None:
+    read = 0
+    for path in sorted((GOLDEN / version).glob("json-*-3[12]0-response.bin")):
+        frame = memoryview(path.read_bytes())[4:]
+        header = read_the_long_way(frame)
+        if header is None:
+            continue
+        assert bytes(frame[12:16]) == STORED_ANSWER_BEGINS
+        answer = read_alone(frame)
+        assert answer is not None
+        assert answer.extFields == header
+        read += 1
+    assert read >= 2, "a plain send and a batch"
