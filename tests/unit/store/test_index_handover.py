@@ -112,11 +112,14 @@ def test_only_an_index_holds_the_timestamp_of_the_queues_back(config: StoreConfi
 def test_what_java_has_indexed_since_is_kept_after_its_kill(tmp_path: Path) -> None:
     """Its checkpoint differs from ours as soon as it has written one: then its headers count, not our mark."""
     store = open_disk(tmp_path / "s", CONFIG)
-    fill(store, 0, 20)
+    fill(store, 0, 10)
+    store.close()
+    checkpoint = tmp_path / "s/checkpoint"
+    raw = bytearray(checkpoint.read_bytes())  # with a mark that is older than what comes now
+    store = open_disk(tmp_path / "s", CONFIG)
+    fill(store, 10, 20)
     store.close()
     (tmp_path / "s/abort").touch()
-    checkpoint = tmp_path / "s/checkpoint"
-    raw = bytearray(checkpoint.read_bytes())
     struct.pack_into(">qq", raw, 0, NOW_MS + 19_500, NOW_MS + 19_500)
     checkpoint.write_bytes(raw)
     (path,) = (tmp_path / "s/index").iterdir()
