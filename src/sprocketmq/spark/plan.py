@@ -100,7 +100,7 @@ def _start_of(
     if time_ms is not None:
         if queue in facts.by_time:
             return facts.by_time[queue]
-        if strategy == "error":
+        if strategy == "error" and bounds.min < bounds.max:  # in an empty queue nothing is skipped
             raise ConfigurationError(
                 f"{bound.option or 'startingTimestamp'} is {time_ms}, and {queue} holds no message that young; "
                 "set startingOffsetsByTimestampStrategy to latest to start at its end"

@@ -46,6 +46,10 @@ def test_a_start_by_time_takes_what_was_found_and_says_what_was_not() -> None:
         resolve_start(bound, facts, strategy="error")
 
 
+def test_an_empty_queue_is_young_enough_for_any_time() -> None:
+    assert resolve_start(Bound("timestamp", 1234), Facts({A: QueueBounds(7, 7)})) == {A: 7}
+
+
 def test_each_queue_has_a_time_of_its_own() -> None:
     bound = Bound("timestamps", offsets={A: 1234}, option="startingOffsetsByTimestamp")
     assert resolve_start(bound, Facts(HELD, by_time={A: 9})) == {A: 9, B: 0}
