@@ -1,6 +1,9 @@
 """What tasks could not read, counted where the user can see it: a report that lives on the driver and is filled by running tasks.
 
-    LossReport(spark) --options--> source --pickled--> task --add--> Spark accumulator --task done--> LossReport.losses
+    LossReport(spark) --format, options--> source --pickled--> task --add--> Spark accumulator --task done--> LossReport.losses
+
+Spark gives accumulators to the tasks of a source that was registered, and none to one that it found by itself, as ``rocketmq`` is; that
+one cannot be registered again. So the report registers the same source under a name of its own.
 
 A driver learns of losses at planning only by its log and, for streams, by what is journaled; a task runs on another machine. Spark's
 accumulators are the way back, and they are Spark classic's: Spark Connect has none, there the log of the executors says the same.
@@ -16,6 +19,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.losses import Loss, counted, merged
+from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.wire.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -35,13 +39,21 @@ class _Losses(AccumulatorParam[frozenset[Loss]]):
 _PARAM = _Losses()
 
 
+class CountedDataSource(RocketMQDataSource):
+    """``rocketmq`` under a name that can be registered."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq_counted"
+
+
 class LossReport:
     """Which messages were missing in the reads that were given its ``options``; for ``failOnDataLoss=false``.
 
     ::
 
         report = LossReport(spark)
-        rows = spark.read.format("rocketmq").options(failOnDataLoss="false", **report.options)...load()
+        rows = spark.read.format(report.format).options(failOnDataLoss="false", **report.options)...load()
         rows.count()
         report.by_queue  # {MessageQueue: messages}
 
@@ -59,6 +71,12 @@ class LossReport:
                 "the session is one of Spark Connect, which has no accumulators; use LossReport with a classic session, or read the log"
             )
         self._accumulator = context.accumulator(frozenset(), _PARAM)
+        spark.dataSource.register(CountedDataSource)
+
+    @property
+    def format(self) -> str:
+        """The source that counts: ``rocketmq`` under another name, with the same options."""
+        return CountedDataSource.name()
 
     @property
     def options(self) -> dict[str, str]:
