@@ -207,9 +207,11 @@ def test_a_row_whose_answer_was_lost_appears_once(monkeypatch: pytest.MonkeyPatc
     with rocketmq(**ASKED_AT_ONCE) as mq:
         producer = AsyncTransactionProducer
         send, unlucky = producer.send_prepared, {3, 7}
+        keys: list[str] = []
 
         async def loses_answers(self: Any, message: Any, **how: Any) -> Any:
             answer = await send(self, message, **how)
+            keys.append(answer[0].message_id)
             if int(message.body) in unlucky:
                 unlucky.discard(int(message.body))
                 raise NetworkError("the answer was lost")
@@ -218,6 +220,7 @@ def test_a_row_whose_answer_was_lost_appears_once(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(producer, "send_prepared", loses_answers)
         sent = write(stream_writer(mq), range(10))
         assert len(sent[0].lost) == 2
+        assert len(set(keys)) == 12, "an answer for one half would end another"
         stream_writer(mq).commit(sent, 0)
         mq.wait_until(lambda: open_halves(mq) == 0)
         assert appeared(mq) == once(*range(10))
@@ -225,7 +228,9 @@ def test_a_row_whose_answer_was_lost_appears_once(monkeypatch: pytest.MonkeyPatc
 
 def test_rows_of_one_key_keep_their_order() -> None:
     with rocketmq(**NEVER_ASKED) as mq:
-        stream_writer(mq).commit(write(stream_writer(mq), range(200), key="N14228"), 0)
+        sent = write(stream_writer(mq), range(200), key="N14228")
+        assert [lane.in_order for lane in sent[0].lanes] == [True]
+        stream_writer(mq).commit(sent, 0)
         stored = mq.messages("flights")
         assert len({message.queue_id for message in stored}) == 1
         assert [int(message.body) for message in sorted(stored, key=lambda message: message.queue_offset)] == list(

@@ -1,0 +1,96 @@
+"""Mutants of the transactional Spark sink: its ledger, its half messages, its commits."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["EXACTLY_ONCE_MUTANTS"]
+
+CORE = "src/sprocketmq/core/decision_ledger.py"
+HALVES = "src/sprocketmq/spark/half_messages.py"
+COMMIT = "src/sprocketmq/spark/exactly_once.py"
+LAWS = "tests/unit/core/test_decision_ledger.py"
+SINK = "tests/inproc/spark/test_transactional_sink.py"
+
+EXACTLY_ONCE_MUTANTS = [
+    Mutant(
+        "exactly-once",
+        "a decision whose writer had not seen the one before it counts",
+        CORE,
+        "            if chain and (decision.read_to <= last or decision.batch <= chain[-1].batch):",
+        "            if chain and decision.batch < 0:",
+        f"{LAWS}::test_a_decision_that_comes_after_a_later_batch_is_void",
+    ),
+    Mutant(
+        "exactly-once",
+        "a half is rolled back because its batch is not decided yet",
+        CORE,
+        "if is_passed and is_known else LocalTransactionState.UNKNOWN",
+        "if chain else LocalTransactionState.UNKNOWN",
+        f"{LAWS}::test_nothing_is_rolled_back_while_a_decision_may_still_come",
+    ),
+    Mutant(
+        "exactly-once",
+        "a half is rolled back because its decision expired",
+        CORE,
+        "        is_known = bool(chain) and (chain[0].batch < batch or self.start <= 0 >= self._oldest or query in self._new)",
+        "        is_known = bool(chain)",
+        f"{LAWS}::test_a_batch_whose_decision_may_have_expired_is_not_rolled_back",
+    ),
+    Mutant(
+        "exactly-once",
+        "a record counts although what its writer had not seen is not read",
+        CORE,
+        "            if decision.read_to < start or decision.read_to <= doubtful:",
+        "            if decision.read_to <= doubtful:",
+        f"{LAWS}::test_a_record_is_in_doubt_until_what_its_writer_had_not_seen_is_read",
+    ),
+    Mutant(
+        "exactly-once",
+        "a half whose send was not answered counts",
+        CORE,
+        "            named = attempt in decision.attempts and half not in decision.lost",
+        "            named = attempt in decision.attempts",
+        f"{LAWS}::test_a_half_whose_send_was_not_answered_does_not_count",
+    ),
+    Mutant(
+        "exactly-once",
+        "a half is ended directly although the broker asks about it",
+        CORE,
+        "    return age_ms <= transaction_timeout_ms - _OP_BATCH_MS - _MARGIN_MS",
+        "    return age_ms <= transaction_timeout_ms",
+        f"{LAWS}::test_a_half_is_ended_by_who_decided_only_while_the_broker_cannot_have_asked",
+    ),
+    Mutant(
+        "exactly-once",
+        "two tries of one row share a key, so that the answer for one ends the other",
+        HALVES,
+        "                    message.properties.pop(props.UNIQ_KEY, None)",
+        "                    pass",
+        f"{SINK}::test_a_row_whose_answer_was_lost_appears_once",
+    ),
+    Mutant(
+        "exactly-once",
+        "a decided batch is sent again",
+        COMMIT,
+        "            done.skipped = standing is Standing.DECIDED",
+        "            done.skipped = False",
+        f"{SINK}::test_a_batch_that_is_decided_is_not_sent_again",
+    ),
+    Mutant(
+        "exactly-once",
+        "an abort after a commit rolls back what was decided",
+        COMMIT,
+        "        if tasks and any(message is None for message in messages):",
+        "        if tasks:",
+        f"{SINK}::test_an_abort_takes_back_what_was_sent_unless_a_commit_may_have_been_tried",
+    ),
+    Mutant(
+        "exactly-once",
+        "rows of one key are ended all at once",
+        HALVES,
+        "        bound = row.queue_id >= 0 or row.sharding_key is not None",
+        "        bound = False",
+        f"{SINK}::test_rows_of_one_key_keep_their_order",
+    ),
+]
