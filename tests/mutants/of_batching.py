@@ -86,6 +86,14 @@ BATCHING_MUTANTS = [
     ),
     Mutant(
         "batching",
+        "hooks see the first message of a batch only",
+        f"{CLIENT}/batch_accumulator.py",
+        "self._is_watched = self._sender.hooks is not None",
+        "self._is_watched = False",
+        f"{BATCHING}::test_hooks_are_shown_every_message_of_a_batch",
+    ),
+    Mutant(
+        "batching",
         "keys of a block come again",
         f"{CLIENT}/unique_keys.py",
         "for number in itertools.islice(self._counter, _BLOCK)",

@@ -12,6 +12,7 @@ Laws
    was sent by the old route is answered.
 4. What cannot be batched (delayed, retry topic, in a transaction, a reply) is sent by itself at once.
 5. A message is read once, when it is sent: what its owner does to it afterwards changes nothing. It stays with its UNIQ_KEY.
+   With send hooks a batch is written again from its messages, since hooks may change them.
 
 Most messages are like the one before: of the same topic, for any queue, without odd properties. ``join`` takes these, and nothing else,
 straight into the batch that is open. The UNIQ_KEYs of a batch carry the time at which it was opened.
