@@ -57,8 +57,8 @@ EXACTLY_ONCE_MUTANTS = [
         "exactly-once",
         "a half is ended directly although the broker asks about it",
         CORE,
-        "    return age_ms <= transaction_timeout_ms - _OP_BATCH_MS - _MARGIN_MS",
-        "    return age_ms <= transaction_timeout_ms",
+        "    return max(0, transaction_timeout_ms - 2 * op_batch_interval_ms)",
+        "    return max(0, transaction_timeout_ms - op_batch_interval_ms)",
         f"{LAWS}::test_a_half_is_ended_by_who_decided_only_while_the_broker_cannot_have_asked",
     ),
     Mutant(

@@ -42,11 +42,10 @@ __all__ = [
     "Standing",
     "can_end_directly",
     "commit_step",
+    "quiet_time_ms",
 ]
 
 _VERSION: Final = 1
-# 5.x writes down only each 3 s (transactionOpBatchInterval) that a half was ended, and would ask about it until then.
-_OP_BATCH_MS: Final = 3_000
 _MARGIN_MS: Final = 500
 
 
@@ -242,11 +241,17 @@ def commit_step(
     return Settle(attempts & decision.attempts, attempts - decision.attempts)
 
 
-def can_end_directly(age_ms: int, transaction_timeout_ms: int) -> bool:
+def can_end_directly(age_ms: int, quiet_ms: int) -> bool:
     """Whether a half of this age can be committed by who decided, without a copy of it being asked for as well.
 
     Args:
         age_ms: since before the half was sent.
-        transaction_timeout_ms: the broker's ``transactionTimeOut``, before which it asks nobody.
+        quiet_ms: how old a half may be when its END arrives so that no check can come for it, see :func:`quiet_time_ms`.
     """
-    return age_ms <= transaction_timeout_ms - _OP_BATCH_MS - _MARGIN_MS
+    return age_ms <= quiet_ms - _MARGIN_MS
+
+
+def quiet_time_ms(transaction_timeout_ms: int, op_batch_interval_ms: int) -> int:
+    """``transactionTimeOut``, before which a broker asks nobody, less the time that it may take to note an END: 5.x gathers such notes for
+    ``transactionOpBatchInterval`` and may just have missed its turn, so twice that (0 for 4.9, which notes at once)."""
+    return max(0, transaction_timeout_ms - 2 * op_batch_interval_ms)

@@ -37,7 +37,7 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.spark.decision_topic import DecisionTopic
 from sprocketmq.spark.half_messages import HalfLane, HalfSender, end_lane
 from sprocketmq.spark.options import SinkOptions
-from sprocketmq.spark.responder import BATCH, HALF_TOPIC, LEDGER, PARTITION, QUERY, Responder, transaction_timeout_ms
+from sprocketmq.spark.responder import BATCH, HALF_TOPIC, LEDGER, PARTITION, QUERY, Responder, quiet_ms
 from sprocketmq.wire.message import Message, MessageQueue
 
 __all__ = ["ExactlyOnce", "HalvesSent"]
@@ -222,15 +222,15 @@ class ExactlyOnce:
             (lane.topic, lane.broker_name): await cluster.address(MessageQueue(lane.topic, lane.broker_name, 0))
             for lane in lanes
         }
-        timeouts_ms = (
-            {address: await transaction_timeout_ms(cluster, address) for address in set(addresses.values())}
+        quiet_times_ms = (
+            {address: await quiet_ms(cluster, address) for address in set(addresses.values())}
             if state is _COMMIT
             else {}
         )
 
         async def one(lane: HalfLane) -> int:
             address = addresses[lane.topic, lane.broker_name]
-            left = await end_lane(cluster.api, address, group, lane, state, timeouts_ms.get(address))
+            left = await end_lane(cluster.api, address, group, lane, state, quiet_times_ms.get(address))
             return max((half.queue_offset for half in left), default=-1) + 1
 
         ends: dict[MessageQueue, int] = {}

@@ -185,12 +185,12 @@ async def end_lane(
     group: str,
     lane: HalfLane,
     state: LocalTransactionState,
-    transaction_timeout_ms: int | None,
+    quiet_ms: int | None,
 ) -> list[Half]:
     """Tell the broker at ``address`` how the halves of ``lane`` end.
 
     Args:
-        transaction_timeout_ms: of that broker; None to end halves of any age (a rollback that comes twice does no harm).
+        quiet_ms: of that broker, see core.decision_ledger; None to end halves of any age (a rollback that comes twice does no harm).
 
     Returns:
         The halves that are left to the broker's check.
@@ -198,7 +198,7 @@ async def end_lane(
 
     async def end(half: Half) -> bool:
         age_ms = time.time_ns() // 1_000_000 - half.sent_ms
-        if transaction_timeout_ms is not None and not can_end_directly(age_ms, transaction_timeout_ms):
+        if quiet_ms is not None and not can_end_directly(age_ms, quiet_ms):
             return False
         place = HalfPlace(address, half.queue_offset, half.commit_log_offset)
         try:

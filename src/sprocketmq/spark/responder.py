@@ -17,12 +17,13 @@ from collections import Counter
 from typing import ClassVar, Final
 
 from sprocketmq.client.transaction_producer import AsyncTransactionProducer
+from sprocketmq.core.decision_ledger import quiet_time_ms
 from sprocketmq.core.open_transactions import LocalTransactionState
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.decision_topic import DecisionTopic
 from sprocketmq.spark.options import SinkOptions
-from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
@@ -37,7 +38,7 @@ __all__ = [
     "TRY",
     "Responder",
     "half_name",
-    "transaction_timeout_ms",
+    "quiet_ms",
 ]
 
 log = logging.getLogger("sprocketmq.spark")
@@ -53,8 +54,6 @@ LEDGER: Final = "SPARK_LEDGER"
 
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 _CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"
-# BrokerConfig.transactionTimeOut, for a broker that does not show its settings.
-_TRANSACTION_TIMEOUT_MS: Final = 6_000
 _CONFIG_TIMEOUT_MS: Final = 3_000
 _PAUSE_S: Final = 0.25
 # The broker says that it has asked, the question is on its way.
@@ -167,14 +166,16 @@ class Responder:
         return answer
 
 
-async def transaction_timeout_ms(cluster: Cluster, address: str) -> int:
-    """``transactionTimeOut`` of the broker at ``address``."""
+async def quiet_ms(cluster: Cluster, address: str) -> int:
+    """How long the broker at ``address`` surely asks about no half that is ended (core.decision_ledger.quiet_time_ms), by its settings."""
     try:
         answer = await cluster.api.invoke(address, request(RequestCode.GET_BROKER_CONFIG), _CONFIG_TIMEOUT_MS)
     except RocketMQError:
         return 0  # it cannot be reached: leave its halves to its check
-    for line in bytes(answer.body).decode("utf-8", "replace").splitlines():
-        name, _, value = line.partition("=")
-        if name.strip() == "transactionTimeOut" and value.strip().isdigit():
-            return int(value)
-    return _TRANSACTION_TIMEOUT_MS
+    if answer.code != ResponseCode.SUCCESS:
+        return 0
+    settings = dict(line.partition("=")[::2] for line in bytes(answer.body).decode("utf-8", "replace").splitlines())
+    timeout, interval = (
+        settings.get(name, "").strip() for name in ("transactionTimeOut", "transactionOpBatchInterval")
+    )
+    return quiet_time_ms(int(timeout), int(interval or 0)) if timeout.isdigit() and (interval or "0").isdigit() else 0
