@@ -135,7 +135,7 @@ OPTIONS: Final = (
     _write("txnAppId", "text", "the query, or one of its own for each batch write", "text",
            "names a series of transactional batch writes; one of a txnVersion that is decided is not written again"),
     _write("txnVersion", "text", "none", "a whole number from 0", "the number of a write within txnAppId; must grow"),
-    _write("settleTimeoutMs", "duration", "3m", _DURATION, "how long a transactional commit waits for brokers to ask about old half messages"),
+    _write("settleTimeoutMs", "duration", "3m", _DURATION, "how long a transactional commit waits for checks of old half messages"),
     _write("sendTimeoutMs", "duration", "10s", _DURATION, "how long one try of a send may take"),
     _count("write", "maxInFlight", "1024", "sends of one task in flight", 65_536),
     _count("write", "maxReconsumeTimes", "16", "tries of a row before it becomes a dead letter (mode ack)"),

@@ -231,10 +231,14 @@ def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int |
     if given.choice("delivery") != "transactional":
         idle = [name for name in ("ledgerTopic", "txnAppId", "txnVersion") if given.has(name)]
         if idle:
-            raise ConfigurationError(f"{idle[0]} is given without delivery transactional; add it, or leave {idle[0]} out")
+            raise ConfigurationError(
+                f"{idle[0]} is given without delivery transactional; add it, or leave {idle[0]} out"
+            )
         return "", None, None
     if mode != "send":
-        raise ConfigurationError(f"delivery is 'transactional' with mode {mode!r}; only rows that are sent can be transactional")
+        raise ConfigurationError(
+            f"delivery is 'transactional' with mode {mode!r}; only rows that are sent can be transactional"
+        )
     if not given.has("group"):
         raise ConfigurationError(
             "delivery is 'transactional' without group; name a producer group of its own, which answers for the half messages"

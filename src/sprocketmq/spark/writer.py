@@ -79,7 +79,9 @@ class _Sink:
             self._once.abort(messages)
             log.warning("%s failed; none of its messages appears unless it was decided", what)
         else:  # a retry of the write sends it again (at least once)
-            log.warning("%s failed; messages of its finished tasks are stored and will be sent again with the next try", what)
+            log.warning(
+                "%s failed; messages of its finished tasks are stored and will be sent again with the next try", what
+            )
 
     def finish(self, messages: list[WriterCommitMessage | None], what: str) -> None:
         if self._once is not None:
