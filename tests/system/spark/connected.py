@@ -1,0 +1,47 @@
+"""Run by test_deploying as a process of its own, as one Python process holds either a classic session or one of Connect."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def main(namesrv_addr: str, directory: str) -> None:
+    from sprocketmq.spark import foreach_batch
+
+    mq = {"namesrvAddr": namesrv_addr}
+    spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    rows = spark.read.format("rocketmq").options(**mq, topic="flights").load()
+    spark.sql(f"CREATE TABLE flights_topic USING rocketmq OPTIONS (namesrvAddr '{namesrv_addr}', topic 'flights')")
+    rows.select("body").write.format("rocketmq").options(**mq, topic="copy").mode("append").save()
+
+    def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+        return rows.selectExpr("*", "IF(cast(body AS string) = '7', 'dlq', 'ack') AS action", "'seven' AS reason")
+
+    def write(good: DataFrame, batch_id: int) -> None:
+        good.select("body").write.mode("append").parquet(directory + "/good")
+
+    query = (
+        spark.readStream.format("rocketmq")
+        .options(**mq, topic="flights", startingOffsets="earliest", group="delays")
+        .load()
+        .writeStream.foreachBatch(foreach_batch(judge, write=write, group="delays", options=mq))
+        .option("checkpointLocation", directory + "/checkpoint")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(600)
+    good = spark.read.parquet(directory + "/good").count()
+    table = spark.sql("SELECT count(*) AS n FROM flights_topic").first()
+    print(json.dumps({"session": type(spark).__module__, "count": rows.count(), "good": good, "table": table.n}))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,79 @@
+"""Spark as it is deployed: packages shipped with --py-files to workers that have them not, and Spark Connect."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.testing import EmbeddedRocketMQ
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+HERE = Path(__file__).parent
+SOURCES = Path(rmq.__file__).parents[1]
+
+
+@pytest.fixture
+def flights(mq: EmbeddedRocketMQ) -> EmbeddedRocketMQ:
+    with mq.producer() as producer:
+        producer.send_batch([rmq.Message("flights", str(number).encode(), tags="UA") for number in range(10)])
+    return mq
+
+
+def run(command: list[str | Path], environment: dict[str, str], cwd: Path) -> dict[str, Any]:
+    """What the last line of the job says."""
+    # No test's warnings filter reaches it; Java says what it likes on stderr.
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, cwd=cwd, text=True, capture_output=True, timeout=800
+    )
+    assert done.returncode == 0, done.stderr[-4_000:]
+    said: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return said
+
+
+def test_a_zip_of_the_packages_is_all_that_workers_need(flights: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    shipped = tmp_path / "sprocketmq.zip"
+    with zipfile.ZipFile(shipped, "w") as packed:
+        for package in ("sprocketmq", "pyspark_rocketmq"):
+            for file in sorted((SOURCES / package).rglob("*.py")):
+                packed.write(file, file.relative_to(SOURCES))
+    # Without its site module Python does not look into .pth files, so an editable install is not seen; what is beside it is.
+    libraries = Path(pyspark.__file__).parents[1]
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    submit = Path(sys.executable).with_name("spark-submit")
+    command = [submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", "--py-files", shipped]
+    environment = {
+        "PYSPARK_PYTHON": str(bare),
+        "PYSPARK_DRIVER_PYTHON": str(bare),
+        "PYTHONPATH": "",
+        "SPARK_LOCAL_HOSTNAME": "127.0.0.1",
+        "PATH": f"{submit.parent}:{os.environ['PATH']}",
+    }
+    said = run([*command, HERE / "job_with_py_files.py", flights.namesrv_addr], environment, tmp_path)
+    assert said["count"] == 10
+    assert ".zip" in said["home"]
+    assert len(flights.messages("copy")) == 10
+
+
+def test_connect_reads_writes_and_gives_rows_back(flights: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
+    environment = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    command: list[str | Path] = [sys.executable, HERE / "connected.py", flights.namesrv_addr, str(tmp_path)]
+    said = run(command, environment, tmp_path)
+    assert said["session"].startswith("pyspark.sql.connect")
+    assert (said["count"], said["table"], said["good"]) == (10, 10, 9)
+    assert len(flights.messages("copy")) == 10
+    assert [(dead.body, dead.properties["RETRY_REASON"]) for dead in flights.messages("%DLQ%delays")] == [
+        (b"7", "seven")
+    ]
