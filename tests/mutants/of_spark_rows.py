@@ -6,7 +6,7 @@ from mutant import Mutant
 
 SPARK = "src/sprocketmq/spark"
 COPIES = "tests/inproc/spark/test_retry_copies.py"
-ACCESS = "tests/unit/spark/test_access.py"
+ACCESS = "tests/unit/spark/test_spark_access.py"
 
 SPARK_ROW_MUTANTS = [
     Mutant(
