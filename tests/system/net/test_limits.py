@@ -126,7 +126,8 @@ def test_a_silent_connection_is_closed_and_a_busy_one_stays(engine: Engine) -> N
         assert len(servant.connections) == 1, "the busy connection was never replaced"
         await pool.aclose()
 
-    with_server(engine, scenario, max_idle_s=0.4)
+    # Longer than this loop, which is server and client in one, may stand still on a machine with other work.
+    with_server(engine, scenario, max_idle_s=2.0)
 
 
 def test_a_frame_over_the_limit_costs_its_connection(engine: Engine) -> None:
