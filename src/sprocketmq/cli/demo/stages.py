@@ -29,6 +29,8 @@ _SPARK_PATIENCE_S: Final = 600.0
 _DEAD_LETTER_PATIENCE_S: Final = 30.0
 # Three times the retry delay of the push group.
 _STRAGGLERS_S: Final = 3.0
+# Two reports that lay in the pipe together say nothing of a pace.
+_SHORTEST_PACE_S: Final = 0.5
 
 
 class Pace:
@@ -47,7 +49,7 @@ class Pace:
             self._last = (now_s, count)
 
     def rate(self) -> str:
-        if self._first is None or self._last[1] == self._first[1]:
+        if self._first is None or self._last[0] - self._first[0] < _SHORTEST_PACE_S:
             return "too few to tell"
         return _rate(self._last[1] - self._first[1], self._last[0] - self._first[0])
 
