@@ -7,7 +7,7 @@ subclass that fits the code), with the address that answered.
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from sprocketmq.client.name_servers import NameServers
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
@@ -19,10 +19,13 @@ from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Buffer, Command, Header, request
 from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.sys_flag import pull_sys_flag
 
 __all__ = ["RemotingApi"]
 
 H = TypeVar("H")
+
+_LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 
 
 class RemotingApi:
@@ -104,6 +107,36 @@ class RemotingApi:
         """PULL_MESSAGE. Always code 11: a 4.9 broker does not know LITE_PULL_MESSAGE."""
         answer = await self.invoke(address, request(RequestCode.PULL_MESSAGE, header), timeout_ms)
         return self.pull_result(answer, address)
+
+    async def read_queue(
+        self,
+        address: str,
+        group: str,
+        queue: MessageQueue,
+        offset: int,
+        count: int,
+        *,
+        expression: str = "*",
+        expression_type: str = "TAG",
+        sub_version: int = 0,
+        timeout_ms: int = 30_000,
+    ) -> PullResult:
+        """PULL_MESSAGE for who looks into a queue and is no member of ``group``: it commits nothing, is answered at once, and says itself
+        what it wants."""
+        header = headers.PullMessageRequestHeader(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=count,
+            sys_flag=_LOOKING,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=sub_version,
+            subscription=expression,
+            expression_type=expression_type,
+        )
+        return await self.pull_message(address, header, timeout_ms)
 
     @staticmethod
     def pull_result(answer: Command, address: str) -> PullResult:

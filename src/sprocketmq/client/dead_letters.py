@@ -31,7 +31,6 @@ from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.core.retry_schedule import dlq_topic
 from sprocketmq.errors import ConfigurationError, GroupNotExist, NetworkError, NoPermission, RocketMQError
 from sprocketmq.net.engine import Engine
-from sprocketmq.wire import headers, sys_flag
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record import decode_records
@@ -42,7 +41,6 @@ log = logging.getLogger("sprocketmq.client")
 
 _READABLE: Final = 4
 _AT_ONCE: Final = 32
-_SYS_FLAG: Final = sys_flag.pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 _REPLAY_GROUP: Final = "sprocketmq-dead-letters"
 _TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # MixAll.TOOLS_CONSUMER_GROUP: every broker has it
 
@@ -201,20 +199,8 @@ class AsyncDeadLetters(AdminSession):
             return result
 
     async def _pull_as(self, reader: str, queue: MessageQueue, at: int) -> PullResult:
-        header = headers.PullMessageRequestHeader(
-            consumer_group=reader,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=at,
-            max_msg_nums=_AT_ONCE,
-            sys_flag=_SYS_FLAG,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            sub_version=0,
-            subscription="*",
-            expression_type="TAG",
-        )
-        return await self._api.pull_message(self._address_at(queue), header, self._options.mq_client_api_timeout_ms)
+        timeout_ms = self._options.mq_client_api_timeout_ms
+        return await self._api.read_queue(self._address_at(queue), reader, queue, at, _AT_ONCE, timeout_ms=timeout_ms)
 
     def _address_at(self, queue: MessageQueue) -> str:
         address = self._routes.broker_address(queue.broker_name, only_this=False)

@@ -42,7 +42,6 @@ from sprocketmq.errors import (
 )
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.wire import headers, sys_flag
 from sprocketmq.wire.acl_signature import Credentials
 from sprocketmq.wire.command import Buffer
 from sprocketmq.wire.message import MessageQueue
@@ -54,7 +53,6 @@ __all__ = ["PulledChunk", "QueueReader"]
 
 OffsetMoved = Callable[[MessageQueue, int, int, int], None]
 
-_SYS_FLAG: Final = sys_flag.pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 _LONGEST_SEGMENT: Final = 4096
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
@@ -302,25 +300,22 @@ class QueueReader:
     async def _pull(self, queue: MessageQueue, at: int, limit: int) -> PullResult:
         """One pull, tried again while the broker does not answer."""
         assert self._api is not None
-        header = headers.PullMessageRequestHeader(
-            consumer_group=self._group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=at,
-            max_msg_nums=self._max_messages if self._filtered else min(self._max_messages, limit - at),
-            sys_flag=_SYS_FLAG,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            sub_version=0,
-            subscription=self._expression,
-            expression_type=self._expression_type,
-        )
+        count = self._max_messages if self._filtered else min(self._max_messages, limit - at)
         deadline_s = time.monotonic() + self._retry_timeout_ms / 1000
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
                 address = await self._address(queue)
-                return await self._api.pull_message(address, header, self._timeout_ms)
+                return await self._api.read_queue(
+                    address,
+                    self._group,
+                    queue,
+                    at,
+                    count,
+                    expression=self._expression,
+                    expression_type=self._expression_type,
+                    timeout_ms=self._timeout_ms,
+                )
             except (NetworkError, RequestTimeout, SystemBusy):
                 if time.monotonic() + pause_s > deadline_s:
                     raise

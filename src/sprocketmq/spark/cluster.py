@@ -27,7 +27,7 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.plan import RETRY_PREFIX
-from sprocketmq.wire import bodies, headers, sys_flag
+from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.message import MessageExt, MessageQueue
 from sprocketmq.wire.record import decode_records
 
@@ -45,7 +45,6 @@ _LONGEST_PAUSE_S: Final = 2.0
 _LOOK: Final = 32
 _LOOK_TIMEOUT_MS: Final = 3_000
 _COMMIT_PATIENCE_MS: Final = 2_000
-_SYS_FLAG: Final = sys_flag.pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 # How many requests one batch of questions keeps in flight at once.
 _IN_FLIGHT: Final = 128
 # TopicConfigManager creates these in every broker; topicsPattern=".*" does not mean them.
@@ -251,20 +250,8 @@ class Cluster:
         return [(message.queue_offset, message.store_timestamp_ms) for message in messages]
 
     async def _pulled(self, queue: MessageQueue, offset: int, group: str, count: int) -> list[MessageExt]:
-        header = headers.PullMessageRequestHeader(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=count,
-            sys_flag=_SYS_FLAG,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            sub_version=0,
-            subscription="*",
-            expression_type="TAG",
-        )
-        pulled = await self.api.pull_message(await self.address(queue), header, _LOOK_TIMEOUT_MS)
+        address = await self.address(queue)
+        pulled = await self.api.read_queue(address, group, queue, offset, count, timeout_ms=_LOOK_TIMEOUT_MS)
         return decode_records(pulled.body, queue.broker_name, decompress=False) if pulled.body else []
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:

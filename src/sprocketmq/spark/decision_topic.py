@@ -13,13 +13,12 @@ from sprocketmq.client.api import RemotingApi
 from sprocketmq.core.decision_ledger import Decision, DecisionLedger, Standing
 from sprocketmq.core.open_transactions import LocalTransactionState
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError
-from sprocketmq.wire import bodies, headers, sys_flag
+from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record import decode_records
 
 __all__ = ["DecisionTopic"]
 
-_SYS_FLAG: Final = sys_flag.pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 _READ_AT_ONCE: Final = 256
 _FIRST_PART: Final = 32
 # A broker that asks about thousands of halves asks all of them within a moment.
@@ -146,20 +145,7 @@ class DecisionTopic:
         found: list[tuple[int, Decision]] = []
         at, oldest = start, 0
         while at < end:
-            header = headers.PullMessageRequestHeader(
-                consumer_group=self._group,
-                topic=queue.topic,
-                queue_id=queue.queue_id,
-                queue_offset=at,
-                max_msg_nums=_READ_AT_ONCE,
-                sys_flag=_SYS_FLAG,
-                commit_offset=0,
-                suspend_timeout_millis=0,
-                sub_version=0,
-                subscription="*",
-                expression_type="TAG",
-            )
-            answer = await self._api.pull_message(self._address, header)
+            answer = await self._api.read_queue(self._address, self._group, queue, at, _READ_AT_ONCE)
             oldest = answer.min_offset
             for message in decode_records(answer.body) if answer.body else ():
                 if at <= message.queue_offset < end:

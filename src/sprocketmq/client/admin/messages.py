@@ -14,7 +14,7 @@ from sprocketmq.client.validators import check_group, check_range
 from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.core.subscription import FilterExpression, build_subscription, matches_tags
 from sprocketmq.errors import RemoteError
-from sprocketmq.wire import bodies, headers, sys_flag
+from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.message import MessageExt, MessageQueue, format_host
@@ -28,7 +28,6 @@ _FOREVER_MS: Final = (1 << 63) - 1
 _CALL_TIMEOUT_MS: Final = 15_000
 # MixAll.TOOLS_CONSUMER_GROUP: brokers have it from the start.
 _TOOLS_GROUP: Final = "TOOLS_CONSUMER"
-_SYS_FLAG: Final = sys_flag.pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 
 
 class TrackType(str, Enum):
@@ -193,20 +192,16 @@ class MessageRequests(TopicRequests, OffsetRequests):
     ) -> tuple[list[MessageExt], int]:
         """The messages of one pull, and where the next one begins."""
         subscription = build_subscription(queue.topic, expression, 0)
-        header = headers.PullMessageRequestHeader(
-            consumer_group=_TOOLS_GROUP,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=min(count, 32),
-            sys_flag=_SYS_FLAG,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            sub_version=subscription.sub_version,
-            subscription=subscription.sub_string,
+        result = await self._api.read_queue(
+            await self._address_of(queue),
+            _TOOLS_GROUP,
+            queue,
+            offset,
+            min(count, 32),
+            expression=subscription.sub_string,
             expression_type=subscription.expression_type,
+            sub_version=subscription.sub_version,
         )
-        result = await self._api.pull_message(await self._address_of(queue), header)
         if result.status is not PullStatus.FOUND:
             return [], result.next_begin_offset
         return decode_pull(result, queue, subscription, _TOOLS_GROUP), result.next_begin_offset
