@@ -74,8 +74,6 @@ class MessageWriter:
         self.namespace, self._unit_mode = namespace, unit_mode
         self._compression = CompressionType.of(settings.compress_type)
         self._group, self._default_topic = settings.group, settings.create_topic_key
-        self._default_topic_queue_nums = str(settings.default_topic_queue_nums)
-        self._unit_mode_text = "true" if unit_mode else "false"
         self._max_body_bytes, self._compress_from = settings.max_message_bytes, settings.compress_msg_body_over_bytes
         self._topics: dict[str, str] = {}  # names that were checked, and what brokers call them
         self._templates: dict[int, dict[MessageQueue, SendTemplate]] = {_SINGLE: {}, _BATCH: {}, _REPLYING: {}}
@@ -176,26 +174,8 @@ class MessageWriter:
         )
 
     def command(self, outgoing: Outgoing, target: MessageQueue) -> Command:
-        """The request, ready for a connection. Its header is written out (it is ``header(...).to_ext()``): this is done for each send."""
-        topic = outgoing.topic
-        if topic.startswith("%RETRY%"):
-            return request(outgoing.code, self.header(outgoing, target), outgoing.body)
-        ext = {
-            "a": self._group,
-            "b": topic,
-            "c": self._default_topic,
-            "d": self._default_topic_queue_nums,
-            "e": str(target.queue_id),
-            "f": str(outgoing.sys_flag),
-            "g": str(self._clock.now_ms()),
-            "h": str(outgoing.messages[0].flag),
-            "i": props.properties_text(outgoing.properties),
-            "j": "0",
-            "k": self._unit_mode_text,
-            "m": "true" if outgoing.is_batch else "false",
-            "n": target.broker_name,
-        }
-        return Command(code=outgoing.code, ext_fields=ext, body=outgoing.body)
+        """The request, ready for a connection that signs it, or looks at it otherwise; ``frame`` is the short way."""
+        return request(outgoing.code, self.header(outgoing, target), outgoing.body)
 
     def header(self, outgoing: Outgoing, target: MessageQueue) -> headers.SendMessageRequestHeaderV2:
         """The header of the request."""
