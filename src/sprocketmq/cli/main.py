@@ -73,16 +73,17 @@ _server_options = _options(
         help="text, or json: one JSON object a line, for log collectors.",
     ),
 )
+_namesrv_option = click.option(
+    "--namesrv-addr",
+    "-n",
+    metavar="HOST:PORT",
+    envvar="NAMESRV_ADDR",
+    default=_DEFAULT_NAMESRV,
+    show_default=True,
+    help="Name server address.",
+)
 _question_options = _options(
-    click.option(
-        "--namesrv-addr",
-        "-n",
-        metavar="HOST:PORT",
-        envvar="NAMESRV_ADDR",
-        default=_DEFAULT_NAMESRV,
-        show_default=True,
-        help="Name server address.",
-    ),
+    _namesrv_option,
     click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, for programs."),
 )
 
@@ -185,15 +186,7 @@ def topics(namesrv_addr: str, as_json: bool) -> None:
 @app.command()
 @click.option("--group", required=True, help="The producer group of the write, its option group.")
 @click.option("--topic", "topics", multiple=True, required=True, help="A topic that it writes to. Repeatable.")
-@click.option(
-    "--namesrv-addr",
-    "-n",
-    metavar="HOST:PORT",
-    envvar="NAMESRV_ADDR",
-    default=_DEFAULT_NAMESRV,
-    show_default=True,
-    help="Name server address.",
-)
+@_namesrv_option
 @click.option(
     "--timeout", metavar="SECONDS", type=float, default=180, show_default=True, help="How long brokers may take to ask."
 )
