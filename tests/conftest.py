@@ -1,18 +1,35 @@
-"""What all tests share: Hypothesis without deadlines, and the count by folder at the end of a run."""
+"""What all tests share: Hypothesis without deadlines, one Spark session, and the count by folder at the end of a run."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _ROOT = Path(__file__).parent
 
 # No test asserts a duration, and a slow machine is no failure.
 settings.register_profile("sprocketmq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sprocketmq")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark session for a run: it takes seconds to start."""
+    from spark_session import spark_session
+
+    os.environ["SPARK_LOCAL_DIRS"] = str(tmp_path_factory.mktemp("spark"))
+    session = spark_session("sprocketmq-tests", str(tmp_path_factory.mktemp("warehouse")))
+    yield session
+    session.stop()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

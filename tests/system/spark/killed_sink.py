@@ -123,7 +123,8 @@ def arm(point: str, die: Callable[[], None]) -> None:
 
 
 def main(namesrv_addr: str, directory: str, point: str) -> None:
-    from conftest import spark_session
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from spark_session import spark_session
 
     os.environ.update(KILL_AT=point, KILL_IN=directory)
     spark = spark_session("killed", directory + "/warehouse")

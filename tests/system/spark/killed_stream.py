@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parent))
-from conftest import spark_session
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from spark_session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
