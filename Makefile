@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test lint format mixed-groups soak bench bench-client bench-delay crash hostile fuzz docs interop lock mutants clean
+.PHONY: help setup demo test lint format mixed-groups soak spark-soak bench bench-client bench-delay crash hostile fuzz docs interop lock mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -60,6 +60,9 @@ mixed-groups: setup ## groups of Java and Python members through 200 joins, leav
 
 soak: setup ## 1,000 rebalances under load and 24 hours of the manual clock, order and memory watched (REBALANCES=50 HOURS=1 makes it short)
 	@SPROCKETMQ_REBALANCES=$(or $(REBALANCES),1000) SPROCKETMQ_SIMULATED_HOURS=$(or $(HOURS),24) $(BIN)/python -m pytest tests/inproc/client/test_client_long_runs.py --durations=0 $(PYTEST_ARGS)
+
+spark-soak: setup ## an hour of streaming at a steady rate, rows failing at random, judged to the row (MINUTES=3 makes it short)
+	@$(BIN)/python bench/spark_soak.py --minutes $(or $(MINUTES),60) $(SOAK_ARGS)
 
 crash: setup ## 500 kills under a mixed load, each followed by an audit (KILLS=20 makes it short)
 	@$(BIN)/python bench/kill_storm.py --kills $(or $(KILLS),500) $(CRASH_ARGS)

@@ -16,7 +16,7 @@ CLOCK = "tests/system/net/test_engine_and_clock.py"
 READER = "tests/inproc/client/test_queue_reader.py"
 STREAM = "tests/inproc/spark/test_stream_reader.py"
 PLAN = "tests/unit/spark/test_plan.py"
-ROWS = "tests/system/spark/test_row_retry_order.py"
+ROWS = "tests/inproc/spark/test_row_retry.py"
 
 LOWER_MUTANTS = [
     Mutant(

@@ -1,0 +1,130 @@
+"""What row retry promises of one batch, without Spark: good rows first, each row judged once, each message back once.
+
+Columns are Spark's matter (``_flagged``, ``_wanted``): tests/system/spark has the same with a real session.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from lazy_rows import Flag, LazyRows, Row
+
+import sprocketmq as rmq
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.row_retry import RowRetry, foreach_batch
+from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.testing import EmbeddedRocketMQ
+
+Judge = Callable[[Row], bool]
+
+
+@pytest.fixture
+def mq() -> Iterator[EmbeddedRocketMQ]:
+    """Ten numbers in one queue; on the manual clock what is sent back stays where it waits."""
+    with EmbeddedRocketMQ() as embedded:
+        embedded.create_topic("flights", queues=1)
+        with embedded.producer() as producer:
+            producer.send_batch([rmq.Message("flights", str(number).encode()) for number in range(10)])
+        yield embedded
+
+
+@pytest.fixture(autouse=True)
+def columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    def flagged(judged: LazyRows) -> Flag | None:
+        return Flag(lambda row: bool(row["failed"])) if "failed" in judged.columns else None
+
+    monkeypatch.setattr(RowRetry, "_flagged", staticmethod(flagged))
+    monkeypatch.setattr(RowRetry, "_wanted", staticmethod(lambda bad: bad))
+
+
+def batch(mq: EmbeddedRocketMQ) -> LazyRows:
+    source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "flights"})
+    reader = source.reader(source.schema())
+
+    def make() -> list[Row]:
+        return [
+            row for partition in reader.partitions() for found in reader.read(partition) for row in found.to_pylist()
+        ]
+
+    return LazyRows([field.name for field in source.schema()], make)
+
+
+def judging(failed: Judge) -> Callable[[Any, int], Any]:
+    """A judge that looks at each row whenever somebody looks at what it returned."""
+
+    def judge(rows: LazyRows, batch_id: int) -> LazyRows:
+        return LazyRows([*rows.columns, "failed"], lambda: [{**row, "failed": failed(row)} for row in rows.rows()])
+
+    return judge
+
+
+def numbers(rows: Any) -> list[int]:
+    return sorted(int(row["body"]) for row in rows.rows())
+
+
+def sent_back(mq: EmbeddedRocketMQ) -> list[int]:
+    return sorted(int(message.body) for message in mq.messages("SCHEDULE_TOPIC_XXXX"))
+
+
+def retry_of(mq: EmbeddedRocketMQ, failed: Judge, write: Callable[[Any, int], object] | None) -> RowRetry:
+    return foreach_batch(judging(failed), write=write, group="delays", namesrv_addr=mq.namesrv_addr)
+
+
+def test_good_rows_are_written_and_the_others_are_sent_back(mq: EmbeddedRocketMQ) -> None:
+    good: list[Any] = []
+    retry = retry_of(mq, lambda row: row["body"] in (b"3", b"7"), lambda rows, batch_id: good.append(rows.drop()))
+    retry(batch(mq), 0)  # type: ignore[arg-type]
+    assert sent_back(mq) == [3, 7]
+    assert (retry.retried, retry.dead_lettered, retry.dropped) == (2, 0, 0)
+    assert "failed" not in good[0].columns
+
+
+def test_nothing_is_sent_back_before_the_good_rows_are_written(mq: EmbeddedRocketMQ) -> None:
+    def fail(rows: LazyRows, batch_id: int) -> None:
+        raise OSError("the lake is closed")
+
+    retry = retry_of(mq, lambda row: row["body"] == b"7", fail)
+    with pytest.raises(OSError, match="the lake is closed"):
+        retry(batch(mq), 0)  # type: ignore[arg-type]
+    assert sent_back(mq) == []  # the batch is replayed whole: a copy now would be one too many
+
+
+def test_each_row_is_judged_once(mq: EmbeddedRocketMQ) -> None:
+    looks: Counter[bytes] = Counter()
+
+    def changes_its_mind(row: Row) -> bool:
+        looks[row["body"]] += 1
+        return bool(row["body"] == b"7") and looks[b"7"] == 1
+
+    good: list[int] = []
+    retry = retry_of(mq, changes_its_mind, lambda rows, batch_id: good.extend(numbers(rows)))
+    retry(batch(mq), 0)  # type: ignore[arg-type]
+    assert good == [0, 1, 2, 3, 4, 5, 6, 8, 9]
+    assert sent_back(mq) == [7]
+    assert set(looks.values()) == {1}
+
+
+def test_a_judge_that_writes_itself_has_its_rows_read_once(mq: EmbeddedRocketMQ) -> None:
+    reads: list[int] = []
+    rows = batch(mq)
+    counted = LazyRows(rows.columns, lambda: reads.append(1) or rows.rows())  # type: ignore[func-returns-value]
+    good: list[int] = []
+
+    def judge(given: Any, batch_id: int) -> Any:
+        good.extend(numbers(given.where(Flag(lambda row: row["body"] != b"7"))))
+        return given.where(Flag(lambda row: row["body"] == b"7"))
+
+    foreach_batch(judge, group="delays", namesrv_addr=mq.namesrv_addr)(counted, 0)  # type: ignore[arg-type]
+    assert (sent_back(mq), len(good), len(reads)) == ([7], 9, 1)
+
+
+def test_a_judge_that_lets_go_of_where_a_message_is_stops_the_batch(mq: EmbeddedRocketMQ) -> None:
+    rows = batch(mq)
+    retry = foreach_batch(
+        lambda given, batch_id: given.drop("brokerName"), group="delays", namesrv_addr=mq.namesrv_addr
+    )
+    with pytest.raises(ConfigurationError, match="lack brokerName; keep these columns"):
+        retry(rows, 0)  # type: ignore[arg-type]

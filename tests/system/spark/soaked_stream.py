@@ -1,0 +1,127 @@
+"""The pipeline of the long stream: topic ``rows`` and its retries, judged row by row, the good ones into topic ``sink``.
+
+``start`` runs it in a session that is there. As a script it is a driver of its own, which tells each batch in a line of JSON, its heap
+after a full collection each minute, and ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from soak_ledger import MAX_RECONSUME, verdict_columns
+
+from sprocketmq.spark import LagReport, RocketMQProgressListener, foreach_batch
+from sprocketmq.spark.row_retry import RowRetry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+__all__ = ["DEAD", "GROUP", "RETRY", "ROWS", "SINK", "start"]
+
+GROUP: Final = "soak"
+ROWS: Final = "rows"
+SINK: Final = "sink"
+RETRY: Final = f"%RETRY%{GROUP}"
+DEAD: Final = f"%DLQ%{GROUP}"
+_HEAP_EACH_S: Final = 60.0
+_LOOK_EACH_S: Final = 2.0
+
+
+def start(
+    spark: SparkSession, namesrv_addr: str, checkpoint: str, seed: int, trigger: str
+) -> tuple[StreamingQuery, RowRetry]:
+    def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+        return rows.selectExpr("*", *verdict_columns(seed))
+
+    def to_sink(good: DataFrame, batch_id: int) -> None:
+        sink = good.selectExpr("keys AS body", "keys", "map('tries', cast(reconsumeTimes AS string)) AS properties")
+        sink.write.format("rocketmq").options(namesrvAddr=namesrv_addr, topic=SINK).mode("append").save()
+
+    retry = foreach_batch(judge, write=to_sink, group=GROUP, max_reconsume=MAX_RECONSUME, namesrv_addr=namesrv_addr)
+    rows = (
+        spark.readStream.format("rocketmq")
+        .options(namesrvAddr=namesrv_addr, topic=ROWS, group=GROUP, includeRetry="true", startingOffsets="earliest")
+        .option("maxOffsetsPerTrigger", 20_000)
+        .load()
+    )
+    query = (
+        rows.writeStream.queryName("soak")
+        .foreachBatch(retry)
+        .option("checkpointLocation", checkpoint)
+        .trigger(processingTime=trigger)
+        .start()
+    )
+    return query, retry
+
+
+def session(directory: str) -> SparkSession:
+    """As small as a driver is, with short memories of what was: what it keeps of old jobs would else grow for half an hour."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("soak")
+    for name in ("Jobs", "Stages", "Tasks"):
+        builder = builder.config(f"spark.ui.retained{name}", "50")
+    return (
+        builder.config("spark.sql.ui.retainedExecutions", "50")
+        .config("spark.sql.streaming.ui.retainedProgressUpdates", "50")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        # The whole heap from the start: what the process grows by is then not the heap's size but something else.
+        .config("spark.driver.memory", "512m")
+        .config("spark.driver.extraJavaOptions", "-Xms512m -XX:+AlwaysPreTouch")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", directory + "/warehouse")
+        .config("spark.local.dir", directory + "/local")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+def say(event: str, **what: Any) -> None:
+    # One write: the listener and the heap's thread both speak.
+    sys.stdout.write(json.dumps({"event": event, **what}) + "\n")
+    sys.stdout.flush()
+
+
+def main(namesrv_addr: str, directory: str, seed: int, trigger: str) -> None:
+    spark = session(directory)
+    retries: list[RowRetry] = []
+
+    def report(lag: LagReport) -> None:
+        said = query.lastProgress
+        took_ms = dict(said["durationMs"]) if said is not None and said["batchId"] == lag.batch_id else {}
+        counts = {"retried": retries[0].retried, "dead": retries[0].dead_lettered}
+        behind = {"behind": lag.total_offsets_behind_latest, "behind_ms": lag.max_ms_behind_latest}
+        say("batch", batch=lag.batch_id, rows=lag.input_rows, took_ms=took_ms, **behind, **counts)
+
+    query, retry = start(spark, namesrv_addr, directory + "/checkpoint", seed, trigger)
+    retries.append(retry)
+    spark.streams.addListener(RocketMQProgressListener(report))
+    say("started", jvm=spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    over = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+    runtime = spark.sparkContext._jvm.java.lang.Runtime.getRuntime()
+    at_s = time.monotonic()
+    while not over.wait(_LOOK_EACH_S):
+        if (error := query.exception()) is not None:
+            say("failed", why=str(error))
+            return
+        if time.monotonic() - at_s >= _HEAP_EACH_S:
+            at_s = time.monotonic()
+            spark.sparkContext._jvm.java.lang.System.gc()
+            say("heap", bytes=runtime.totalMemory() - runtime.freeMemory())
+    say("stopping", active=query.isActive, retried=retry.retried, dead=retry.dead_lettered, dropped=retry.dropped)
+    query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
