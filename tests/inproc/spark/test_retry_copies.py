@@ -190,10 +190,10 @@ def test_a_reason_is_kept_on_the_copy_which_else_is_what_the_broker_would_have_m
     hand_back(mq, row, copied=False)
     mq.advance(10_000)
     theirs = only(mq.messages("%RETRY%delays"))
-    mq.restart_broker()
-    hand_back(mq, row, reason="no departure\x02 time")
+    hand_back(mq, row, reason="no departure\x02 time")  # its record is there: the broker is not asked all the same
     mq.advance(10_000)
-    ours = only(mq.messages("%RETRY%delays"))
+    ours = mq.messages("%RETRY%delays")[-1]
+    assert len(mq.messages("%RETRY%delays")) == 2
     assert ours.properties["RETRY_REASON"] == "no departure  time"
     assert (ours.body, ours.message_id, ours.reconsume_times) == (b"late", row["messageId"], 1)
     for name in ("RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "TAGS", "KEYS", "UNIQ_KEY", "year", "DELAY", "REAL_TOPIC"):
