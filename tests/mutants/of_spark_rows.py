@@ -6,9 +6,43 @@ from mutant import Mutant
 
 SPARK = "src/sprocketmq/spark"
 COPIES = "tests/inproc/spark/test_retry_copies.py"
+BATCH = "tests/inproc/spark/test_row_retry.py"
+REPORT = "tests/unit/spark/test_loss_report.py"
 ACCESS = "tests/unit/spark/test_spark_access.py"
 
 SPARK_ROW_MUTANTS = [
+    Mutant(
+        "spark",
+        "a judge that writes the good rows itself has all rows pulled twice",
+        f"{SPARK}/row_retry.py",
+        "                rows.persist()\n",
+        "                rows\n",
+        f"{BATCH}::test_a_judge_that_writes_itself_has_its_rows_read_once",
+    ),
+    Mutant(
+        "spark",
+        "the good rows are sent back, too",
+        f"{SPARK}/row_retry.py",
+        "        bad = judged if flag is None else judged.where(flag)\n",
+        "        bad = judged\n",
+        f"{BATCH}::test_good_rows_are_written_and_the_others_are_sent_back",
+    ),
+    Mutant(
+        "spark",
+        "what a second task lost takes the place of what the first one lost",
+        f"{SPARK}/loss_report.py",
+        "        return value1 | value2\n",
+        "        return value2\n",
+        f"{REPORT}::test_what_several_tasks_tell_is_in_the_report_each_offset_once",
+    ),
+    Mutant(
+        "spark",
+        "a task tells the report of another read",
+        f"{SPARK}/loss_report.py",
+        "    number = int(report) - 1  # options count from 1\n",
+        "    number = 0\n",
+        f"{REPORT}::test_what_several_tasks_tell_is_in_the_report_each_offset_once",
+    ),
     Mutant(
         "spark",
         "a message goes back once for each of its bad rows",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,11 +30,11 @@ class Context:
 
 
 @pytest.fixture(autouse=True)
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, Any]]:
+def registry(monkeypatch: pytest.MonkeyPatch) -> dict[int, Any]:
     """A worker's: empty when its task begins."""
     found: dict[int, Any] = {}
     monkeypatch.setattr(accumulators, "_accumulatorRegistry", found)
-    yield found
+    return found
 
 
 def report_on(context: Context) -> LossReport:
