@@ -11,6 +11,8 @@ PLAN: Final = "tests/unit/spark/test_plan.py"
 LIMITS: Final = "tests/unit/spark/test_trigger_limits.py"
 LOST: Final = "tests/inproc/spark/test_stream_losses.py"
 LOOKS: Final = "tests/inproc/spark/test_stream_lookups.py"
+READER: Final = "src/sprocketmq/client/queue_reader.py"
+READS: Final = "tests/inproc/client/test_queue_reader.py"
 
 SPARK_READ_MUTANTS = [
     Mutant(
@@ -132,5 +134,45 @@ SPARK_READ_MUTANTS = [
         "    if strange:",
         "    if False:",
         "tests/unit/spark/test_option_table.py::test_options_against_each_other_are_one_sentence",
+    ),
+    Mutant(
+        "spark",
+        "what a broker passes over is skipped in silence",
+        READER,
+        "            if held > at and not await",
+        "            if False and not await",
+        f"{READS}::test_messages_that_a_broker_passes_over_are_reported_each_once",
+    ),
+    Mutant(
+        "spark",
+        "the holes of a compacted topic are a loss",
+        READER,
+        '== "COMPACTION"',
+        '== "DELETE"',
+        f"{READS}::test_the_holes_of_a_compacted_topic_are_its_own_will",
+    ),
+    Mutant(
+        "spark",
+        "a hole at the beginning of an answer is not looked for",
+        READER,
+        "        return max(at, first)",
+        "        return at",
+        f"{READS}::test_messages_that_a_broker_passes_over_are_reported_each_once",
+    ),
+    Mutant(
+        "spark",
+        "a queue of 4.9 whose messages are all gone still begins at the first",
+        f"{SPARK}/cluster.py",
+        "offsets.min_offset = offsets.max_offset",
+        "pass",
+        f"{LOST}::test_a_queue_without_any_message_left_is_empty_for_who_begins_and_a_loss_for_who_goes_on",
+    ),
+    Mutant(
+        "spark",
+        "0 of a 4.9 broker is taken for what a group has committed",
+        f"{SPARK}/cluster.py",
+        "                    del found[queue]",
+        "                    pass",
+        "tests/inproc/spark/test_stream_starts.py::test_a_broker_of_4_9_that_says_0_for_none_is_asked_for_its_whole_table",
     ),
 ]

@@ -12,7 +12,10 @@ Laws
 3. At most ``pulls_in_flight`` pulls are under way, and no new segment begins while as many chunks wait to be taken or twice as many
    segments wait for an earlier one: memory is bounded, whoever is slow.
 4. Progress is ``nextBeginOffset`` as the broker says it, never "last + count".
-5. What a broker cannot give any more is reported to ``on_offset_moved`` before it is skipped; nothing is skipped silently.
+5. What a broker cannot give any more is reported to ``on_offset_moved`` before it is skipped; nothing is skipped silently. A broker says
+   "moved" only below the offset where its queue begins. Between its deleting a file of its log and its moving that offset (4.9 never does
+   for a queue whose messages are all gone) it passes over what is missing, as if a filter had. Offsets of a queue are dense, so without a
+   filter a hole shows (a compacted topic of 5.x has holes of its own); with a filter it cannot be told from what was filtered out.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +47,10 @@ from sprocketmq.errors import (
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.acl_signature import Credentials
-from sprocketmq.wire.command import Buffer
+from sprocketmq.wire.bodies import TopicConfig
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Buffer, request
+from sprocketmq.wire.headers import GetTopicConfigRequestHeader
 from sprocketmq.wire.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -59,6 +66,9 @@ _LONGEST_PAUSE_S: Final = 1.0
 # A broker builds its consume queues a moment behind its log; this long "there is nothing" may mean "not yet".
 _SETTLE_S: Final = 5.0
 _MASTER: Final = 0
+# Where a record of either version says its offset in the queue (wire.record).
+_QUEUE_OFFSET: Final = struct.Struct(">q")
+_QUEUE_OFFSET_AT: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +278,9 @@ class QueueReader:
         pause_s = _FIRST_PAUSE_S
         while at < segment.limit:
             pulled = await self._pull(where.queue, at, segment.limit)
+            held = min(self._first_held(pulled, at), segment.limit)
+            if held > at and not await self._is_compacted(where.queue):
+                self._on_offset_moved(where.queue, at, held, pulled.max_offset)
             if pulled.status is PullStatus.FOUND:
                 upto = min(pulled.next_begin_offset, segment.limit)
                 segment.chunks.append(PulledChunk(where.queue, at, upto, pulled.body))
@@ -288,6 +301,26 @@ class QueueReader:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _first_held(self, pulled: PullResult, at: int) -> int:
+        """The first offset from ``at`` on that the broker may have: beyond ``at`` when the answer says that the message there is gone."""
+        if pulled.status is PullStatus.NO_NEW_MSG:  # moves on only where a file of the queue itself is gone
+            return max(at, pulled.next_begin_offset)
+        if self._filtered or pulled.status not in _MOVES_ON:
+            return at
+        if pulled.status is PullStatus.NO_MATCHED_MSG:
+            return max(at, pulled.next_begin_offset)
+        first: int = _QUEUE_OFFSET.unpack_from(pulled.body, _QUEUE_OFFSET_AT)[0]
+        return max(at, first)
+
+    async def _is_compacted(self, queue: MessageQueue) -> bool:
+        """Whether the topic has holes by its own will. A 4.9 broker knows neither the question nor such topics."""
+        assert self._api is not None
+        command = request(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequestHeader(topic=queue.topic))
+        answer = await self._api.invoke(await self._address(queue), command, self._timeout_ms)
+        if answer.code != ResponseCode.SUCCESS:
+            return False
+        return TopicConfig.decode(answer.body).attributes.get("cleanup.policy") == "COMPACTION"
 
     def _learn(self, where: _Range, progress: int) -> None:
         """Segments of the length that one answer covers: shorter ones waste requests, longer ones are read in turns."""

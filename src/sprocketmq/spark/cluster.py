@@ -21,13 +21,23 @@ from typing import ClassVar, Final, TypeVar
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.name_servers import NameServers, parse_addresses
 from sprocketmq.core.retry_schedule import DLQ_PREFIX
-from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError, SystemBusy, TopicNotExist
+from sprocketmq.errors import (
+    NetworkError,
+    RemoteError,
+    RequestTimeout,
+    RocketMQError,
+    SystemBusy,
+    TopicNotExist,
+    remote_error,
+)
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.wire import bodies, headers
+from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.command import request
 from sprocketmq.wire.message import MessageExt, MessageQueue
 from sprocketmq.wire.record import decode_records
 
@@ -165,7 +175,7 @@ class Cluster:
                 for queue, offsets in table.offset_table.items():
                     if queue in wanted:
                         low, high = max(0, offsets.min_offset), max(0, offsets.max_offset)
-                        held[queue] = QueueBounds(low, high, sure, offsets.last_update_timestamp)
+                        held[queue] = QueueBounds(low, high, sure, max(0, offsets.last_update_timestamp))
             return held
 
         return self._run(ask)
@@ -257,14 +267,32 @@ class Cluster:
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         """What ``group`` has committed; a queue without a commit is left out. A failed question raises: it must not look like "none".
 
-        A 4.x broker does not say "none" for a topic whose first message is still in its memory, it says 0.
+        A 4.x broker does not say "none" for a topic whose first message is still in its memory, it says 0. So whoever hears 0 from one asks
+        for its whole table, as a slave does.
         """
 
         async def one(queue: MessageQueue) -> int | None:
             return await self.api.query_consumer_offset(await self.address(queue), group, queue, zero_if_young=False)
 
-        found = self._run(lambda: self._gather(one(queue) for queue in queues))
-        return {queue: at for queue, at in zip(queues, found, strict=True) if at is not None and at >= 0}
+        async def table(address: str) -> Mapping[str, Mapping[int, int]] | None:
+            answer = await self.api.invoke(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET), self.api.timeout_ms)
+            if answer.code != ResponseCode.SUCCESS or answer.version >= Version.V5_0_0:
+                return None  # to be believed
+            return bodies.ConsumerOffsetSerializeWrapper.decode(answer.body).offset_table
+
+        async def ask() -> dict[MessageQueue, int]:
+            answers = dict(zip(queues, await self._gather(map(one, queues)), strict=True))
+            found = {queue: at for queue, at in answers.items() if at is not None and at >= 0}
+            zeros = {queue: await self.address(queue) for queue, at in found.items() if at == 0}
+            addresses = sorted(set(zeros.values()))
+            tables = dict(zip(addresses, await self._gather(map(table, addresses)), strict=True))
+            for queue, address in zeros.items():
+                known = tables[address]
+                if known is not None and queue.queue_id not in known.get(f"{queue.topic}@{group}", {}):
+                    del found[queue]
+            return found
+
+        return self._run(ask)
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Show ``offsets`` (next to read) as the progress of ``group`` on the brokers. Tried for a short while only: it is for people to
@@ -370,9 +398,21 @@ class Cluster:
             address = await self._broker_address(broker_name, topic)
             route = await self._route(topic)
             masters = {one.broker_addrs.get(_MASTER) for one in route.broker_datas} if route is not None else set()
-            return await self.api.topic_stats(address, topic), address in masters
+            return await self._topic_stats(address, topic), address in masters
         except RocketMQError as error:
             return error
+
+    async def _topic_stats(self, address: str, topic: str) -> bodies.TopicStatsTable:
+        """A 4.x broker leaves the smallest offset of a queue where it was when all of its messages are gone; the last one's time tells."""
+        command = request(RequestCode.GET_TOPIC_STATS_INFO, headers.GetTopicStatsInfoRequestHeader(topic=topic))
+        answer = await self.api.invoke(address, command, self.api.timeout_ms)
+        if answer.code != ResponseCode.SUCCESS:
+            raise remote_error(answer.code, answer.remark, address)
+        table = bodies.TopicStatsTable.decode(answer.body)
+        for offsets in table.offset_table.values():
+            if offsets.last_update_timestamp < 0 and answer.version < Version.V5_0_0:
+                offsets.min_offset = offsets.max_offset
+        return table
 
     async def address(self, queue: MessageQueue) -> str:
         """Where to ask about ``queue``: its broker's master, or a replica while there is none."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.queue_reader import QueueReader
+from sprocketmq.client.results import PullResult
+from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.errors import ClosedError, RemoteError, RequestTimeout, TopicNotExist
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
@@ -146,3 +150,56 @@ def test_no_ranges_are_no_chunks(mq: EmbeddedRocketMQ) -> None:
         == read(QueueReader(mq.namesrv_addr, ranges=[(queue, 5, 5)]))
         == {}
     )
+
+
+# -- messages that are gone before the queue's beginning is moved (law 5) --------------------------------------------------------
+
+
+@pytest.fixture
+def gone(monkeypatch: pytest.MonkeyPatch) -> dict[MessageQueue, int]:
+    """Queue -> below which offset its messages are gone though the queue still begins at 0: as Apache's brokers answer then."""
+    gone: dict[MessageQueue, int] = {}
+    real = RemotingApi.read_queue
+
+    async def read_queue(
+        self: RemotingApi, address: str, group: str, queue: MessageQueue, offset: int, count: int, **how: Any
+    ) -> PullResult:
+        upto = gone.get(queue, 0)
+        if offset >= upto:
+            return await real(self, address, group, queue, offset, count, **how)
+        if offset + count <= upto:
+            return PullResult(PullStatus.NO_MATCHED_MSG, offset + count, 0, 60, 0, b"")
+        return await real(self, address, group, queue, upto, offset + count - upto, **how)
+
+    monkeypatch.setattr(RemotingApi, "read_queue", read_queue)
+    return gone
+
+
+@pytest.mark.parametrize("max_messages", [1, 8, 1024])
+def test_messages_that_a_broker_passes_over_are_reported_each_once(
+    mq: EmbeddedRocketMQ, gone: dict[MessageQueue, int], max_messages: int
+) -> None:
+    queues = list(fill(mq, 60))
+    gone.update({queues[0]: 25, queues[1]: 60})
+    moved: list[tuple[MessageQueue, int, int]] = []
+    reader = QueueReader(
+        mq.namesrv_addr,
+        ranges=[(queue, 5, 60) for queue in queues],
+        max_messages=max_messages,
+        on_offset_moved=lambda queue, wanted, low, high: moved.append((queue, wanted, low)),
+    )
+    assert read(reader) == {queues[0]: list(range(25, 60)), queues[2]: list(range(5, 60))}
+    for queue, upto in gone.items():
+        missing = [at for name, first, end in moved if name == queue for at in range(first, end)]
+        assert sorted(missing) == list(range(5, upto))
+    with pytest.raises(RemoteError, match="offset 5 of flights/broker-a/0 is not there"):
+        read(QueueReader(mq.namesrv_addr, ranges=[(queues[0], 5, 60)]))
+
+
+def test_the_holes_of_a_compacted_topic_are_its_own_will(mq: EmbeddedRocketMQ, gone: dict[MessageQueue, int]) -> None:
+    with mq.admin() as admin:
+        admin.delete_topic("flights")
+        admin.create_topic("flights", queues=3, attributes={"+cleanup.policy": "COMPACTION"})
+    (queue, *_) = fill(mq, 60)
+    gone[queue] = 25
+    assert read(QueueReader(mq.namesrv_addr, ranges=[(queue, 0, 60)])) == {queue: list(range(25, 60))}

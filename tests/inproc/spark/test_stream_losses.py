@@ -9,15 +9,20 @@ from typing import Any
 import pytest
 from as_spark import Readers, ask, first_batch, next_batch, read, send
 
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.results import PullResult
+from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.losses import DataLoss, Loss
-from sprocketmq.spark.offsets import StreamOffset
+from sprocketmq.spark.offsets import QueueRange, StreamOffset
 from sprocketmq.spark.reader import BatchReader, TaskPartition
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.bodies import TopicStatsTable
+from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.command import Command
 from sprocketmq.wire.message import MessageQueue
 
 ONE = MessageQueue("trains", "broker-a", 0)
@@ -288,3 +293,58 @@ def test_a_batch_that_begins_before_what_is_left_tells_it_through_its_first_task
     partitions = reader.partitions()
     assert [number for partition in partitions for number in numbers_of(reader, partition)] == [1, 2]  # type: ignore[arg-type]
     assert told == [Loss(ONE, 9, None, "went back")]
+
+
+# -- a queue whose messages are all gone, though it claims to begin where it did (Apache 4.9) --------------------------------------
+
+
+@pytest.fixture
+def emptied(trains: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> EmbeddedRocketMQ:
+    """The five messages of `trains` are gone as a 4.9 broker tells it."""
+    send(trains, *range(5), topic="trains")
+    asked, pulls = RemotingApi.invoke, RemotingApi.read_queue
+
+    async def invoke(self: RemotingApi, address: str, command: Command, *more: Any) -> Command:
+        answer = await asked(self, address, command, *more)
+        if command.code == STATS:
+            table = TopicStatsTable.decode(answer.body)
+            for offsets in table.offset_table.values():
+                offsets.last_update_timestamp = -1
+            answer.body, answer.version = table.encode(), Version.V4_9_8
+        return answer
+
+    async def read_queue(
+        self: RemotingApi, address: str, group: str, queue: MessageQueue, offset: int, count: int, **how: Any
+    ) -> PullResult:
+        answer = await pulls(self, address, group, queue, offset, count, **how)
+        if not answer.body:
+            return answer
+        return PullResult(PullStatus.NO_MATCHED_MSG, answer.next_begin_offset, 0, answer.max_offset, 0, b"")
+
+    monkeypatch.setattr(RemotingApi, "invoke", invoke)
+    monkeypatch.setattr(RemotingApi, "read_queue", read_queue)
+    return trains
+
+
+def batch_of(mq: EmbeddedRocketMQ, **options: str) -> BatchReader:
+    source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "trains", **options})
+    return source.reader(source.schema())
+
+
+def test_a_queue_without_any_message_left_is_empty_for_who_begins_and_a_loss_for_who_goes_on(
+    emptied: EmbeddedRocketMQ,
+) -> None:
+    assert batch_of(emptied).partitions() == []
+    with pytest.raises(DataLoss, match=r"offsets 2 to 5 \(3 messages\) are missing, the broker holds 5 to 5 \(deleted"):
+        batch_of(emptied, startingoffsets='{"trains":{"broker-a":{"0":2}}}').partitions()
+
+
+def test_what_a_task_is_not_given_is_a_loss_though_no_answer_says_so(
+    emptied: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    planned = TaskPartition((QueueRange(ONE, 1, 5),))
+    with pytest.raises(DataLoss, match=r"trains/broker-a/0: offsets 1 to 5 \(4 messages\) are missing"):
+        list(batch_of(emptied).read(planned))
+    with caplog.at_level(logging.WARNING, "sprocketmq.spark"):
+        assert [batch.num_rows for batch in batch_of(emptied, failondataloss="false").read(planned)] == []
+    assert "offsets 1 to 5 (4 messages) are missing" in caplog.text

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 from as_spark import Readers, ask, first_batch, next_batch, read, send
 
+from sprocketmq.client.api import RemotingApi
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.cluster import Cluster
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import Version
+from sprocketmq.wire.message import MessageQueue
 
 
 def moment_after_all(mq: EmbeddedRocketMQ) -> int:
@@ -59,6 +64,33 @@ def test_a_group_without_progress_is_an_error_when_the_user_says_so(mq: Embedded
     reader = readers(startingoffsets="group", group="delays", groupoffsetsfallback="error")
     with pytest.raises(ConfigurationError, match="the group has committed nothing for flights/broker-a/0"):
         first_batch(reader)
+
+
+def test_a_broker_of_4_9_that_says_0_for_none_is_asked_for_its_whole_table(
+    mq: EmbeddedRocketMQ, readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0 may be what the group has committed, too."""
+    send(mq, 0, 1, 2)
+    cluster = Cluster.at(mq.namesrv_addr)
+    queues = [MessageQueue("flights", "broker-a", number) for number in (0, 1)]
+    with mq.admin() as admin:
+        admin.create_group("delays")
+    cluster.commit("delays", {queues[0]: 0})
+    query, invoke = RemotingApi.query_consumer_offset, RemotingApi.invoke
+
+    async def as_4_9(self: RemotingApi, *what: Any, **how: Any) -> int:
+        return await query(self, *what, **how) or 0
+
+    async def of_5_x(self: RemotingApi, *what: Any) -> Any:
+        answer = await invoke(self, *what)
+        answer.version = Version.V5_4_0
+        return answer
+
+    monkeypatch.setattr(RemotingApi, "query_consumer_offset", as_4_9)
+    assert cluster.committed("delays", queues) == {queues[0]: 0}
+    assert cluster.committed("others", queues) == {}
+    monkeypatch.setattr(RemotingApi, "invoke", of_5_x)
+    assert cluster.committed("delays", queues) == dict.fromkeys(queues, 0), "a 5.x broker is believed"
 
 
 def test_the_retry_topic_goes_on_where_the_group_stopped_whatever_the_start(
