@@ -104,6 +104,9 @@ def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) 
     idle = [name for name in _NAMES if name.startswith("tls") and name != "tls" and given[name]]
     if idle and not tls:
         raise ConfigurationError(f"{idle[0]} is given and tls is not true; set tls to true, or leave {idle[0]} out")
+    if (given["tlsKeyPath"] or given["tlsKeyPassword"]) and not given["tlsCertPath"]:
+        alone = "tlsKeyPath" if given["tlsKeyPath"] else "tlsKeyPassword"
+        raise ConfigurationError(f"{alone} is given without tlsCertPath; name the certificate that the key belongs to")
     return Access(
         given["accessKey"],
         given["secretKey"],

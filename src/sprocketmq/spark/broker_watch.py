@@ -9,6 +9,7 @@ Laws (tests/unit/spark/test_broker_watch.py, tests/inproc/spark/test_stream_look
 2. News is noticed at the next look: nothing is remembered in its place.
 3. A head that went back is known until the step that named it as lost was taken (``settle``).
 4. A queue is gone only if its own master says so; asked at most once a second.
+5. A filter that the brokers do not take is refused before a batch is planned with it (``check_sql92``), not by each task.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.options import ReadOptions
 from sprocketmq.spark.plan import RETRY_PREFIX
+from sprocketmq.wire import bodies
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["BrokerWatch", "Pace", "is_read", "source_topics"]
+__all__ = ["BrokerWatch", "Pace", "check_sql92", "is_read", "source_topics"]
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -71,11 +73,22 @@ class BrokerWatch:
         self._topics: tuple[str, ...] | None = None
         self._topics_until_s = 0.0
         self._gone_until_s = 0.0
+        self._filter_checked = options.expression_type != "SQL92"
         self._warned_at_s = -_WARN_EACH_S
 
     @property
     def cluster(self) -> Cluster:
         return Cluster.at(self._options.namesrv_addr, self._options.retry_timeout_ms, self._options.access)
+
+    def check_filter(self) -> None:
+        """``check_sql92``, once. Raises ConfigurationError: the brokers refuse the expression."""
+        if self._filter_checked:
+            return
+        try:
+            queues = self.cluster.queues(self._source_topics(), missing_ok=True)
+        except (NetworkError, RequestTimeout, RemoteError):
+            return  # what an absence means, ``bounds`` knows
+        self._filter_checked = check_sql92(self._options, self.cluster, queues)
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
         """What the brokers hold now. One that is away is waited for, by the user's choice: its queues are just not there.
@@ -148,6 +161,41 @@ def is_read(options: ReadOptions, topic: str) -> bool:
     if options.topics_pattern is not None:
         return re.fullmatch(options.topics_pattern, topic) is not None
     return topic in options.topics
+
+
+def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[MessageQueue]) -> bool:
+    """Ask whether the brokers take the expression of ``sql92``. Apache's filter nothing by one that they cannot parse, when it comes with a
+    pull (ExpressionMessageFilter: no compiled expression, so everything matches), and say so only here (CHECK_CLIENT_CONFIG).
+
+    Returns:
+        Whether a broker answered. The first one that does decides; those that are away cannot be read now either.
+
+    Raises:
+        ConfigurationError: the broker refuses it.
+    """
+    if options.expression_type != "SQL92":
+        return True
+    one_of_each = {queue.broker_name: queue for queue in queues if not queue.topic.startswith(RETRY_PREFIX)}
+    for broker_name, queue in one_of_each.items():
+        try:
+            cluster.engine.run(_ask_about_filter(options, cluster, queue))
+        except RemoteError as error:
+            raise ConfigurationError(
+                f"sql92 is {options.expression!r}, which broker {broker_name} refuses: {error.remark}; correct the expression, or see that "
+                "the broker has enablePropertyFilter=true"
+            ) from None
+        except RocketMQError:
+            continue
+        return True
+    return False
+
+
+async def _ask_about_filter(options: ReadOptions, cluster: Cluster, queue: MessageQueue) -> None:
+    subscription = bodies.SubscriptionData(
+        topic=queue.topic, sub_string=options.expression, expression_type=options.expression_type
+    )
+    asked = bodies.CheckClientConfigRequestBody(client_id="SPARK", group=options.group, subscription_data=subscription)
+    await cluster.api.check_client_config(await cluster.address(queue), asked)
 
 
 def source_topics(options: ReadOptions, cluster: Cluster) -> tuple[str, ...]:

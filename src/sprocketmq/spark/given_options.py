@@ -8,15 +8,15 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NoReturn
+from typing import Final, Literal, NoReturn
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import Access, access_from
 from sprocketmq.spark.option_table import OPTION_OF, SECRETS
 
-__all__ = ["CATALOG_PREFIX", "NAME_PATTERN", "GivenOptions"]
+__all__ = ["CATALOG_PREFIX", "NAME_PATTERN", "GivenOptions", "other_words"]
 
 # Spark adds these by itself: load(path), a stream's checkpoint, and what a catalog knows of a table (TableCatalog's reserved properties)
 SPARK_OPTIONS: Final = (
@@ -27,7 +27,17 @@ SPARK_OPTIONS: Final = (
 CATALOG_PREFIX: Final = "option."
 
 _NAMES: Final = {name.lower(): name for name in (*OPTION_OF, *SPARK_OPTIONS)}
+# What the same thing is called elsewhere (Spark's Kafka source, RocketMQ's Flink connector, its Java clients), too far off to be a slip.
+_OTHER_WORDS: Final = {
+    "subscribe": "topic", "subscribepattern": "topicsPattern",
+    "kafka.bootstrap.servers": "namesrvAddr", "bootstrap.servers": "namesrvAddr",
+    "nameserver": "namesrvAddr", "nameserveraddress": "namesrvAddr", "endpoints": "namesrvAddr",
+    "kafka.group.id": "group", "groupidprefix": "group", "consumergroup": "group", "producergroup": "group",
+    "includeheaders": "includeProperties", "headers": "properties", "value": "body", "partition": "queueId",
+    "offset": "queueOffset", "key": "keys", "tag": "tags", "sql": "sql92",
+}  # fmt: skip
 NAME_PATTERN: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+_ADDRESS: Final = re.compile(r"[^\s/]+:[0-9]{1,9}")
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)?")
 _UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1}
 # A thousand years, and the last millisecond of the year 9999: more is a slip of the pen.
@@ -40,15 +50,14 @@ class GivenOptions:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values: dict[str, str] = {}
+        self._of_table = any(key.lower().startswith(CATALOG_PREFIX) for key in options)
         for key, value in sorted(options.items(), key=lambda item: not item[0].lower().startswith(CATALOG_PREFIX)):
             name = _NAMES.get(key.lower().removeprefix(CATALOG_PREFIX))
             if name is None:
-                near = difflib.get_close_matches(key.lower(), _NAMES, 1)
-                known = (
-                    f"did you mean {_NAMES[near[0]]}?"
-                    if near
-                    else f"known are {', '.join(sorted({*_NAMES.values()}.difference(SPARK_OPTIONS)))}"
+                near = other_words(key, OPTION_OF) or next(
+                    (_NAMES[close] for close in difflib.get_close_matches(key.lower(), _NAMES, 1)), None
                 )
+                known = f"did you mean {near}?" if near else f"known are {', '.join(sorted(OPTION_OF))}"
                 raise ConfigurationError(f"option {key!r} is unknown to the rocketmq data source; {known}")
             self._values[name] = value
 
@@ -73,6 +82,19 @@ class GivenOptions:
         if self.has(one) and self.has(other):
             raise ConfigurationError(f"{one} and {other} are both given; keep one of them")
 
+    def only_of(self, side: Literal["read", "write"]) -> None:
+        """Refuse an option of the other side, which would do nothing here; a table's may be of both."""
+        strange = [name for name in self._values if name in OPTION_OF and OPTION_OF[name].side not in (side, "both")]
+        if strange and not self._of_table:
+            here, there = ("a read", "writing") if side == "read" else ("a write", "reading")
+            raise ConfigurationError(f"{strange[0]} is given for {here} and is an option of {there}; leave it out")
+
+    def idle(self, names: Iterable[str], without: str, remedy: str) -> None:
+        """Refuse the first of ``names`` that is given: alone it would do nothing, and its user believes that it does."""
+        found = next((name for name in names if self.has(name)), None)
+        if found is not None:
+            raise ConfigurationError(f"{found} is given {without}; {remedy}, or leave {found} out")
+
     def only_one(self, names: Sequence[str]) -> str | None:
         """The one of ``names`` that is given; None for none, refused for more."""
         found = [name for name in names if self.has(name)]
@@ -87,15 +109,14 @@ class GivenOptions:
                 'no name server is given; add .option("namesrvAddr", "host:9876") or set NAMESRV_ADDR on the driver'
             )
         for address in text.replace(",", ";").split(";"):
-            host, _, port = address.strip().rpartition(":")
-            if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+            if not _ADDRESS.fullmatch(address.strip()) or not 0 < int(address.rpartition(":")[2]) < 65_536:
                 raise ConfigurationError(f"namesrvAddr is {text!r}; allowed is host:port, several separated by ;")
         return text.replace(",", ";")
 
     def name(self, name: str, default: str) -> str:
-        text = (self._values.get(name) or default).strip()
-        if text and (not NAME_PATTERN.fullmatch(text) or len(text) > 127):
-            self.refuse(name, "1 to 127 of letters, digits and %|_-")
+        text = self._values.get(name, default).strip()
+        if (text or name in self._values) and (not NAME_PATTERN.fullmatch(text) or len(text) > 127):
+            self.refuse(name)
         return text
 
     def choice(self, name: str, default: str | None = None) -> str:
@@ -109,6 +130,13 @@ class GivenOptions:
 
     def flag(self, name: str) -> bool:
         return self.choice(name) == "true"
+
+    def tags(self) -> str:
+        """The tag expression; one that names no tag is a slip, as some brokers would read it as all and others refuse it."""
+        text = self._values.get("tags", "*").strip()
+        if not any(tag.strip() for tag in text.split("||")):
+            self.refuse("tags")
+        return text
 
     def access(self) -> Access:
         """Who signs the requests, and how connections are secured."""
@@ -146,3 +174,9 @@ def _moment_ms(text: str) -> int | None:
         return int(moment.timestamp() * 1000) if moment.tzinfo is not None else None
     except (ValueError, OverflowError):
         return None
+
+
+def other_words(word: str, known: Container[str]) -> str | None:
+    """What is called ``word`` elsewhere, if it is among the ``known``."""
+    ours = _OTHER_WORDS.get(word.lower())
+    return ours if ours is not None and ours in known else None

@@ -22,6 +22,7 @@ allowed is told in the checkpoint and in every progress event, and is told again
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -33,6 +34,7 @@ from sprocketmq.wire.message import MessageQueue
 __all__ = ["VERSION", "QueueRange", "StreamOffset", "batch_ranges", "queues_from_json", "queues_to_json"]
 
 VERSION: Final = 1
+_SHOWN: Final = 200
 
 Offsets = Mapping[MessageQueue, int]
 
@@ -81,6 +83,8 @@ class StreamOffset:
         Raises:
             ConfigurationError: the checkpoint was written by a version that this one does not know (law 4), or by another source.
         """
+        if not isinstance(document, dict):  # another source may journal any JSON
+            raise _strange(document)
         version = document.get("v")
         if version != VERSION or ("init" not in document and "q" not in document):
             raise ConfigurationError(
@@ -89,11 +93,23 @@ class StreamOffset:
             )
         if "init" in document:
             return cls(initial=str(document["init"]))
-        return cls(
-            queues=queues_from_json(document["q"]),
-            origin=queues_from_json(document.get("origin", {})),
-            lost=losses_from_json(document.get("lost", {})),
-        )
+        try:
+            return cls(
+                queues=queues_from_json(document["q"]),
+                origin=queues_from_json(document.get("origin", {})),
+                lost=losses_from_json(document.get("lost", {})),
+            )
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise _strange(document) from error
+
+
+def _strange(document: object) -> ConfigurationError:
+    text = json.dumps(document)
+    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return ConfigurationError(
+        f"the checkpoint holds {shown}, which is no offset of the rocketmq source; it was edited or belongs to another source, use a new "
+        "checkpoint location"
+    )
 
 
 def queues_to_json(offsets: Offsets) -> dict[str, dict[str, dict[str, int]]]:

@@ -1,15 +1,16 @@
 """What a user may write in ``.option(...)``: parsed and checked once, on the driver, before any broker is asked.
 
 Spark hands every option over as text and lower-cases the keys, so names are matched without regard to case and shown in the spelling of
-the documentation. One table (CREATE TABLE ... USING rocketmq) carries one set of options for reading and for INSERT INTO, so each side
-knows the other's names and leaves them alone; a name that neither side knows is an error, because a misspelt ``startingOffsets`` that is
-silently ignored costs somebody a night.
+the documentation. A name that is unknown, or belongs to the other side, is an error, because a misspelt ``startingOffsets`` (or a
+``maxInFlight`` of a read) that is silently ignored costs somebody a night. One table (CREATE TABLE ... USING rocketmq) carries one set of
+options for all that is done with it: there each side leaves the other's alone.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -48,6 +49,13 @@ COLUMNS: Final[dict[str, str]] = {
 DEFAULT_READ_GROUP: Final = "SPARK_ROCKETMQ_SOURCE"
 LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"
 DEFAULT_SEND_GROUP: Final = "SPARK_ROCKETMQ_SINK"
+TOPIC_OPTIONS: Final = ("topic", "topics", "topicsPattern", "deadLettersOf")
+# Harmless in a batch, and of no use: Spark's Kafka source warns of them, too.
+STREAM_ONLY: Final = (
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay", "commitOffsets", "brokerUnavailable",
+)  # fmt: skip
+
+log = logging.getLogger("sprocketmq.spark")
 
 
 @dataclass(frozen=True)
@@ -152,6 +160,9 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         ConfigurationError: an unknown name, a bad value or a combination that makes no sense; one sentence.
     """
     given = GivenOptions(options)
+    given.only_of("read")
+    if not streaming and (idle := [name for name in STREAM_ONLY if given.has(name)]):
+        log.warning("%s is given for a batch, where it does nothing; it is for spark.readStream", idle[0])
     topics, pattern = _topics(given)
     expression_type: Literal["TAG", "SQL92"] = "SQL92" if given.has("sql92") else "TAG"
     given.not_both("tags", "sql92")
@@ -164,7 +175,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         topics_pattern=pattern,
         group=group or given.name("deadLettersOf", DEFAULT_READ_GROUP),  # whose permissions a read needs
         group_given=bool(group),
-        expression=(given.text("sql92") or given.text("tags") or "*").strip(),
+        expression=(given.text("sql92") or "").strip() if given.has("sql92") else given.tags(),
         expression_type=expression_type,
         starting=starting,
         ending=ending,
@@ -201,9 +212,14 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         ConfigurationError: an unknown name or a bad value; one sentence.
     """
     given = GivenOptions(options)
+    given.only_of("write")
     mode = given.choice("mode")
     if mode == "ack" and not given.has("group"):
         raise ConfigurationError("mode is 'ack' without group; name the consumer group whose messages are sent back")
+    if mode != "ack":
+        given.idle(("maxReconsumeTimes",), f"with mode {mode}, which sends no row back", "set mode to ack")
+        given.idle(("delayLevel",), f"with mode {mode}, where each row has its own delay", "use a column delayLevel")
+    _one_topic(given)
     topic = given.name("topic", "") or _path_as_topic(given)
     ledger_topic, txn_app_id, txn_version = _transaction(given, mode)
     return SinkOptions(
@@ -228,17 +244,15 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
 def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int | None]:
     """Ledger topic, txnAppId and txnVersion; the topic is empty unless the delivery is transactional."""
     app_id, version = given.text("txnAppId"), given.text("txnVersion")
-    if given.choice("delivery") != "transactional":
-        idle = [name for name in ("ledgerTopic", "txnAppId", "txnVersion") if given.has(name)]
-        if idle:
-            raise ConfigurationError(
-                f"{idle[0]} is given without delivery transactional; add it, or leave {idle[0]} out"
-            )
-        return "", None, None
-    if mode != "send":
+    delivery = given.choice("delivery")
+    if (mode == "ack" and delivery != "atLeastOnce") or (mode != "send" and delivery == "transactional"):
         raise ConfigurationError(
-            f"delivery is 'transactional' with mode {mode!r}; only rows that are sent can be transactional"
+            f"delivery is {delivery!r} with mode {mode!r}; only rows that are sent can be {delivery}"
         )
+    if delivery != "transactional":
+        names = ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs")
+        given.idle(names, "without delivery transactional", "add it")
+        return "", None, None
     if not given.has("group"):
         raise ConfigurationError(
             "delivery is 'transactional' without group; name a producer group of its own, which answers for the half messages"
@@ -252,11 +266,9 @@ def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int |
 
 
 def _topics(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
-    named = [name for name in ("topic", "topics", "topicsPattern", "deadLettersOf") if given.has(name)]
+    named = [name for name in TOPIC_OPTIONS if given.has(name)]
     if len(named) > 1:
-        raise ConfigurationError(
-            f"{' and '.join(named)} are both given; keep one of topic, topics, topicsPattern, deadLettersOf"
-        )
+        raise ConfigurationError(f"{' and '.join(named)} are both given; keep one of {', '.join(TOPIC_OPTIONS)}")
     if given.has("deadLettersOf"):
         group = given.name("deadLettersOf", "")
         if not group:
@@ -271,6 +283,7 @@ def _topics(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
                 f"topicsPattern is {pattern!r}, which is no regular expression ({error}); correct it"
             ) from error
         return (), pattern
+    _one_topic(given)
     text = given.text("topic") or given.text("topics") or _path_as_topic(given)
     topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not topics:
@@ -281,6 +294,14 @@ def _topics(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
         if not NAME_PATTERN.fullmatch(topic):
             given.refuse(named[0] if named else "path", "letters, digits and %|_- in a topic name")
     return topics, None
+
+
+def _one_topic(given: GivenOptions) -> None:
+    """``load("a").option("topic", "b")``: one of them would be forgotten in silence."""
+    path = _path_as_topic(given)
+    named = next((name for name in TOPIC_OPTIONS if given.has(name)), None)
+    if path and named is not None and given.text(named) != path:
+        raise ConfigurationError(f"the path is {path!r} and {named} is {given.text(named)!r}; keep one of them")
 
 
 def _path_as_topic(given: GivenOptions) -> str:
@@ -405,7 +426,11 @@ def _check_combinations(given: GivenOptions, read: ReadOptions) -> None:
             f"minPartitions is {read.min_partitions}, which exceeds maxPartitions {read.max_partitions}; lower one or raise the other"
         )
     if not read.expression:
-        raise ConfigurationError("the filter expression is empty; leave tags and sql92 out to read everything")
+        raise ConfigurationError("sql92 is empty; leave it out to read everything")
+    if read.include_retry and given.has("deadLettersOf"):
+        raise ConfigurationError(
+            "includeRetry is true with deadLettersOf; dead letters are read alone, leave one of them out"
+        )
 
 
 def _masked(options: object) -> str:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from sprocketmq.client.queue_reader import QueueReader
 from sprocketmq.errors import RemoteError
-from sprocketmq.spark.broker_watch import source_topics
+from sprocketmq.spark.broker_watch import check_sql92, source_topics
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.decode import BatchDecoder, PullBody
 from sprocketmq.spark.loss_report import tell
@@ -66,6 +66,7 @@ class BatchReader(DataSourceReader):
         options = self._options
         cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         queues = cluster.queues(source_topics(options, cluster))
+        check_sql92(options, cluster, queues)
         start_facts = facts_for(options, options.starting, cluster, queues)
         start = resolve_start(
             options.starting,

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import refuse_secrets_in_tables
+from sprocketmq.spark.option_table import OPTIONS
 from sprocketmq.spark.options import CATALOG_PREFIX, COLUMNS, ReadOptions, read_options, sink_options
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RocketMQDataSource", "message_schema"]
 
+_BOUNDS: Final = ("startingOffsets", "startingTimestamp", "ending", "groupOffsets")
 _TABLE_OPTIONS: Final = "sprocketmq.options"
 _TYPES: Mapping[str, DataType] = {
     "string": StringType(),
@@ -71,7 +73,7 @@ class RocketMQDataSource(DataSource):
 
     def schema(self) -> StructType:
         # Which of reading and writing is meant is not known here; the columns are a reader's option that both may carry.
-        schema = message_schema(read_options(_without_bounds(self.options), streaming=True).columns)
+        schema = message_schema(read_options(_of_any_use(self.options), streaming=True).columns)
         if any(key.lower().startswith(CATALOG_PREFIX) for key in self.options):
             refuse_secrets_in_tables(self.options)
             schema.fields[0].metadata = {_TABLE_OPTIONS: json.dumps(dict(self.options))}
@@ -116,15 +118,10 @@ class RocketMQDataSource(DataSource):
         return options
 
 
-def _without_bounds(options: Mapping[str, str]) -> dict[str, str]:
-    """Options that are right for a batch only, or for a stream only, are judged when it is known which it is."""
-    return {
-        key: value
-        for key, value in options.items()
-        if not key.lower()
-        .removeprefix(CATALOG_PREFIX)
-        .startswith(("startingoffsets", "startingtimestamp", "ending", "groupoffsets"))
-    }
+def _of_any_use(options: Mapping[str, str]) -> dict[str, str]:
+    """Options that are right for a batch only, for a stream only, or for a write, are judged when it is known which it is."""
+    later = {row.name.lower() for row in OPTIONS if row.side == "write" or row.name.startswith(_BOUNDS)}
+    return {key: value for key, value in options.items() if key.lower().removeprefix(CATALOG_PREFIX) not in later}
 
 
 def _append_only(overwrite: bool) -> None:

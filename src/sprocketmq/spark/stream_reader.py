@@ -96,6 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next batch ends; ``start`` itself when there is nothing to do."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         position = StreamOffset.from_json(start)
+        self._watch.check_filter()
         self._join_group()
         if position.initial is not None:
             return self._first_step(most)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -56,6 +57,42 @@ def test_a_new_queue_starts_at_its_origin_and_an_old_one_where_the_last_batch_en
 def test_an_unknown_version_is_refused(document: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="use the SprocketMQ version that wrote it"):
         StreamOffset.from_json(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [1],
+        "earliest",
+        {"v": 1, "q": {"flights": 5}},
+        {"v": 1, "q": {"flights": {"b": {"zero": 5}}}},
+        {"v": 1, "q": {"flights": {"b": {"0": "5"}}}},
+        {"v": 1, "q": {}, "origin": [3]},
+        {"v": 1, "q": {}, "lost": {"flights": {"b": {"0": [["eaten", 1, 2]]}}}},
+        {"v": 1, "q": {}, "lost": {"flights": {"b": {"0": [7]}}}},
+    ],
+)
+def test_what_is_no_offset_of_ours_is_shown_and_refused(document: Any) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"the checkpoint holds .*, which is no offset of the rocketmq source"
+    ) as error:
+        StreamOffset.from_json(document)
+    assert json.dumps(document) in str(error.value)
+    with pytest.raises(ConfigurationError) as error:
+        StreamOffset.from_json({"v": 1, "q": {"t" * 1000: 5}})
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "before", [{"q": {"flights": {"broker-a": {"0": 5}}}}, {"v": 0, "q": {}}, {"flights": {"0": 23}}]
+)
+def test_a_checkpoint_of_before_version_1_or_of_kafkas_source_is_refused_with_both_ways_out(
+    before: dict[str, Any],
+) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"version (None|0), version 1 .* wrote it, or a new checkpoint location$"
+    ):
+        StreamOffset.from_json(before)
 
 
 def test_a_queue_without_a_start_is_refused_not_guessed() -> None:

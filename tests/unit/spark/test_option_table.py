@@ -22,8 +22,14 @@ BESIDE = {
     "groupOffsetsFallback": {"startingOffsets": "group", "group": "delays"},
     "startingOffsetsByTimestampStrategy": {"startingTimestamp": "1"},
     "tlsAuthServer": {"tls": "true"},
+    "settleTimeoutMs": {"delivery": "transactional", "group": "exact"},
+    "ledgerTopic": {"delivery": "transactional", "group": "exact"},
+    "maxReconsumeTimes": {"mode": "ack", "group": "delays"},
+    "delayLevel": {"mode": "ack", "group": "delays"},
 }
 WRONG = {
+    "name": ("a b", "späť", "a/b", "a:b"),
+    "addresses": ("nohost", "host:", ":9876", "h:0", "h:65536", "h:x", "h:²", "h:1;", "http://h:9876", "h h:1", "h:1;:2"),
     "choice": ("", "all", "tru"),
     "flag": ("", "yes", "1", "tru"),
     "count": ("", "0", "-1", "1.5", "many", "²", str(2**63)),
@@ -36,7 +42,8 @@ WRONG = {
 
 def parse(row: OptionRow, value: str) -> ReadOptions | SinkOptions:
     """The option alone, beside what every read or write needs."""
-    options = {**BASE, **BESIDE.get(row.name, {}), row.name: value}
+    base = {"namesrvAddr": "127.0.0.1:9876"} if row.name == "deadLettersOf" else BASE
+    options = {**base, **BESIDE.get(row.name, {}), row.name: value}
     return sink_options(options) if row.side == "write" else read_options(options, streaming=row.name[:3] != "end")
 
 
@@ -50,6 +57,15 @@ def test_a_wrong_value_is_one_sentence_of_option_value_and_what_is_allowed(row: 
     sentence = str(error.value)
     assert sentence.startswith(f"{row.name} is {value!r}; allowed is {row.allowed}")
     assert "\n" not in sentence
+
+
+@pytest.mark.parametrize("name", ["group", "deadLettersOf", "ledgerTopic"])
+@pytest.mark.parametrize("value", ["", " ", "x" * 128])
+def test_a_name_has_1_to_127_characters(name: str, value: str) -> None:
+    row = OPTION_OF[name]
+    with pytest.raises(ConfigurationError) as error:
+        parse(row, value)
+    assert str(error.value).startswith(f"{name} is {value!r}; allowed is {row.allowed}")
 
 
 @pytest.mark.parametrize("row", [row for row in OPTIONS if row.choices], ids=lambda row: row.name)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.options import COLUMNS, Bound, ReadOptions, SinkOptions, read_options, sink_options
+from sprocketmq.spark.option_table import OPTION_OF, OPTIONS, OptionRow
+from sprocketmq.spark.options import (
+    COLUMNS,
+    STREAM_ONLY,
+    Bound,
+    ReadOptions,
+    SinkOptions,
+    read_options,
+    sink_options,
+)
 from sprocketmq.wire.message import MessageQueue
 
 BASE = {"namesrvaddr": "127.0.0.1:9876", "topic": "flights"}
@@ -109,7 +118,11 @@ def test_tags_are_split_for_the_exact_check() -> None:
         ({"minPartitions": "5", "maxPartitions": "4"}, "minPartitions is 5, which exceeds"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is 'soon'; allowed is a time"),
         ({"tags": "a", "sql92": "b > 1"}, "tags and sql92 are both given"),
-        ({"tags": " "}, "the filter expression is empty"),
+        ({"tags": " "}, "tags is ' '; allowed is tags separated by ||"),
+        ({"tags": " || "}, "tags is ' || '; allowed is tags separated by ||"),
+        ({"sql92": " "}, "sql92 is empty; leave it out to read everything"),
+        ({"path": "other"}, "the path is 'other' and topic is 'flights'; keep one of them"),
+        ({"topic": "", "topicsPattern": "fl["}, "topic and topicsPattern are both given"),
         ({"columns": "body,value"}, "columns is 'body,value'; allowed is a comma separated choice of topic"),
         ({"includeRetry": "true"}, "includeRetry is true without group"),
         ({"commitOffsets": "eager"}, "commitOffsets is set without group"),
@@ -147,11 +160,61 @@ def test_a_missing_topic_or_name_server_says_what_to_add(monkeypatch: pytest.Mon
     assert read_options({"topic": "t"}, streaming=False).namesrv_addr == "mq:9876"
 
 
-def test_the_sink_has_its_own_names_and_leaves_the_readers_alone() -> None:
-    options = sink(delivery="IDEMPOTENT", startingOffsets="earliest")
+def test_the_sink_has_its_own_names() -> None:
+    options = sink(delivery="IDEMPOTENT")
     assert (options.topic, options.mode, options.delivery) == ("flights", "send", "idempotent")
-    assert batch(delivery="idempotent").topics == ("flights",)
     with pytest.raises(ConfigurationError, match="mode is 'ack' without group"):
         sink(mode="ack")
     with pytest.raises(ConfigurationError, match="mode is 'throw'; allowed is send or ack or replay"):
         sink(mode="throw")
+
+
+@pytest.mark.parametrize("row", [row for row in OPTIONS if row.side != "both"], ids=lambda row: row.name)
+def test_an_option_of_the_other_side_is_refused_by_its_name_and_a_tables_is_left_alone(row: OptionRow) -> None:
+    if row.side == "write":
+        with pytest.raises(
+            ConfigurationError, match=f"^{row.name} is given for a read and is an option of writing; leave"
+        ):
+            batch(**{row.name: "1"})
+        assert batch(**{f"option.{row.name}": "1"}) == batch()
+    else:
+        with pytest.raises(
+            ConfigurationError, match=f"^{row.name} is given for a write and is an option of reading; leave"
+        ):
+            sink(**{row.name: "1"})
+        assert sink(**{f"option.{row.name}": "1"}) == sink()
+
+
+@pytest.mark.parametrize("name", STREAM_ONLY)
+def test_an_option_of_streams_does_nothing_in_a_batch_and_says_so(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    value = {"count": "7", "duration": "7s"}.get(OPTION_OF[name].kind, OPTION_OF[name].choices[-1:] or "")
+    given = {name: value if isinstance(value, str) else value[0], "group": "delays"}
+    stream(**given)
+    assert not caplog.records
+    batch(**given)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{name} is given for a batch, where it does nothing; it is for spark.readStream"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "ours"),
+    [
+        ("subscribe", "topic"),
+        ("subscribePattern", "topicsPattern"),
+        ("kafka.bootstrap.servers", "namesrvAddr"),
+        ("nameServer", "namesrvAddr"),
+        ("consumerGroup", "group"),
+        ("includeHeaders", "includeProperties"),
+    ],
+)
+def test_what_other_connectors_call_it_is_answered_with_our_name(word: str, ours: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"option '{word}' is unknown .*; did you mean {ours}\\?$"):
+        batch(**{word: "x"})
+
+
+def test_a_pattern_that_is_none_is_refused_with_the_reason() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"topicsPattern is 'fl\[', which is no regular expression \(unterminated"
+    ):
+        read_options({"namesrvAddr": "h:1", "topicsPattern": "fl["}, streaming=True)

@@ -65,6 +65,8 @@ def test_a_file_holds_the_secret_or_both_keys_as_apaches_tools_yml(
         ({"secretKeyFile": "/nowhere", "secretKey": SECRET}, "secretKey and secretKeyFile are both given"),
         ({"tlsTrustCertPath": "ca.pem"}, "tlsTrustCertPath is given and tls is not true"),
         ({"tls": "yes"}, "tls is 'yes'; allowed is true or false"),
+        ({"tls": "true", "tlsKeyPath": "k.pem"}, "tlsKeyPath is given without tlsCertPath; name the certificate"),
+        ({"tls": "true", "tlsKeyPassword": SECRET}, "tlsKeyPassword is given without tlsCertPath"),
         ({"secretKei": SECRET}, "did you mean secretKey?"),
     ],
 )
@@ -98,6 +100,7 @@ def test_secrets_are_in_no_repr() -> None:
         "secretKey": SECRET,
         "securityToken": SECRET,
         "tls": "true",
+        "tlsCertPath": "cert.pem",
         "tlsKeyPassword": SECRET,
     }
     read = read_options({**BASE, **keys}, streaming=True)

@@ -1,0 +1,67 @@
+"""An SQL92 expression that the brokers do not take is refused while a read is planned: Apache's filter nothing by it in a pull."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from as_spark import Readers, ask, first_batch, send
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+
+REFUSED = r"sql92 is 'a >', which broker broker-a refuses: .*; correct the expression, or see that the broker has enablePropertyFilter"
+
+
+@pytest.fixture
+def pulls_that_do_not_mind(mq: EmbeddedRocketMQ) -> Iterator[EmbeddedRocketMQ]:
+    """What is refused has to be refused without a pull."""
+    with mq.faults.fail(RequestCode.PULL_MESSAGE, ResponseCode.SYSTEM_ERROR, "asked too late", times=None) as late:
+        yield mq
+        assert not late.hits
+
+
+def test_a_batch_with_a_wrong_expression_is_refused_before_its_tasks(pulls_that_do_not_mind: EmbeddedRocketMQ) -> None:
+    mq = pulls_that_do_not_mind
+    source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "flights", "sql92": "a >"})
+    with pytest.raises(ConfigurationError, match=REFUSED):
+        source.reader(source.schema()).partitions()
+
+
+def test_a_stream_with_a_wrong_expression_is_refused_at_its_start_and_after_a_restart(
+    pulls_that_do_not_mind: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(pulls_that_do_not_mind, 0, 1)
+    begun = readers(startingoffsets="earliest")
+    end = ask(begun, begun.initialOffset())
+    again = readers(startingoffsets="earliest", sql92="a >")
+    with pytest.raises(ConfigurationError, match=REFUSED):
+        ask(again, again.initialOffset())
+    with pytest.raises(ConfigurationError, match=REFUSED):
+        ask(again, end)
+
+
+def test_brokers_without_property_filters_are_named(readers: Readers) -> None:
+    with EmbeddedRocketMQ(clock="system", enablePropertyFilter="false") as mq:
+        mq.create_topic("flights", queues=1)
+        source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "flights", "sql92": "a > 1"})
+        with pytest.raises(
+            ConfigurationError, match=r"which broker broker-a refuses: .*SQL92.* has enablePropertyFilter=true"
+        ):
+            source.reader(source.schema()).partitions()
+
+
+def test_a_right_expression_is_asked_about_once_and_read_with(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, 0, 1, 2)
+    with mq.faults.delay(RequestCode.CHECK_CLIENT_CONFIG, 0, times=None) as asked:
+        reader = readers(startingoffsets="earliest", sql92="TRUE")
+        end, numbers = first_batch(reader)
+        assert numbers == [0, 1, 2]
+        ask(reader, end)
+        ask(reader, end)
+        assert asked.hits == 1
+    with mq.faults.delay(RequestCode.CHECK_CLIENT_CONFIG, 0, times=None) as asked:
+        first_batch(readers(startingoffsets="earliest", tags="UA"))
+        assert not asked.hits
