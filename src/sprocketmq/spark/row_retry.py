@@ -29,6 +29,7 @@ from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.cluster import Cluster, SendBack
 from sprocketmq.spark.given_options import GivenOptions
 from sprocketmq.spark.hand_back import ACTIONS, CONTENT, BadRow, HandBack, action_of, bad_row
+from sprocketmq.spark.verdict_columns import check_verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -133,6 +134,7 @@ class RowRetry:
         try:
             judged = self._process(rows, batch_id)
             if judged is not None:
+                check_verdict(judged)
                 self._split(judged, batch_id)
         finally:
             if self._write is None:
