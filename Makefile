@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test lint format mixed-groups soak spark-soak bench bench-client bench-delay crash hostile fuzz docs interop lock mutants clean
+.PHONY: help setup demo test test-old-spark lint format mixed-groups soak spark-soak bench bench-client bench-delay crash spark-kills hostile fuzz docs interop lock mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -31,6 +31,9 @@ demo: setup ## a year of flights through broker, consumers and Spark (ROWS=5000 
 
 test: setup ## all tests: unit, inproc, system, interop
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-old-spark: setup ## the tests of Spark with PySpark 4.2, in an environment of its own (about 25 minutes; SPARK=4.2.0 is another version)
+	@SPARK=$(SPARK) scripts/test-old-spark $(PYTEST_ARGS)
 
 lint: $(VENV)/.ready ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .
@@ -66,6 +69,9 @@ spark-soak: setup ## an hour of streaming at a steady rate, rows failing at rand
 
 crash: setup ## 500 kills under a mixed load, each followed by an audit (KILLS=20 makes it short)
 	@$(BIN)/python bench/kill_storm.py --kills $(or $(KILLS),500) $(CRASH_ARGS)
+
+spark-kills: setup ## driver and workers of three Spark streams killed at 100 random moments, then everything judged (KILLS=10 makes it short)
+	@SPROCKETMQ_SPARK_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest tests/system/spark/test_kill_moments.py -s $(PYTEST_ARGS)
 
 hostile: setup ## ten million hostile frames beside honest clients (FRAMES=100000 makes it short)
 	@$(BIN)/python bench/hostile_frames.py --frames $(or $(FRAMES),10000000) $(HOSTILE_ARGS)

@@ -1,0 +1,268 @@
+"""Driver and workers of three streams (killed_pipelines) are killed at random moments while rows flow; then all that they wrote is judged.
+
+    producer --steady rows--> embedded broker (here, it survives) <--> child: JVM, driver, Spark's Python processes <--SIGKILL-- killer
+
+Who is killed, and when, is dealt by a seed from a deck (``_DECK``): the driver with its JVM, some Python process of Spark, or whoever
+reaches a named point. The seed repeats the deal, not the machine's timing.
+
+When nothing moves any more, kill_verdict says whether its laws hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from kill_verdict import Judge, Verdict
+from killed_pipelines import DRIVER_POINTS, POINTS
+
+import sprocketmq as rmq
+from sprocketmq.testing import EmbeddedRocketMQ
+
+__all__ = ["KillMoments"]
+
+_DECK: Final = ("worker", "point", "worker", "driver", "point", "worker", "point", "worker")
+_ROWS_PER_S: Final = 20
+_LIFE_S: Final = 240.0
+_QUIET_S: Final = 300.0
+_POINT_S: Final = 45.0
+_CHILD: Final = Path(__file__).with_name("killed_pipelines.py")
+
+
+class KillMoments:
+    """One storm. A context manager; ``run``, then ``judged``.
+
+    Args:
+        directory: empty; everything that is needed to look into a failure stays there.
+        seed: of the deal, and of the rows' fates.
+    """
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.directory, self.seed = directory, seed
+        self._random = random.Random(seed)
+        self._hand: list[str] = []
+        self.kills: Counter[str] = Counter()
+        self.missed: Counter[str] = Counter()  # points that nobody reached in time
+        self.sent: dict[str, int] = {"raw": 0, "work": 0}
+        self._child: subprocess.Popen[bytes] | None = None
+        self._lives: list[int] = []
+        self._stopped = threading.Event()
+        self.mq = EmbeddedRocketMQ(
+            clock="system", messageDelayLevel="1s 1s 1s 1s 1s 1s 1s",
+            # Old enough halves are asked about, again and again: a driver may be away for longer than fifteen questions take.
+            transactionTimeOut=5_000, transactionCheckInterval=2_000, transactionCheckMax=100_000,
+        )  # fmt: skip
+
+    def __enter__(self) -> KillMoments:
+        self.mq.start()
+        for topic in ("raw", "work", "copied", "exact", "good"):
+            self.mq.create_topic(topic, queues=3)
+        self._load = threading.Thread(target=self._flow, name="load")
+        self._load.start()
+        self._live()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        self._load.join()
+        for leader in self._lives:
+            for found in _session_of(leader):
+                _kill(found.pid)
+        if self._child is not None:
+            self._child.wait()
+        self.mq.stop()
+
+    # -- load ------------------------------------------------------------------------------------------------------------------
+
+    def _flow(self) -> None:
+        with self.mq.producer("load") as producer:
+            while not self._stopped.wait(3 / _ROWS_PER_S):
+                for topic, count in self.sent.items():
+                    bodies = range(count, count + 3)
+                    producer.send_batch([rmq.Message(topic, b"%d" % at, keys=f"k{at}") for at in bodies])
+                    self.sent[topic] += 3
+
+    # -- life and death --------------------------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        """A driver is there, all three queries have done a batch in its time."""
+        child = self._child
+        if child is not None and child.poll() not in (None, -signal.SIGKILL):
+            raise AssertionError(f"the driver ended by itself ({child.returncode}); see {self.directory}/child.log")
+        if child is None or child.poll() is not None:
+            for name in ("started", "running", "pids"):
+                (self.directory / name).unlink(missing_ok=True)
+            path = os.pathsep.join([str(_CHILD.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+            with open(self.directory / "child.log", "ab") as log:
+                self._child = subprocess.Popen(
+                    [sys.executable, str(_CHILD), self.mq.namesrv_addr, str(self.directory), str(self.seed)],
+                    env={**os.environ, "PYTHONPATH": path, "KILL_IN": str(self.directory)},
+                    stdout=log, stderr=log, start_new_session=True,
+                )  # fmt: skip
+            self._lives.append(self._child.pid)
+
+    def _await(self, name: str, within_s: float = _LIFE_S) -> bool:
+        """Whether file ``name`` appears; what dies meanwhile lives again."""
+        deadline_s = time.monotonic() + within_s
+        while True:
+            self._live()
+            if (self.directory / name).exists():
+                return True
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(0.05)
+
+    def run(self, kills: int, until_s: float = float("inf")) -> Iterator[int]:
+        """Kill so often, but not after ``until_s`` (monotonic); the number of each kill is yielded."""
+        for number in range(1, kills + 1):
+            if time.monotonic() > until_s:
+                return
+            # Most kills hit streams at work, some hit one that comes back to life.
+            ready = "started" if self._random.random() < 0.15 else "running"
+            if not self._await(ready):
+                raise AssertionError(
+                    f"the streams did not come back (seed {self.seed}); see {self.directory}/child.log"
+                )
+            self._hand = self._hand or self._random.sample(_DECK, len(_DECK))
+            getattr(self, f"_kill_{self._hand.pop()}")(number)
+            yield number
+
+    def _pause(self, longest_s: float) -> None:
+        time.sleep(self._random.uniform(0, longest_s))
+
+    def _kill_driver(self, number: int) -> None:
+        self._pause(4.0)
+        assert self._child is not None
+        jvms = [found.pid for found in self._processes() if found.role == "jvm"]
+        for pid in [*jvms, self._child.pid]:
+            _kill(pid)
+        self._child.wait()
+        self._note(number, "driver")
+
+    def _kill_worker(self, number: int) -> None:
+        """Some Python process that Spark started: every role has the same chance, however many there are of it."""
+        self._pause(3.0)
+        deadline_s = time.monotonic() + 10
+        roles: dict[str, list[int]] = {}
+        while not roles and time.monotonic() < deadline_s:
+            for found in self._processes():
+                if found.role not in ("jvm", "driver"):
+                    roles.setdefault(found.role, []).append(found.pid)
+        role = self._random.choice(sorted(roles))
+        _kill(self._random.choice(sorted(roles[role])))
+        self._note(number, role)
+        self._settle_down()
+
+    def _kill_point(self, number: int) -> None:
+        point = self._random.choice(POINTS)
+        victim = "driver" if point in DRIVER_POINTS or self._random.random() < 0.3 else "self"
+        passes = self._random.choice((0, 0, 1, 3, 8))
+        draft, order = self.directory / "kill-draft", self.directory / "kill-at"
+        draft.write_text(f"{number} {point} {victim} {passes}", "ascii")
+        draft.rename(order)
+        if not self._await(f"killed-{number}", _POINT_S):
+            order.unlink(missing_ok=True)
+            if not (self.directory / f"killed-{number}").exists():
+                self.missed[point] += 1
+                return
+        self._note(number, f"{point} ({victim})")
+        if victim == "driver":
+            assert self._child is not None
+            self._child.wait(30)
+        else:
+            self._settle_down()
+
+    def _settle_down(self) -> None:
+        """A query that failed is started again by its driver: once that is seen, the next kill meets streams at work."""
+        time.sleep(0.3)
+
+    def _note(self, number: int, what: str) -> None:
+        self.kills[what] += 1
+        with open(self.directory / "kills.jsonl", "a") as file:
+            file.write(json.dumps({"time": time.time(), "number": number, "what": what}) + "\n")
+
+    def _processes(self) -> list[_Found]:
+        return list(_session_of(self._child.pid)) if self._child is not None else []
+
+    # -- the judgement ---------------------------------------------------------------------------------------------------------
+
+    def judged(self) -> Verdict:
+        """Stop the load, wait until everything has arrived, and see."""
+        self._stopped.set()
+        self._load.join()
+        judge = Judge(self.mq.messages, self.directory, self.seed, self.sent)
+        deadline_s = time.monotonic() + _QUIET_S
+        while time.monotonic() < deadline_s and (self._open_halves() or not judge.all_came()):
+            self._live()
+            time.sleep(1)
+        (self.directory / "stop").touch()
+        assert self._child is not None
+        self._child.wait(120)
+        verdict = judge.verdict()
+        verdict.counts["kills"] = self.kills.total()
+        verdict.holds("half messages are open", ["nobody ended them"] * self._open_halves())
+        (self.directory / "verdict.json").write_text(json.dumps([verdict.counts, verdict.broken], indent=1))
+        return verdict
+
+    def _open_halves(self) -> int:
+        return self.mq._on_loop(lambda: self.mq.broker.transactions.open_count)
+
+
+@dataclass(frozen=True)
+class _Found:
+    pid: int
+    role: str
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _session_of(leader: int) -> Iterator[_Found]:
+    """The living processes of a session, and what they are for Spark."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            # pid (name) state parent group session ...
+            state, parent, _, session = (entry / "stat").read_text().rpartition(") ")[2].split()[:4]
+            said = (entry / "cmdline").read_bytes().decode().split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(session) != leader or state == "Z":
+            continue
+        pid = int(entry.name)
+        if pid == leader:
+            yield _Found(pid, "driver")
+        elif "java" in said[0]:
+            yield _Found(pid, "jvm")
+        elif "-m" in said and (module := said[said.index("-m") + 1]).startswith("pyspark."):
+            if module != "pyspark.daemon":  # the source's own process
+                yield _Found(pid, module.rpartition(".")[2])
+            else:
+                what = said[said.index(module) + 1].rpartition(".")[2]
+                yield _Found(pid, what if _is_worker(int(parent)) else f"{what} daemon")
+
+
+def _is_worker(parent: int) -> bool:
+    """Whether a process with this parent was forked by a daemon."""
+    try:
+        return b"pyspark.daemon" in Path(f"/proc/{parent}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,0 +1,365 @@
+"""Three streams that live through kills; run by kill_moments as a process of its own, and imported by Spark's workers.
+
+    raw  --copied--> topic copied       at least once; each message says which row of which batch it is (delivery=idempotent)
+    raw  --exact---> topic exact        exactly once (delivery=transactional)
+    work --tries---> each_try_once --> foreach_batch --+-- good rows: noted; or a batch write with a name (txnAppId) --> topic good
+                                                       `-- bad ones --> %RETRY%judges (read again by this stream), %DLQ%judges
+
+An order in the file ``kill-at`` (number, point, victim, how often the point is passed first) kills: whichever process reaches the point
+takes the order, and then takes itself away (victim ``self``), or JVM and driver first (victim ``driver``). Points are in ``POINTS``.
+A query that failed because a process was killed under it is started again from its checkpoint, as an operator's watchdog would.
+
+What a row's try will be is known beforehand to who knows the seed: see ``roll``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.transaction_producer import AsyncTransactionProducer
+from sprocketmq.spark import each_try_once, exactly_once, foreach_batch, half_messages
+from sprocketmq.spark.hand_back import HandBack
+from sprocketmq.spark.options import sink_options
+from sprocketmq.spark.row_sender import RowSender
+from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.stream_reader import StreamReader
+from sprocketmq.spark.writer import StreamWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+NAMES: Final = ("copied", "exact", "tries")
+GROUP: Final = "judges"
+MAX_RECONSUME: Final = 3
+# Of a hundred tries of rows so many are sent back, so many of these with a reason, and so many given up at once.
+RETRIED, EXPLAINED, GIVEN_UP = 45, 15, 3
+
+SOURCE_POINTS: Final = (
+    "next-trigger",
+    "before-offset-journal",
+    "after-offset-journal",
+    "before-progress",
+    "after-progress",
+)
+TASK_POINTS: Final = ("before-read", "after-read", "before-write", "mid-send", "mid-halves", "after-write")
+SINK_POINTS: Final = (
+    "before-sink-commit", "before-decision", "after-decision", "mid-ends", "after-sink-commit"
+)  # fmt: skip
+DRIVER_POINTS: Final = ("judged", "good-written", "mid-send-back", "sent-back", "batch-done")
+POINTS: Final = SOURCE_POINTS + TASK_POINTS + SINK_POINTS + DRIVER_POINTS
+
+
+def roll(seed: int, number: int, tries: int) -> int:
+    """0 to 99: what becomes of try ``tries`` of row ``number``. Spark computes the same in ``_verdict``."""
+    return zlib.crc32(f"{seed}/{number}/{tries}".encode()) % 100
+
+
+def fate(seed: int, number: int) -> tuple[int, bool]:
+    """The last try of row ``number``, and whether it is a dead letter then (else it is good)."""
+    tries = 0
+    while True:
+        rolled = roll(seed, number, tries)
+        if rolled >= RETRIED + GIVEN_UP:
+            return tries, False
+        if rolled >= RETRIED or tries >= MAX_RECONSUME:
+            return tries, True
+        tries += 1
+
+
+def writes_good(seed: int) -> bool:
+    """Whether good rows go to their topic, exactly once, which takes Spark six processes for each batch; else they are noted."""
+    return seed % 2 == 1
+
+
+# -- the points ----------------------------------------------------------------------------------------------------------------------
+
+
+_passed: Counter[str] = Counter()
+
+
+def reached(point: str) -> None:
+    """Die, if that was ordered."""
+    order = Path(os.environ["KILL_IN"], "kill-at")
+    try:
+        said = order.read_text("ascii")
+    except FileNotFoundError:
+        return
+    number, wanted, victim, passes = said.split()
+    if wanted != point:
+        return
+    _passed[number] += 1
+    if _passed[number] <= int(passes):
+        return
+    try:
+        order.rename(order.with_name(f"killed-{number}"))
+    except FileNotFoundError:
+        return  # another process was first
+    if victim == "driver":
+        for pid in Path(os.environ["KILL_IN"], "pids").read_text("ascii").split():
+            if int(pid) != os.getpid():
+                os.kill(int(pid), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KilledReader(StreamReader):
+    """In the source's process, and in tasks."""
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        reached("next-trigger")
+        end = super().latestOffset(start, limit)
+        if end is not start:
+            reached("before-offset-journal")
+        return end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Any:
+        reached("after-offset-journal")
+        return super().partitions(start, end)
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        reached("before-read")
+        for batch in super().read(partition):
+            yield batch
+            reached("after-read")
+
+    def _eager_commit(self, position: Any) -> None:
+        reached("before-progress")
+        super()._eager_commit(position)
+        reached("after-progress")
+
+
+class KilledWriter(StreamWriter):
+    """In tasks, and in the process that commits."""
+
+    def write(self, iterator: Any) -> Any:
+        reached("before-write")
+        done = super().write(iterator)
+        reached("after-write")
+        return done
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803 - Spark's name
+        reached("before-sink-commit")
+        super().commit(messages, batchId)
+        reached("after-sink-commit")
+
+
+class KilledSource(RocketMQDataSource):
+    """As ``rocketmq``, in every process that Spark unpickles it, or its reader or writer, in."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "killed_rocketmq"
+
+    def streamReader(self, schema: Any) -> StreamReader:
+        return KilledReader(self._read_options(schema, streaming=True), schema)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:
+        return KilledWriter(sink_options(self.options), schema)
+
+
+def _around(owner: Any, name: str, before: str = "", after: str = "") -> None:
+    """Points around the coroutine function ``name`` of ``owner``."""
+    was: Callable[..., Any] = getattr(owner, name)
+
+    async def armed(*args: Any, **kwargs: Any) -> Any:
+        if before:
+            reached(before)
+        done = await was(*args, **kwargs)
+        if after:
+            reached(after)
+        return done
+
+    setattr(owner, name, armed)
+
+
+def _arm() -> None:
+    """Points inside the product, in this process."""
+    _around(exactly_once.ExactlyOnce, "_append", "before-decision", "after-decision")
+    _around(half_messages, "_told", after="mid-ends")
+    _around(AsyncTransactionProducer, "send_prepared", after="mid-halves")
+    _around(RowSender, "_send_batch", after="mid-send")
+    _around(RemotingApi, "consumer_send_message_back", after="mid-send-back")
+    hand_back = HandBack.rows
+
+    def armed_hand_back(self: HandBack, rows: Any) -> Any:
+        reached("good-written")
+        left = hand_back(self, rows)
+        reached("sent-back")
+        return left
+
+    HandBack.rows = armed_hand_back  # type: ignore[method-assign]
+
+
+if "KILL_IN" in os.environ:
+    _arm()
+
+
+# -- the streams -----------------------------------------------------------------------------------------------------------------------
+
+
+class Pipelines:
+    """The three streams of one driver.
+
+    Args:
+        directory: checkpoints, orders, and what is noted for the judge.
+        seed: of the rows' fates.
+    """
+
+    def __init__(self, spark: SparkSession, namesrv_addr: str, directory: Path, seed: int) -> None:
+        self._spark, self._namesrv_addr, self._directory, self._seed = spark, namesrv_addr, directory, seed
+
+    def start(self, name: str) -> StreamingQuery:
+        """One of ``copied``, ``exact``, ``tries``, from its checkpoint."""
+        writer = getattr(self, f"_{name}")()
+        return (  # type: ignore[no-any-return]
+            writer.option("checkpointLocation", str(self._directory / "checkpoints" / name))
+            .trigger(processingTime="1 second")
+            .start()
+        )
+
+    def started(self, name: str) -> StreamingQuery | None:
+        """As ``start``; None when a process was killed that helped Spark to begin."""
+        try:
+            return self.start(name)
+        except Exception as error:  # noqa: BLE001 - the judge looks at it
+            self.note("failures", {"query": name, "error": f"not started: {error}"})
+            return None
+
+    def _rows(self, topic: str, **more: str | bool) -> DataFrame:
+        reader = self._spark.readStream.format("killed_rocketmq").options(namesrvAddr=self._namesrv_addr, topic=topic)
+        return (
+            reader.options(**more).options(startingOffsets="earliest", maxOffsetsPerTrigger=150, minPartitions=2).load()
+        )
+
+    def _copied(self) -> Any:
+        rows = self._rows("raw", group="copiers").select("body", "keys")
+        writer = rows.writeStream.format("killed_rocketmq").options(namesrvAddr=self._namesrv_addr, topic="copied")
+        return writer.options(delivery="idempotent")
+
+    def _exact(self) -> Any:
+        rows = self._rows("raw").select("body", "keys")
+        writer = rows.writeStream.format("killed_rocketmq").options(namesrvAddr=self._namesrv_addr, topic="exact")
+        return writer.options(delivery="transactional", group="exact-writers")
+
+    def _tries(self) -> Any:
+        rows = each_try_once(self._rows("work", group=GROUP, includeRetry=True), within="2 hours")
+        retry = foreach_batch(
+            self._judge, write=self._write_good, group=GROUP, namesrv_addr=self._namesrv_addr,
+            max_reconsume=MAX_RECONSUME, delay_level=1,
+        )  # fmt: skip
+
+        def batch(rows: DataFrame, batch_id: int) -> None:
+            retry(rows, batch_id)
+            reached("batch-done")
+
+        return rows.writeStream.foreachBatch(batch)
+
+    def _judge(self, rows: DataFrame, batch_id: int) -> DataFrame:
+        """The user's function; what it sees is noted."""
+        judged = self._verdict(rows).persist()
+        seen = judged.selectExpr("cast(cast(body AS string) AS int)", "reconsumeTimes", "topic").collect()
+        assert {row[2] for row in seen} <= {"work"}, "a retried row is not under its own topic"
+        self.note("tries", {"batch": batch_id, "rows": sorted((row[0], row[1]) for row in seen)})
+        reached("judged")
+        return judged
+
+    def _verdict(self, rows: DataFrame) -> DataFrame:
+        tried = f"concat('{self._seed}/', cast(body AS string), '/', cast(reconsumeTimes AS string))"
+        rolled = rows.withColumn("rolled", _expr(f"crc32(cast({tried} AS binary)) % 100"))
+        verdict = f"CASE WHEN rolled < {RETRIED} THEN 'retry' WHEN rolled < {RETRIED + GIVEN_UP} THEN 'dlq' END"
+        reason = f"IF(rolled < {EXPLAINED}, concat('rolled ', rolled), NULL)"
+        return rolled.withColumn("action", _expr(verdict)).withColumn("reason", _expr(reason))
+
+    def _write_good(self, good: DataFrame, batch_id: int) -> None:
+        if not writes_good(self._seed):
+            self.note(
+                "good", {"batch": batch_id, "rows": [int(bytes(row.body)) for row in good.select("body").collect()]}
+            )
+            return
+        writer = good.select("body", "keys").write.format("rocketmq").mode("append")
+        writer.options(
+            namesrvAddr=self._namesrv_addr, topic="good", group="good-writers", delivery="transactional"
+        ).options(txnAppId="good", txnVersion=str(batch_id)).save()
+
+    def note(self, name: str, what: dict[str, Any]) -> None:
+        """One line; a line that a kill cut short is ended by the next one."""
+        with open(self._directory / f"{name}.jsonl", "ab", buffering=0) as file:
+            file.write(b"\n" + json.dumps({"time": time.time(), **what}).encode())
+
+
+def _expr(text: str) -> Any:
+    from pyspark.sql import functions as f
+
+    return f.expr(text)
+
+
+def _session(directory: Path) -> SparkSession:
+    """A task is tried eight times, so that a killed worker is a task that runs again."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = "120"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.python.authenticate.socketTimeout": "120s",
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master("local[2,8]").appName("killed")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def main(namesrv_addr: str, folder: str, seed: str) -> None:
+    directory = Path(folder)
+    spark = _session(directory)
+    jvm = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    (directory / "pids").write_text(f"{jvm} {os.getpid()}")
+    spark.dataSource.register(KilledSource)
+    pipelines = Pipelines(spark, namesrv_addr, directory, int(seed))
+    queries: dict[str, StreamingQuery | None] = {}
+    waiting: list[str] = []  # for their first batch since they were started
+    while not (directory / "stop").exists():
+        waiting = [name for name in waiting if (one := queries[name]) is not None and one.lastProgress is None]
+        for name in NAMES:
+            query = queries.get(name)
+            if query is not None and not query.isActive:
+                pipelines.note("failures", {"query": name, "error": str(query.exception())})
+                (directory / "running").unlink(missing_ok=True)
+                queries[name] = query = None
+            if (
+                query is None and not waiting
+            ):  # one after the other: Spark gives each of its processes ten seconds to say hello
+                queries[name] = query = pipelines.started(name)
+                waiting += [name] if query is not None else []
+        if len(queries) == len(NAMES):
+            (directory / "started").touch()
+            if not waiting and None not in queries.values():
+                (directory / "running").touch()
+        time.sleep(0.1)
+    for query in queries.values():
+        if query is not None:
+            query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    import killed_pipelines  # workers find its classes under this name
+
+    killed_pipelines.main(*sys.argv[1:])

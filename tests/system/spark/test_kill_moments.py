@@ -1,0 +1,30 @@
+"""Driver and workers killed at random moments: what is promised at least once comes, what is promised once comes once, rows are tried as
+often as their fate says. `make spark-kills` goes on for a hundred kills."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+from kill_moments import KillMoments
+
+KILLS = int(os.environ.get("SPROCKETMQ_SPARK_KILLS", "4"))
+SECONDS = float(os.environ.get("SPROCKETMQ_SPARK_KILL_SECONDS", "inf"))
+SEED = os.environ.get("SPROCKETMQ_SPARK_KILL_SEED", "11" if KILLS <= 4 else str(random.randrange(1 << 32)))
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 + 90 * KILLS)]
+
+
+def test_three_streams_keep_their_promises_wherever_they_are_killed(tmp_path: Path) -> None:
+    print(f"\nseed {SEED}, {tmp_path}")
+    began_s = time.monotonic()
+    with KillMoments(tmp_path, int(SEED)) as storm:
+        for number in storm.run(KILLS, began_s + SECONDS):
+            if number % 10 == 0:
+                print(f"{number} kills, {time.monotonic() - began_s:.0f} s")
+        verdict = storm.judged()
+    print(verdict.counts, dict(sorted(storm.kills.items())), f"never reached: {dict(storm.missed)}", sep="\n")
+    assert not verdict.broken, "\n".join([f"seed {SEED}, {tmp_path}", *verdict.broken])
