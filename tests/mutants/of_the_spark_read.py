@@ -175,4 +175,12 @@ SPARK_READ_MUTANTS = [
         "                    pass",
         "tests/inproc/spark/test_stream_starts.py::test_a_broker_of_4_9_that_says_0_for_none_is_asked_for_its_whole_table",
     ),
+    Mutant(
+        "spark",
+        "a tool that asks the member of a stream is refused",
+        f"{SPARK}/cluster.py",
+        "            if group in self.members:",
+        "            if False:",
+        "tests/inproc/spark/test_stream_reader.py::test_a_tool_that_asks_the_member_is_told_where_it_is",
+    ),
 ]

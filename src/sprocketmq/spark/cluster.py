@@ -30,6 +30,7 @@ from sprocketmq.errors import (
     TopicNotExist,
     remote_error,
 )
+from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.spark.access import PLAIN, Access
@@ -37,7 +38,7 @@ from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
-from sprocketmq.wire.command import request
+from sprocketmq.wire.command import Command, request, response
 from sprocketmq.wire.message import MessageExt, MessageQueue
 from sprocketmq.wire.record import decode_records
 
@@ -105,9 +106,13 @@ class Cluster:
         self.engine = Engine.shared()
         self.namesrv_addr = namesrv_addr
         self.retry_timeout_ms = 60_000
-        self.pool = ConnectionPool(ssl_context=access.ssl_context, credentials=access.credentials)
+        self.pool = ConnectionPool(
+            self._asked_by_a_broker, ssl_context=access.ssl_context, credentials=access.credentials
+        )
         self.api = RemotingApi(self.pool, NameServers(self.pool, parse_addresses(namesrv_addr)))
         self._routes: dict[str, _Route] = {}
+        # Group -> what its member here tells tools of itself.
+        self.members: dict[str, Callable[[], bodies.ConsumerRunningInfo]] = {}
 
     @classmethod
     def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000, access: Access = PLAIN) -> Cluster:
@@ -351,6 +356,13 @@ class Cluster:
             self._run(lambda name=name: self._route(name))  # type: ignore[misc] # broker addresses come with the route
         refused = self.engine.run(self._gather(one(message) for message in messages))
         return [(message, error) for message, error in zip(messages, refused, strict=True) if error is not None]
+
+    def _asked_by_a_broker(self, connection: Connection, command: Command) -> Command:
+        if command.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+            group = command.header(headers.GetConsumerRunningInfoRequestHeader).consumer_group
+            if group in self.members:
+                return response(command, body=self.members[group]().encode())
+        return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {command.code} is not served")
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,9 @@ source process; it dies with the stream, and the brokers drop the member when th
 
 The member says that it consumes actively (CONSUME_ACTIVELY, "pull"): its progress is Spark's, no queue is taken from anybody by it.
 A push consumer in the same group would still give it a share of the queues: one group, one query.
+
+It answers tools that ask how it does (GET_CONSUMER_RUNNING_INFO, 307: ``mqadmin consumerStatus``, a dashboard's page of a client): its
+subscriptions, and each queue with the offset that it committed last. What is read and not yet committed is with Spark's tasks.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from sprocketmq.errors import RocketMQError
@@ -20,8 +24,11 @@ from sprocketmq.net.address import local_ip
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.options import ReadOptions
 from sprocketmq.spark.plan import RETRY_PREFIX
+from sprocketmq.version import __version__
 from sprocketmq.wire import bodies
+from sprocketmq.wire.bodies import running_info
 from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["HEARTBEAT_S", "Membership"]
 
@@ -29,23 +36,47 @@ log = logging.getLogger("sprocketmq.spark")
 
 # ClientConfig.heartbeatBrokerInterval
 HEARTBEAT_S: Final = 30.0
+_CONSUME_TYPE: Final = "CONSUME_ACTIVELY"
 
 
 class Membership:
-    """One member of a consumer group. ``start`` sends the first heartbeat before it returns, then one each 30 seconds."""
+    """One member of a consumer group. ``start`` sends the first heartbeat before it returns, then one each 30 seconds.
 
-    def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
-        self._cluster, self._options = cluster, options
+    Args:
+        committed: the progress that tools are told; what is put in later counts.
+    """
+
+    def __init__(self, cluster: Cluster, options: ReadOptions, committed: Mapping[MessageQueue, int]) -> None:
+        self._cluster, self._options, self._committed = cluster, options, committed
         self.client_id = f"{local_ip()}@spark-{os.getpid()}"
-        self._version = time.time_ns() // 1_000_000
+        self._started_ms = self._version = time.time_ns() // 1_000_000
         self._stopped = threading.Event()
+        self._subscriptions: list[bodies.SubscriptionData] = []
 
     def start(self) -> None:
+        self._cluster.members[self._options.group] = self.running_info
         self._beat()
         threading.Thread(target=self._run, name="sprocketmq-heartbeat", daemon=True).start()
 
     def stop(self) -> None:
         self._stopped.set()
+        self._cluster.members.pop(self._options.group, None)
+
+    def running_info(self) -> bodies.ConsumerRunningInfo:
+        """What a tool is told; asks nobody."""
+        return bodies.ConsumerRunningInfo(
+            properties={
+                running_info.PROP_NAMESERVER_ADDR: self._cluster.namesrv_addr,
+                running_info.PROP_CONSUME_TYPE: _CONSUME_TYPE,
+                running_info.PROP_CONSUME_ORDERLY: str(self._options.ordered).lower(),
+                running_info.PROP_THREADPOOL_CORE_SIZE: "0",
+                running_info.PROP_CONSUMER_START_TIMESTAMP: str(self._started_ms),
+                running_info.PROP_CLIENT_VERSION: f"SprocketMQ {__version__}",
+            },
+            subscription_set=self._subscriptions,
+            mq_table={queue: bodies.ProcessQueueInfo(commit_offset=at) for queue, at in dict(self._committed).items()},
+            status_table={entry.topic: bodies.ConsumeStatus() for entry in self._subscriptions},
+        )
 
     def _run(self) -> None:
         while not self._stopped.wait(HEARTBEAT_S):
@@ -68,9 +99,10 @@ class Membership:
         options = self._options
         subscriptions = [self._subscription(topic, options.expression, options.expression_type) for topic in topics]
         subscriptions.append(self._subscription(RETRY_PREFIX + options.group, "*", "TAG"))
+        self._subscriptions = subscriptions
         member = bodies.ConsumerData(
             group_name=options.group,
-            consume_type="CONSUME_ACTIVELY",
+            consume_type=_CONSUME_TYPE,
             message_model="CLUSTERING",
             consume_from_where="CONSUME_FROM_FIRST_OFFSET",
             subscription_data_set=subscriptions,

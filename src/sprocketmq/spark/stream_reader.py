@@ -27,7 +27,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError, NetworkError, RocketMQError
@@ -63,6 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._target: dict[MessageQueue, QueueBounds] | None = None  # AvailableNow's
         self._unheard: set[MessageQueue] = set()  # of the target: their broker was away when the run began
+        self._everything = False  # this trigger wants all, whatever the options say
         self._committed: dict[MessageQueue, int] = {}
         self._waiting_since_s: float | None = None
         self._watch = BrokerWatch(options)
@@ -87,14 +95,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(initial=self._options.starting.kind).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        most = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        """One of the limits there are, as Spark takes none that is made of several; the options hold the rest. ``ReadAllAvailable`` only without
+        any, so that a trigger that means it (once) can be told.
+        """
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        return ReadAllAvailable() if options.min_offsets_per_trigger is None else ReadMinRows(options.min_offsets_per_trigger)
 
     # -- each trigger ----------------------------------------------------------------------------------------------------------
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; ``start`` itself when there is nothing to do."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        self._everything = isinstance(limit, ReadAllAvailable)
         position = StreamOffset.from_json(start)
         self._watch.check_filter()
         self._join_group()
@@ -187,7 +203,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most: int | None,
         first: bool = False,
     ) -> Step:
-        most_bytes = self._options.max_bytes_per_trigger
+        most_bytes = None if self._everything else self._options.max_bytes_per_trigger
         limit = None
         if most_bytes is not None:
             self._sample(position, bounds)
@@ -260,7 +276,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _postponed(self, step: Step) -> bool:
         """minOffsetsPerTrigger: skip this trigger while too little waits, but not longer than maxTriggerDelay. A loss does not wait."""
         least = self._options.min_offsets_per_trigger
-        if least is None or self._target is not None or step.losses:
+        if least is None or self._everything or self._target is not None or step.losses:
             return False
         now_s = time.monotonic()
         if self._waiting_since_s is None:
@@ -270,7 +286,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _join_group(self) -> None:
         if self._options.group_given and self._options.commit_offsets != "off" and self._membership is None:
-            self._membership = Membership(self._watch.cluster, self._options)
+            self._membership = Membership(self._watch.cluster, self._options, self._committed)
             self._membership.start()
 
     def _eager_commit(self, position: StreamOffset) -> None:

@@ -103,3 +103,18 @@ def test_a_commit_that_the_broker_refuses_harms_no_batch_and_is_made_up_for(
     ask(reader, end)
     reader.commit(end)
     assert committed(mq) == 3
+
+
+def test_a_tool_that_asks_the_member_is_told_where_it_is(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, 0, 1, 2)
+    reader = readers(startingoffsets="earliest", group="delays", tags="UA")
+    end = ask(reader, reader.initialOffset())
+    ask(reader, end)  # which says that the batch is done
+    with mq.admin() as admin:
+        (info,) = admin.running_infos("delays").values()
+    assert {(entry.topic, entry.sub_string) for entry in info.subscription_set} == {
+        ("flights", "UA"),
+        ("%RETRY%delays", "*"),
+    }
+    assert sum(queue.commit_offset for queue in info.mq_table.values()) == 3
+    assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
