@@ -95,15 +95,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(initial=self._options.starting.kind).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """One of the limits there are, as Spark takes none that is made of several; the options hold the rest. ``ReadAllAvailable`` only without
-        any, so that a trigger that means it (once) can be told.
+        """One of the limits there are, as Spark takes none that is made of several; the options hold the rest. ``ReadAllAvailable``
+        only where there is no limit, so that a trigger that means it (once) can be told.
         """
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
         if options.max_bytes_per_trigger is not None:
             return ReadMaxBytes(options.max_bytes_per_trigger)
-        return ReadAllAvailable() if options.min_offsets_per_trigger is None else ReadMinRows(options.min_offsets_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
 
     # -- each trigger ----------------------------------------------------------------------------------------------------------
 
