@@ -1,24 +1,44 @@
-"""What all tests share: Hypothesis without deadlines, one Spark session, and the count by folder at the end of a run."""
+"""What all tests share: Hypothesis without deadlines, one Spark session, two columns side by side, and the count by folder at the end.
+
+With ``-n 2`` (``make test``) the interop tests, which mostly wait for JVMs, run beside all others, which mostly compute: two columns and no
+more, so that each server and the Spark session still start once. docs/decisions/0010.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.scheduler import Scheduling
 
 _ROOT = Path(__file__).parent
 
 # No test asserts a duration, and a slow machine is no failure.
 settings.register_profile("sprocketmq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sprocketmq")
+
+# Programs inherit an ignored Ctrl-C, from nohup as from a worker of pytest-xdist; those that tests start are to be stopped by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Columns(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "peers" if nodeid.startswith("tests/interop/") else "ours"
+
+    return Columns(config, log)
 
 
 @pytest.fixture(scope="session")
