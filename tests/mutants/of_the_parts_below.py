@@ -343,11 +343,17 @@ LOWER_MUTANTS = [
         "spark",
         "chunks come out as they arrive",
         "src/sprocketmq/client/queue_reader.py",
-        "                    while where.segments and where.segments[0].done:\n"
-        "                        self._ready.extend(where.segments.popleft().chunks)",
-        "                    while where.segments and where.segments[0].done:\n"
-        "                        self._ready.extendleft(where.segments.popleft().chunks)",
+        "                        self._ready.extend(self._held.popleft().chunks)",
+        "                        self._ready.extendleft(self._held.popleft().chunks)",
         f"{READER}::test_each_message_of_the_ranges_comes_once_and_in_order",
+    ),
+    Mutant(
+        "spark",
+        "a queue that answers early is read before the one that comes first",
+        "src/sprocketmq/client/queue_reader.py",
+        "            self._held.append(segment)\n",
+        "            self._held.append(segment)\n            self._ranges.rotate(-1)\n",
+        f"{READER}::test_a_read_that_is_repeated_gives_the_same_order_whichever_queue_answers_late",
     ),
     Mutant(
         "spark",

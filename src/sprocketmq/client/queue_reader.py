@@ -8,9 +8,10 @@ message. How long segments are follows what answers bring.
 
 Laws
 1. The segments of a range tile it: each offset is in exactly one of them, at every moment.
-2. Within a range chunks come out in offset order, each offset once.
-3. At most ``pulls_in_flight`` pulls are under way, and no new segment begins while as many chunks wait to be taken or twice as many
-   segments wait for an earlier one: memory is bounded, whoever is slow.
+2. Chunks come out range after range, within a range in offset order, each offset once: a read that is repeated gives the same messages
+   in the same order, whoever answers first.
+3. At most ``pulls_in_flight`` pulls are under way, of several ranges when they are short; no new segment begins while as many chunks
+   wait to be taken or twice as many segments wait for an earlier one: memory is bounded, whoever is slow.
 4. Progress is ``nextBeginOffset`` as the broker says it, never "last + count".
 5. What a broker cannot give any more is reported to ``on_offset_moved`` before it is skipped; nothing is skipped silently. A broker says
    "moved" only below the offset where its queue begins. Between its deleting a file of its log and its moving that offset (4.9 never does
@@ -91,13 +92,12 @@ class _Segment:
 
 @dataclass(slots=True)
 class _Range:
-    """One queue range: ``next`` is where no segment begins yet; segments wait in order until those before them are done."""
+    """One queue range: ``next`` is where no segment begins yet."""
 
     queue: MessageQueue
     next: int
     end: int
     span: int
-    segments: deque[_Segment] = field(default_factory=deque)
 
 
 class QueueReader:
@@ -160,7 +160,7 @@ class QueueReader:
         )
         self._broker_addresses: dict[tuple[str, str], str] = {}
         self._ready: deque[PulledChunk] = deque()
-        self._held = 0  # segments begun whose chunks are not in _ready yet
+        self._held: deque[_Segment] = deque()  # begun, their chunks not in _ready yet
         self._failure: BaseException | None = None
         self._finished = False
         self._changed: asyncio.Condition | None = None
@@ -177,7 +177,7 @@ class QueueReader:
         self.close()
 
     def __iter__(self) -> Iterator[PulledChunk]:
-        """All chunks of all ranges; chunks of different ranges come mixed, those of one range in order."""
+        """All chunks of all ranges, in the order of the ranges and of their offsets."""
         if self._main is not None:
             raise ClosedError("this reader was iterated or closed before; make a new one")
         self._main = self._engine.submit(self._run())
@@ -246,19 +246,18 @@ class QueueReader:
             where, segment = begun
             await self._read_segment(where, segment)
             segment.done = True
-            if where.segments[0] is segment:
+            if self._held[0] is segment:
                 async with changed:
-                    while where.segments and where.segments[0].done:
-                        self._ready.extend(where.segments.popleft().chunks)
-                        self._held -= 1
+                    while self._held and self._held[0].done:
+                        self._ready.extend(self._held.popleft().chunks)
                     changed.notify_all()
 
     def _has_room(self) -> bool:
-        """Law 3. The first segment of every range is always with a worker, so waiting for room comes to an end."""
-        return len(self._ready) < self._pulls_in_flight and self._held < 2 * self._pulls_in_flight
+        """Law 3. The first segment that is held is always with a worker, so waiting for room comes to an end."""
+        return len(self._ready) < self._pulls_in_flight and len(self._held) < 2 * self._pulls_in_flight
 
     def _begin(self) -> tuple[_Range, _Segment] | None:
-        """The next segment, of each range in turn; None when all of all ranges is begun."""
+        """The next segment, range after range; None when all of all ranges is begun."""
         while self._ranges:
             where = self._ranges[0]
             if where.next >= where.end:
@@ -266,9 +265,7 @@ class QueueReader:
                 continue
             segment = _Segment(where.next, min(where.next + where.span, where.end))
             where.next = segment.limit
-            where.segments.append(segment)
-            self._held += 1
-            self._ranges.rotate(-1)
+            self._held.append(segment)
             return where, segment
         return None
 

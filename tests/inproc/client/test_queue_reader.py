@@ -59,6 +59,22 @@ def test_each_message_of_the_ranges_comes_once_and_in_order(
     assert read(reader) == {queue: list(range(start, end)) for queue, start, end in ranges}
 
 
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_a_read_that_is_repeated_gives_the_same_order_whichever_queue_answers_late(
+    mq: EmbeddedRocketMQ, late: int
+) -> None:
+    queues = fill(mq, 90)
+    mq.faults.delay(
+        RequestCode.PULL_MESSAGE, 100, times=3, when=lambda command: command.ext_fields["queueId"] == str(late)
+    )
+    ranges = [(queue, 0, count) for queue, count in queues.items()]
+    found: list[tuple[int, int]] = []
+    with QueueReader(mq.namesrv_addr, ranges=ranges, pulls_in_flight=4, max_messages=10) as reader:
+        for chunk in reader:
+            found += [(chunk.queue.queue_id, message.queue_offset) for message in decode_records(chunk.body)]
+    assert found == [(queue.queue_id, at) for queue, start, end in ranges for at in range(start, end)]
+
+
 def test_answers_that_stop_short_leave_no_gap(mq: EmbeddedRocketMQ) -> None:
     queues = fill(mq, 60, body_bytes=40_000)  # 256 KiB hold six of them
     found = read(QueueReader(mq.namesrv_addr, ranges=[(queue, 0, count) for queue, count in queues.items()]))
