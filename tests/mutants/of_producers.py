@@ -46,8 +46,8 @@ PRODUCER_MUTANTS = [
         "producers",
         "a half message is an ordinary one",
         f"{CLIENT}/transaction_producer.py",
-        'extra = {props.TRAN_MSG: "true", ',
-        "extra = {",
+        'self._half_properties = {props.TRAN_MSG: "true", ',
+        "self._half_properties = {",
         f"{TRANSACTIONS}::test_a_commit_shows_the_message_and_a_rollback_never_does",
     ),
     Mutant(

@@ -55,7 +55,7 @@ from sprocketmq.wire.send_frames import StoredAnswer
 if TYPE_CHECKING:
     from sprocketmq.core.open_transactions import HalfPlace, LocalTransactionState
 
-__all__ = ["QueueSelector", "SendSettings", "Sender", "vip_address"]
+__all__ = ["BegunSend", "QueueSelector", "SendSettings", "Sender", "vip_address"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -69,7 +69,7 @@ def vip_address(address: str) -> str:
     return f"{host}:{int(port) - 2}"
 
 
-class _Begun(msgspec.Struct):
+class BegunSend(msgspec.Struct):
     """A try whose request is written; ``answer`` may be waited for more than once."""
 
     target: MessageQueue
@@ -170,6 +170,19 @@ class Sender:
                     begun.connection.forget(begun.opaque)
                     raise
         return await self.deliver(outgoing, chosen, timeout_ms, first, begun)
+
+    def begin(
+        self, message: Message, queue: MessageQueue | None, extra: Mapping[str, str] | None
+    ) -> tuple[Outgoing, BegunSend] | None:
+        """Write the first try of ``send`` now, for who has many of them in flight and waits for their answers itself; ``deliver`` with a
+        timeout takes it up. None when it cannot be begun so: nothing was sent."""
+        if not self._ends_with_first or self.hooks is not None or self.namespace is not None:
+            return None
+        outgoing = self.writer.one(message, None, 0, None, None, extra)
+        if queue is None and (queues := self._known_queues(outgoing.topic)):
+            queue = (self._turns.get(outgoing.topic) or self._turn(outgoing.topic)).next(queues)
+        begun = None if queue is None else self._begin(queue, outgoing, self._first_ms)
+        return None if begun is None else (outgoing, begun)
 
     async def send_batch(
         self,
@@ -274,7 +287,7 @@ class Sender:
         chosen: MessageQueue | None,
         timeout_ms: int | None,
         first: MessageQueue | None = None,
-        begun: _Begun | None = None,
+        begun: BegunSend | None = None,
     ) -> SendResult:
         """Up to ``1 + retries`` tries within the timeout, each on another broker than the one before, as far as there is one.
 
@@ -341,7 +354,7 @@ class Sender:
         status, header = await self._api.send_message(address, self.writer.command(outgoing, target), timeout_ms)
         return self._result(outgoing, target, status, header)
 
-    def _begin(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> _Begun | None:
+    def _begin(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> BegunSend | None:
         """Write the request of a try now; None when it cannot be done now, or not without a Command: then nothing was done."""
         address = None if self._vip_channel else self._known_address(target.broker_name)
         connection = None if address is None else self._api.pool.open_connection(address)
@@ -351,9 +364,9 @@ class Sender:
         opaque = connection.next_opaque()
         frame = self.writer.frame(template, opaque, outgoing)
         answer = connection.start_send(opaque, frame, outgoing.code, timeout_ms)
-        return _Begun(target, address, connection, opaque, connection.now_s(), answer)
+        return BegunSend(target, address, connection, opaque, connection.now_s(), answer)
 
-    async def _answered(self, outgoing: Outgoing, begun: _Begun) -> SendResult:
+    async def _answered(self, outgoing: Outgoing, begun: BegunSend) -> SendResult:
         """Wait for the end of a try that began."""
         try:
             answer = await begun.answer

@@ -96,12 +96,17 @@ class TransactionChecks:
     ) -> None:
         """A broker asks about ``message``, whose unique key is ``key``."""
         place = HalfPlace(message.store_host, header.tran_state_table_offset, header.commit_log_offset)
+        message.broker_name = header.bname or self._name_of(connection.remote_address)  # 4.9 does not say its name
         if self._open.asked(key, place):
             message.topic = unwrap(self._namespace, message.topic)
             message.transaction_id = key
             self._pool.submit([Check(key, message, header, connection)])
         else:
             log.info("group %s: %d checks wait or run, that of %s with them", self._group, self._open.checks, key)
+
+    def _name_of(self, address: str) -> str:
+        brokers = self._instance.routes.table.brokers()
+        return next((name for name, addresses in brokers.items() if address in addresses.values()), "")
 
     def _run(self, check: Check, origin: None = None) -> Check:
         try:

@@ -20,11 +20,12 @@ import contextlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from sprocketmq.client.message_writer import Outgoing
 from sprocketmq.client.producer import AsyncProducer, Producer
 from sprocketmq.client.results import SendResult, SendStatus
-from sprocketmq.client.sender import QueueSelector
+from sprocketmq.client.sender import BegunSend, QueueSelector
 from sprocketmq.client.transaction_checks import CheckCallback, TransactionChecks
 from sprocketmq.client.validators import check_range
 from sprocketmq.core.open_transactions import (
@@ -36,10 +37,18 @@ from sprocketmq.core.open_transactions import (
 from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire import properties as props
+from sprocketmq.wire.command import Command
 from sprocketmq.wire.message import Message, MessageQueue, format_host
 from sprocketmq.wire.message_id import decode_offset_message_id
+from sprocketmq.wire.send_frames import StoredAnswer
 
-__all__ = ["AsyncTransactionProducer", "LocalTransactionState", "TransactionProducer", "TransactionSendResult"]
+__all__ = [
+    "AsyncTransactionProducer",
+    "BegunHalf",
+    "LocalTransactionState",
+    "TransactionProducer",
+    "TransactionSendResult",
+]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -59,6 +68,18 @@ class TransactionSendResult(SendResult, frozen=True):
 
     local_transaction_state: LocalTransactionState = LocalTransactionState.UNKNOWN
     local_failure: BaseException | None = None
+
+
+class BegunHalf(NamedTuple):
+    """A half message that is on its way, see ``AsyncTransactionProducer.begin_prepared``."""
+
+    outgoing: Outgoing
+    begun: BegunSend
+
+    @property
+    def answer(self) -> asyncio.Future[StoredAnswer | Command]:
+        """StoredAnswer: it is stored, with SEND_OK. Anything else: ask ``prepared``."""
+        return self.begun.answer
 
 
 class AsyncTransactionProducer(AsyncProducer):
@@ -103,6 +124,7 @@ class AsyncTransactionProducer(AsyncProducer):
         self._hold_max = check_range("check_request_hold_max", check_request_hold_max, 1, 0x7FFFFFFF)
         self._open = OpenTransactions(self._hold_max)
         self._checks: TransactionChecks | None = None
+        self._half_properties = {props.TRAN_MSG: "true", props.PGROUP: self._settings.group}
 
     async def start(self) -> None:
         """As ``AsyncProducer.start``; from now on brokers may ask."""
@@ -182,6 +204,22 @@ class AsyncTransactionProducer(AsyncProducer):
             self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
         return half, _place(half)
 
+    def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> BegunHalf | None:
+        """Begin ``send_prepared`` without waiting, for who has many of them in flight.
+
+        Returns:
+            None when it cannot be begun now (its route or connection is not there yet, it must be signed, the broker does not read):
+            nothing was sent; use ``send_prepared``.
+        """
+        self._refuse_delay(message)
+        begun = self._started().begin(message, queue, self._half_properties)
+        return None if begun is None else BegunHalf(*begun)
+
+    async def prepared(self, half: BegunHalf) -> tuple[SendResult, HalfPlace]:
+        """What became of a half that was begun; as ``send_prepared``, without another try."""
+        result = await self._started().deliver(half.outgoing, half.begun.target, None, None, half.begun)
+        return result, _place(result)
+
     # -- the steps, which the blocking face takes one by one ---------------------------------------------------------------------------
 
     def chosen_execute(self, execute: ExecuteCallback | None) -> ExecuteCallback:
@@ -203,13 +241,10 @@ class AsyncTransactionProducer(AsyncProducer):
     ) -> SendResult:
         """Store the half; with SEND_OK its transaction is open from now on."""
         sender = self._started()
-        for name in _DELAYS:
-            if name in getattr(message, "properties", ()):
-                raise ConfigurationError(
-                    f"the message has {name}={message.properties[name]}, a message sent in a transaction cannot be delayed"
-                )
-        extra = {props.TRAN_MSG: "true", props.PGROUP: self._settings.group}
+        self._refuse_delay(message)
+        extra = self._half_properties
         if check_immunity_time_s is not None:
+            extra = extra.copy()
             seconds = check_range("check_immunity_time_s", check_immunity_time_s, 1, 0x7FFFFFFF)
             extra[props.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(seconds)
         is_new_topic = not sender.knows(message.topic)
@@ -222,6 +257,15 @@ class AsyncTransactionProducer(AsyncProducer):
         if half.status is SendStatus.SEND_OK:
             self._open.begin(half.message_id, _place(half))
         return half
+
+    @staticmethod
+    def _refuse_delay(message: Message) -> None:
+        given = getattr(message, "properties", ())
+        for name in _DELAYS:
+            if name in given:
+                raise ConfigurationError(
+                    f"the message has {name}={message.properties[name]}, a message sent in a transaction cannot be delayed"
+                )
 
     def state_of(self, answer: object) -> LocalTransactionState:
         state, allowed = local_transaction_state(answer)

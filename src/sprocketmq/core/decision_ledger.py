@@ -13,7 +13,8 @@ while another one was started), so a record says how far its writer had read (``
 
 An END is no question of asking twice: an Apache broker delivers a half again with each END that it is told, and makes a copy, another
 half, with each check. So a half is committed on one of two ways: by the driver that decided, at once, while the broker cannot have asked
-yet (:func:`can_end_directly`); later only in answer to the broker's check, which names the newest copy and comes only while it is open.
+yet (:func:`can_end_directly`); later only in answer to the broker's check, which names the newest copy, and only when the row is not there
+(spark.shown_rows): a broker also asks about what was ended when it did not note that in time.
 
 Laws
 1. A batch is decided at most once: valid records of a query name batches that grow, and a record's validity never changes.
@@ -253,5 +254,6 @@ def can_end_directly(age_ms: int, quiet_ms: int) -> bool:
 
 def quiet_time_ms(transaction_timeout_ms: int, op_batch_interval_ms: int) -> int:
     """``transactionTimeOut``, before which a broker asks nobody, less the time that it may take to note an END: 5.x gathers such notes for
-    ``transactionOpBatchInterval`` and may just have missed its turn, so twice that (0 for 4.9, which notes at once)."""
+    ``transactionOpBatchInterval`` and may just have missed its turn, so twice that. 0 for 4.9, which notes at once, and where who is asked
+    about an ended half sees that it was ended."""
     return max(0, transaction_timeout_ms - 2 * op_batch_interval_ms)

@@ -35,9 +35,11 @@ from sprocketmq.core.decision_ledger import Append, Decision, Settle, Standing, 
 from sprocketmq.core.open_transactions import LocalTransactionState
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.decision_topic import DecisionTopic
-from sprocketmq.spark.half_messages import HalfLane, HalfSender, end_lane
+from sprocketmq.spark.half_ends import end_lane
+from sprocketmq.spark.half_messages import HalfLane, HalfSender
 from sprocketmq.spark.options import SinkOptions
-from sprocketmq.spark.responder import BATCH, HALF_TOPIC, LEDGER, PARTITION, QUERY, Responder, quiet_ms
+from sprocketmq.spark.responder import BATCH, LEDGER, PARTITION, QUERY, Responder
+from sprocketmq.spark.shown_rows import HALF_TOPIC
 from sprocketmq.wire.message import Message, MessageQueue
 
 __all__ = ["ExactlyOnce", "HalvesSent"]
@@ -223,14 +225,14 @@ class ExactlyOnce:
             for lane in lanes
         }
         quiet_times_ms = (
-            {address: await quiet_ms(cluster, address) for address in set(addresses.values())}
+            {key: await responder.quiet_ms(address, key[0]) for key, address in addresses.items()}
             if state is _COMMIT
             else {}
         )
 
         async def one(lane: HalfLane) -> int:
-            address = addresses[lane.topic, lane.broker_name]
-            left = await end_lane(cluster.api, address, group, lane, state, quiet_times_ms.get(address))
+            key = lane.topic, lane.broker_name
+            left = await end_lane(cluster.api, addresses[key], group, lane, state, quiet_times_ms.get(key))
             return max((half.queue_offset for half in left), default=-1) + 1
 
         ends: dict[MessageQueue, int] = {}

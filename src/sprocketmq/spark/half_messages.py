@@ -1,13 +1,14 @@
-"""Half messages of a Spark write: sent by a task, remembered in few bytes, ended by the driver.
+"""Half messages of a Spark write: sent by a task, remembered in few bytes; how they end is ``half_ends``.
 
     task      rows --HalfSender--> halves, each named attempt/number/try;  lanes (where they lie) --commit message--> driver
-    driver    lanes --end_lane--> END_TRANSACTION, answered; what is too old for it (core.decision_ledger) waits for the broker's check
+
+RocketMQ takes no half in a batch, so each row is a request: written out by a template, many in flight, and nothing but a future is made to
+wait for an answer.
 
 Laws
 1. A send without an answer may have stored a half: its name is in ``lost``, and the row is sent again under another try and another key.
-2. Halves of one queue that rows were bound to are ended one after the other, in the order of the task's rows; when one is left to the
-   check, those behind it are, too.
-3. An END that was not answered with success is not told again by the driver: the broker asks when it did not arrive.
+2. Whatever happens, when ``send`` returns or raises nothing is on its way any more, and ``lanes`` names every half that is known to be
+   stored, in the order of the task's rows.
 """
 
 from __future__ import annotations
@@ -16,30 +17,28 @@ import asyncio
 import time
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sprocketmq.client.api import RemotingApi
-from sprocketmq.client.results import SendResult, SendStatus
-from sprocketmq.client.transaction_producer import AsyncTransactionProducer
-from sprocketmq.core.decision_ledger import can_end_directly
-from sprocketmq.core.open_transactions import HalfPlace, LocalTransactionState
+from sprocketmq.client.results import SendStatus
+from sprocketmq.client.transaction_producer import AsyncTransactionProducer, BegunHalf
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError, SystemBusy
 from sprocketmq.spark.options import SinkOptions
 from sprocketmq.spark.responder import ATTEMPT, SEQUENCE, TRY, half_name
 from sprocketmq.spark.row_messages import OutgoingRow
 from sprocketmq.spark.row_sender import RowSender
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
-from sprocketmq.wire.headers import EndTransactionRequestHeader
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.send_frames import StoredAnswer
 
-__all__ = ["Half", "HalfLane", "HalfSender", "end_lane"]
+__all__ = ["Half", "HalfLane", "HalfSender"]
 
-_ENDS_IN_FLIGHT: Final = 256
-_END_TIMEOUT_MS: Final = 3_000
+# Topic, broker, queue that rows were bound to (or -1).
+Lane = tuple[str, str, int]
+
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
 _NUMBERS: Final = 3
@@ -101,7 +100,7 @@ class HalfSender(RowSender):
         self._transactional = producer
         super().__init__(options)
         self._marks, self._attempt = marks, attempt
-        self._halves: dict[tuple[str, str, int], list[Half]] = {}
+        self._halves: dict[Lane, list[Half]] = {}
         self.lost: set[str] = set()
 
     def _started_producer(self) -> AsyncTransactionProducer:
@@ -116,55 +115,66 @@ class HalfSender(RowSender):
         ]
 
     async def _send_all(self, rows: Iterable[OutgoingRow]) -> None:
-        gate = asyncio.Semaphore(self._options.max_in_flight)
-        work = []
-        for sequence, row in enumerate(rows, self.sent):
-            if row.alone:
-                raise ConfigurationError(
-                    f"a row for topic {row.message.topic!r} has a delay, which delivery=transactional cannot keep; leave delayLevel and "
-                    "deliverTimeMs out, or write these rows with another delivery"
-                )
-            queue = await self._queue_of(row)
-            work.append(self._store(row, queue, sequence, gate))
-        # A failure must not leave sends behind that nobody waits for.
-        outcomes = await asyncio.gather(*work, return_exceptions=True)
-        failures = []
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                failures.append(outcome)
-            else:
-                lane, half = outcome
+        flight = _Flight(self, self._options.max_in_flight)
+        try:
+            for sequence, row in enumerate(rows, self.sent):
+                if row.alone:
+                    raise ConfigurationError(
+                        f"a row for topic {row.message.topic!r} has a delay, which delivery=transactional cannot keep; leave delayLevel "
+                        "and deliverTimeMs out, or write these rows with another delivery"
+                    )
+                is_bound = row.queue_id >= 0 or row.sharding_key is not None
+                await flight.take(row, await self._queue_of(row) if is_bound else None, sequence)
+        finally:  # a failure must not leave sends behind that nobody waits for
+            failures = await flight.land()
+            for lane, half in flight.halves():
                 self._halves.setdefault(lane, []).append(half)
         if failures:
             raise failures[0]
 
-    async def _store(
-        self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, gate: asyncio.Semaphore
-    ) -> tuple[tuple[str, str, int], Half]:
+    def begin(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> BegunHalf | None:
+        """The first try of a row, or None when it cannot be begun without waiting."""
+        properties = row.message.properties
+        properties.update(self._marks)
+        properties[SEQUENCE], properties[ATTEMPT] = str(sequence), self._attempt
+        return self._transactional.begin_prepared(row.message, queue=queue)
+
+    async def store(
+        self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: BegunHalf | None, sent_ms: int
+    ) -> tuple[Lane, Half]:
+        """A row whose first try did not end with a stored half, or did not begin: until it is stored.
+
+        Raises:
+            NetworkError, RequestTimeout, RemoteError: not within ``retryTimeoutMs``.
+        """
         message = row.message
-        message.properties.update(self._marks)
-        message.properties.update({SEQUENCE: str(sequence), ATTEMPT: self._attempt})
-        async with gate:
-            deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
-            pause_s = _FIRST_PAUSE_S
-            for tried in range(_MOST_LOST):
-                if tried:  # another message under another key: whoever is asked about one of them must not answer for the other
-                    message.properties[TRY] = str(tried)
-                    message.properties.pop(props.UNIQ_KEY, None)
-                sent_ms = time.time_ns() // 1_000_000
-                try:
-                    half, place = await self._transactional.send_prepared(message, queue=queue)
-                except (NetworkError, RequestTimeout, RemoteError) as error:
-                    if not _passes(error) or time.monotonic() + pause_s > deadline_s:
-                        raise
-                else:
-                    if half.status is SendStatus.SEND_OK:
-                        return self._lane_of(row, half), Half(place.queue_offset, place.commit_log_offset, sent_ms)
-                    if time.monotonic() + pause_s > deadline_s:
-                        raise NetworkError(f"{half.message_queue} stores halves with {half.status.name} only")
-                self._note_lost(half_name(self._attempt, str(sequence), str(tried)))
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
+        pause_s = _FIRST_PAUSE_S
+        for tried in range(_MOST_LOST):
+            if (
+                tried
+            ):  # another message under another key: whoever is asked about one of them must not answer for the other
+                message.properties[TRY] = str(tried)
+                message.properties.pop(props.UNIQ_KEY, None)
+                begun, sent_ms = None, _now_ms()
+            producer = self._transactional
+            try:
+                asked = producer.send_prepared(message, queue=queue) if begun is None else producer.prepared(begun)
+                half, place = await asked
+            except (NetworkError, RequestTimeout, RemoteError) as error:
+                if not _passes(error) or time.monotonic() + pause_s > deadline_s:
+                    raise
+            else:
+                if half.status is SendStatus.SEND_OK:
+                    where = half.message_queue
+                    return _lane_of(row, where.broker_name, where.queue_id), Half(
+                        place.queue_offset, place.commit_log_offset, sent_ms
+                    )
+                if time.monotonic() + pause_s > deadline_s:
+                    raise NetworkError(f"{half.message_queue} stores halves with {half.status.name} only")
+            self._note_lost(half_name(self._attempt, str(sequence), str(tried)))
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
         raise NetworkError(f"row {sequence} could not be stored in {_MOST_LOST} tries")
 
     def _note_lost(self, name: str) -> None:
@@ -172,57 +182,80 @@ class HalfSender(RowSender):
         if len(self.lost) > _MOST_LOST:
             raise NetworkError(f"{len(self.lost)} sends of this task were not answered; it had better run again")
 
-    @staticmethod
-    def _lane_of(row: OutgoingRow, half: SendResult) -> tuple[str, str, int]:
-        bound = row.queue_id >= 0 or row.sharding_key is not None
-        queue = half.message_queue
-        return row.message.topic, queue.broker_name, queue.queue_id if bound else -1
 
+class _Flight:
+    """Rows of one batch on their way: so many at once; where they landed, in their order."""
 
-async def end_lane(
-    api: RemotingApi,
-    address: str,
-    group: str,
-    lane: HalfLane,
-    state: LocalTransactionState,
-    quiet_ms: int | None,
-) -> list[Half]:
-    """Tell the broker at ``address`` how the halves of ``lane`` end.
+    def __init__(self, sender: HalfSender, most: int) -> None:
+        self._sender, self._most = sender, most
+        self._begun: deque[tuple[int, OutgoingRow, MessageQueue | None, int, int, BegunHalf]] = deque()
+        self._landed: list[tuple[Lane, Half] | None] = []
+        self._slow: dict[asyncio.Task[tuple[Lane, Half]], int] = {}
+        self._failures: list[BaseException] = []
 
-    Args:
-        quiet_ms: of that broker, see core.decision_ledger; None to end halves of any age (a rollback that comes twice does no harm).
+    async def take(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> None:
+        """Begin to send a row; waits while as many as may be are on their way."""
+        sent_ms = _now_ms()
+        begun = self._sender.begin(row, queue, sequence)
+        at = len(self._landed)
+        self._landed.append(None)
+        if begun is None:
+            await self._slowly(at, row, queue, sequence, None, sent_ms)
+        else:
+            self._begun.append((at, row, queue, sequence, sent_ms, begun))
+        if len(self._begun) >= self._most:
+            await self._first()
 
-    Returns:
-        The halves that are left to the broker's check.
-    """
+    async def land(self) -> list[BaseException]:
+        """Wait for all of them; what went wrong."""
+        while self._begun:
+            await self._first()
+        while self._slow:
+            await self._some_slow(0)
+        return self._failures
 
-    async def end(half: Half) -> bool:
-        age_ms = time.time_ns() // 1_000_000 - half.sent_ms
-        if quiet_ms is not None and not can_end_directly(age_ms, quiet_ms):
-            return False
-        place = HalfPlace(address, half.queue_offset, half.commit_log_offset)
+    def halves(self) -> Iterator[tuple[Lane, Half]]:
+        """What is stored."""
+        return (landed for landed in self._landed if landed is not None)
+
+    async def _first(self) -> None:
+        at, row, queue, sequence, sent_ms, begun = self._begun.popleft()
         try:
-            return await _told(api, group, lane, place, state)
-        except RocketMQError:
-            return False
+            answer = await begun.answer
+        except (NetworkError, RequestTimeout):
+            answer = None
+        if type(answer) is StoredAnswer:
+            stored, where = answer.extFields, begun.begun.target
+            # An offset message id ends with the offset in the commit log.
+            half = Half(stored.queue_offset, int(stored.msg_id[-16:], 16), sent_ms)
+            self._landed[at] = _lane_of(row, where.broker_name, stored.queue_id), half
+        else:
+            await self._slowly(at, row, queue, sequence, begun, sent_ms)
 
-    halves = list(lane)
-    if lane.in_order:
-        for at, half in enumerate(halves):
-            if not await end(half):
-                return halves[at:]
-        return []
-    gate = asyncio.Semaphore(_ENDS_IN_FLIGHT)
+    async def _slowly(self, at: int, *how: Any) -> None:
+        """Tries of a row that needs more than one, beside the others."""
+        self._slow[asyncio.ensure_future(self._sender.store(*how))] = at
+        await self._some_slow(self._most)
 
-    async def gated(half: Half) -> bool:
-        async with gate:
-            return await end(half)
+    async def _some_slow(self, most: int) -> None:
+        while len(self._slow) > most:
+            done, _ = await asyncio.wait(self._slow, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                at = self._slow.pop(task)
+                failure = task.exception()
+                if failure is None:
+                    self._landed[at] = task.result()
+                else:
+                    self._failures.append(failure)
 
-    left: list[Half] = []
-    for part in _parts_of(halves):
-        ended = await asyncio.gather(*map(gated, part))
-        left += [half for half, done in zip(part, ended, strict=True) if not done]
-    return left
+
+def _lane_of(row: OutgoingRow, broker_name: str, queue_id: int) -> Lane:
+    bound = row.queue_id >= 0 or row.sharding_key is not None
+    return row.message.topic, broker_name, queue_id if bound else -1
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _passes(error: RocketMQError) -> bool:
@@ -231,22 +264,3 @@ def _passes(error: RocketMQError) -> bool:
 
 
 _PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL})
-
-
-def _parts_of(halves: Sequence[Half], size: int = 10_000) -> Iterator[Sequence[Half]]:
-    for at in range(0, len(halves), size):
-        yield halves[at : at + size]
-
-
-async def _told(api: RemotingApi, group: str, lane: HalfLane, place: HalfPlace, state: LocalTransactionState) -> bool:
-    header = EndTransactionRequestHeader(
-        producer_group=group,
-        tran_state_table_offset=place.queue_offset,
-        commit_log_offset=place.commit_log_offset,
-        commit_or_rollback=state.sys_flag,
-        msg_id=f"{lane.broker_name}:{place.commit_log_offset}",
-        topic=lane.topic,
-        bname=lane.broker_name,
-    )
-    answer: Any = await api.invoke(place.broker, request(RequestCode.END_TRANSACTION, header), _END_TIMEOUT_MS)
-    return bool(answer.code == ResponseCode.SUCCESS)

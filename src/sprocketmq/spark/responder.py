@@ -1,10 +1,14 @@
 """A member of the producer group of transactional writes: it answers brokers that ask how half messages ended, from the ledger alone.
 
     broker --check: a half message--> query, batch, attempt, try of its properties --> ledger (decision_topic) --> COMMIT, ROLLBACK, UNKNOWN
+                                                                COMMIT, but the row is in its topic already (shown_rows) --> ROLLBACK
 
 Each process that writes is one; so is ``sprocketmq settle``, for what is left when no query runs. No PySpark here: the tool needs none.
 
-Law: no answer depends on what this process remembers, so it does not matter who is asked.
+Laws
+1. No answer depends on what this process remembers, so it does not matter who is asked.
+2. A half whose row is shown is not committed once more: an Apache broker shows a row with each COMMIT, and asks again about one whose note
+   it did not write yet, or lost. ROLLBACK ends the copy that it asked about, and takes nothing back.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.decision_topic import DecisionTopic
 from sprocketmq.spark.options import SinkOptions
+from sprocketmq.spark.shown_rows import HALF_TOPIC, ShownRows
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.message import MessageExt, MessageQueue
@@ -30,7 +35,6 @@ from sprocketmq.wire.message import MessageExt, MessageQueue
 __all__ = [
     "ATTEMPT",
     "BATCH",
-    "HALF_TOPIC",
     "LEDGER",
     "PARTITION",
     "QUERY",
@@ -38,7 +42,6 @@ __all__ = [
     "TRY",
     "Responder",
     "half_name",
-    "quiet_ms",
 ]
 
 log = logging.getLogger("sprocketmq.spark")
@@ -52,7 +55,6 @@ ATTEMPT: Final = "SPARK_ATTEMPT"
 TRY: Final = "SPARK_TRY"
 LEDGER: Final = "SPARK_LEDGER"
 
-HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 _CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"
 _CONFIG_TIMEOUT_MS: Final = 3_000
 _PAUSE_S: Final = 0.25
@@ -79,6 +81,7 @@ class Responder:
         self.topics = topics
         self._group = options.group
         self._ledgers: dict[str, DecisionTopic] = {}
+        self._shown = ShownRows(self.cluster)
         self.answers: Counter[str] = Counter()
         self.producer = AsyncTransactionProducer(
             options.group,
@@ -162,20 +165,25 @@ class Responder:
             return LocalTransactionState.UNKNOWN
         name = half_name(attempt, found.get(SEQUENCE, ""), found.get(TRY))
         answer = await self.ledger(ledger).answer(query, int(batch), attempt, name)
+        if answer is LocalTransactionState.COMMIT_MESSAGE and await self._shown.has(message):
+            answer = LocalTransactionState.ROLLBACK_MESSAGE
         self.answers[answer.value] += 1
         return answer
 
-
-async def quiet_ms(cluster: Cluster, address: str) -> int:
-    """How long the broker at ``address`` surely asks about no half that is ended (core.decision_ledger.quiet_time_ms), by its settings."""
-    try:
-        answer = await cluster.api.invoke(address, request(RequestCode.GET_BROKER_CONFIG), _CONFIG_TIMEOUT_MS)
-    except RocketMQError:
-        return 0  # it cannot be reached: leave its halves to its check
-    if answer.code != ResponseCode.SUCCESS:
-        return 0
-    settings = dict(line.partition("=")[::2] for line in bytes(answer.body).decode("utf-8", "replace").splitlines())
-    timeout, interval = (
-        settings.get(name, "").strip() for name in ("transactionTimeOut", "transactionOpBatchInterval")
-    )
-    return quiet_time_ms(int(timeout), int(interval or 0)) if timeout.isdigit() and (interval or "0").isdigit() else 0
+    async def quiet_ms(self, address: str, topic: str) -> int:
+        """How old a half for ``topic`` may be for the broker at ``address`` to be told its END without being asked, by its settings
+        (core.decision_ledger.quiet_time_ms); 0 when it does not say."""
+        try:
+            answer = await self.cluster.api.invoke(address, request(RequestCode.GET_BROKER_CONFIG), _CONFIG_TIMEOUT_MS)
+            if answer.code != ResponseCode.SUCCESS:
+                return 0
+            lines = bytes(answer.body).decode("utf-8", "replace").splitlines()
+            settings = {name: value.strip() for name, _, value in (line.partition("=") for line in lines)}
+            is_kept = settings.get("messageIndexEnable", "true") == "true"
+            can_tell = is_kept and await self._shown.can_tell(address, topic)
+        except RocketMQError:
+            return 0  # it cannot be reached: leave its halves to its check
+        timeout, interval = settings.get("transactionTimeOut", ""), settings.get("transactionOpBatchInterval") or "0"
+        if not (timeout.isdigit() and interval.isdigit()):
+            return 0
+        return quiet_time_ms(int(timeout), 0 if can_tell else int(interval))

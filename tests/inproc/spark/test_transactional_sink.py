@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import pickle
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.settle import settle_halves
 from sprocketmq.client.transaction_producer import AsyncTransactionProducer
 from sprocketmq.core.decision_ledger import Decision
 from sprocketmq.errors import ConfigurationError, NetworkError
+from sprocketmq.net.connection import Connection
 from sprocketmq.spark import exactly_once
 from sprocketmq.spark.exactly_once import HalvesSent
 from sprocketmq.spark.half_messages import Half, HalfLane
 from sprocketmq.spark.responder import Responder
+from sprocketmq.spark.shown_rows import HALF_TOPIC
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.writer import StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
 
 GROUP = "exact"
 LEDGER = "SPROCKETMQ_DECISIONS_exact"
@@ -34,28 +40,6 @@ ASKED_AT_ONCE = {
 }  # too short for anything to be ended directly
 
 
-class Task:
-    """What Spark tells a task of itself."""
-
-    batch = 0
-
-    @classmethod
-    def get(cls) -> type[Task]:
-        return cls
-
-    @classmethod
-    def getLocalProperty(cls, name: str) -> str | None:
-        return {"sql.streaming.queryId": "q-1", "streaming.sql.batchId": str(cls.batch)}.get(name)
-
-    @classmethod
-    def partitionId(cls) -> int:
-        return 0
-
-
-class Died(Exception):
-    """A process was killed here."""
-
-
 @contextmanager
 def rocketmq(**config: int) -> Iterator[EmbeddedRocketMQ]:
     with EmbeddedRocketMQ(clock="system", **config) as mq:
@@ -63,14 +47,12 @@ def rocketmq(**config: int) -> Iterator[EmbeddedRocketMQ]:
         try:
             yield mq
         finally:
-            for responder in list(Responder._by_process.values()):
-                responder.close()
+            leave_group()
 
 
 @pytest.fixture(autouse=True)
 def task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exactly_once, "TaskContext", Task)
-    monkeypatch.setattr(Task, "batch", 0)
+    Task.begin(monkeypatch)
 
 
 def stream_writer(mq: EmbeddedRocketMQ, **options: str) -> StreamWriter:
@@ -150,9 +132,6 @@ def test_a_driver_killed_before_its_decision_leaves_nothing_that_appears() -> No
 
 
 def test_a_driver_killed_after_its_decision_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def dies(*_: object) -> None:
-        raise Died
-
     with rocketmq(**ASKED_AT_ONCE) as mq:
         sent = write(stream_writer(mq), range(20))
         with monkeypatch.context() as patched:
@@ -168,9 +147,6 @@ def test_a_driver_killed_after_its_decision_loses_nothing(monkeypatch: pytest.Mo
 def test_what_a_killed_job_decided_is_settled_by_the_tool(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def dies(*_: object) -> None:
-        raise Died
-
     with rocketmq(**ASKED_AT_ONCE) as mq:
         sent = write(stream_writer(mq), range(20))
         monkeypatch.setattr(exactly_once.ExactlyOnce, "_end", dies)
@@ -183,6 +159,26 @@ def test_what_a_killed_job_decided_is_settled_by_the_tool(
         assert "COMMIT_MESSAGE" in capsys.readouterr().out
         mq.wait_until(lambda: open_halves(mq) == 0)
         assert appeared(mq) == once(*range(20))
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_a_half_is_committed_when_asked_about_unless_its_row_is_shown(
+    is_shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        sent = write(stream_writer(mq), range(3))
+        with monkeypatch.context() as patched:
+            if not is_shown:
+                patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
+            with nullcontext() if is_shown else pytest.raises(Died):
+                stream_writer(mq).commit(sent, 0)
+        (responder,) = Responder._by_process.values()
+        answers = []
+        for half in mq.messages(HALF_TOPIC):
+            half.topic = half.properties["REAL_TOPIC"]  # as a broker asks
+            answers.append(responder.engine.run(responder._check(half)).value)
+        assert answers == ["ROLLBACK_MESSAGE" if is_shown else "COMMIT_MESSAGE"] * 3
+        assert responder.engine.run(responder.quiet_ms(half.store_host, "flights")) == 600_000
 
 
 def test_a_commit_waits_for_the_checks_of_halves_that_are_too_old_to_be_ended() -> None:
@@ -203,27 +199,67 @@ def test_an_abort_takes_back_what_was_sent_unless_a_commit_may_have_been_tried()
         assert appeared(mq) == once(*range(5))
 
 
-def test_a_row_whose_answer_was_lost_appears_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_begun", [True, False], ids=["many at once", "one by one"])
+def test_a_row_whose_answer_was_lost_appears_once(is_begun: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stored all the same, and sent again under another name."""
     with rocketmq(**ASKED_AT_ONCE) as mq:
         producer = AsyncTransactionProducer
-        send, unlucky = producer.send_prepared, {3, 7}
-        keys: list[str] = []
+        begin, send = producer.begin_prepared, producer.send_prepared
+        unlucky = {3, 7}
+        keys: set[str] = set()
+
+        def begins(self: Any, message: Any, **how: Any) -> Any:
+            begun = begin(self, message, **how) if is_begun else None
+            if begun is not None and int(message.body) in unlucky:
+                real, begun.begun.answer = begun.answer, begun.answer.get_loop().create_future()
+                lost = NetworkError("the answer was lost")
+                real.add_done_callback(lambda _: begun.answer.set_exception(lost))
+            return begun
 
         async def loses_answers(self: Any, message: Any, **how: Any) -> Any:
             answer = await send(self, message, **how)
-            keys.append(answer[0].message_id)
+            keys.add(answer[0].message_id)
             if int(message.body) in unlucky:
                 unlucky.discard(int(message.body))
-                raise NetworkError("the answer was lost")
+                if not is_begun:
+                    raise NetworkError("the answer was lost")
             return answer
 
+        monkeypatch.setattr(producer, "begin_prepared", begins)
         monkeypatch.setattr(producer, "send_prepared", loses_answers)
+        stream_writer(mq).commit(write(stream_writer(mq), range(20, 21)), 0)  # from now on the route is known
+        Task.batch = 1
         sent = write(stream_writer(mq), range(10))
         assert len(sent[0].lost) == 2
-        assert len(set(keys)) == 12, "an answer for one half would end another"
-        stream_writer(mq).commit(sent, 0)
+        halves = [half for half in mq.messages(HALF_TOPIC) if half.properties["SPARK_BATCH_ID"] == "1"]
+        first_tries = {half.message_id for half in halves if "TRANSACTION_CHECK_TIMES" not in half.properties}
+        assert len(first_tries) == 12, "an answer for one half would end another"
+        stream_writer(mq).commit(sent, 1)
         mq.wait_until(lambda: open_halves(mq) == 0)
-        assert appeared(mq) == once(*range(10))
+        assert appeared(mq) == once(20, *range(10))
+
+
+def test_a_commit_waits_for_halves_whose_ends_were_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker never heard of them, and asks."""
+    with rocketmq(transactionTimeOut=2_000, transactionCheckInterval=200) as mq:
+        sent = write(stream_writer(mq), range(6))
+        monkeypatch.setattr(Connection, "start_send", lost_ends(Connection.start_send))
+        stream_writer(mq).commit(sent, 0)
+        assert appeared(mq) == once(*range(6))
+
+
+def lost_ends(start_send: Any) -> Any:
+    """A connection that loses every second END on its way."""
+    count = itertools.count()
+
+    def loses(self: Any, opaque: int, frame: bytes, code: int, timeout_ms: int) -> Any:
+        if code == RequestCode.END_TRANSACTION and next(count) % 2:
+            lost: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            lost.set_exception(NetworkError("the connection broke"))
+            return lost
+        return start_send(self, opaque, frame, code, timeout_ms)
+
+    return loses
 
 
 def test_rows_of_one_key_keep_their_order() -> None:
