@@ -139,9 +139,13 @@ class SoakRun:
         console.print(
             f"{at_s:6.0f} s  sent {ledger.sent:,}  acked {ledger.acked:,}  dead {ledger.dead:,}  under way {ledger.under_way:,}  "
             f"behind {self.behind[-1][1]:,} (listener {self.last.get('behind', 0):,})  batch {self.last.get('batch', 0)}  "
-            f"log {store / _MIB:.0f} MiB  broker {self.memory['broker'][-1][1] / _MIB:.0f}  {sizes}",
+            f"log {store / _MIB:.0f} MiB  heap {self._heap() / _MIB:.0f}  broker {self.memory['broker'][-1][1] / _MIB:.0f}  {sizes}",
             soft_wrap=True,
         )
+
+    def _heap(self) -> float:
+        points = self.memory["heap after a full collection"]
+        return points[-1][1] if points else 0.0
 
     # -- the verdict -------------------------------------------------------------------------------------------------------------
 

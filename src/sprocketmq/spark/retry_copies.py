@@ -20,6 +20,7 @@ from sprocketmq.core.retry_schedule import retry_level
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.net.engine import Engine
 from sprocketmq.spark.access import PLAIN, Access
+from sprocketmq.spark.fetched_rows import fetched_rows
 from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import Message, MessageExt
@@ -55,8 +56,7 @@ def fetched_again(bad: DataFrame, refused: Sequence[tuple[BadRow, RemoteError]],
     wanted = ["brokerName", "commitLogOffset", *CONTENT, *(name for name in ("storeHost",) if name in bad.columns)]
     for at in range(0, len(refused), _ROWS_PER_QUERY):
         part = {row.place: row for row, _ in refused[at : at + _ROWS_PER_QUERY]}
-        rows = (row.asDict() for row in bad.where(_is_one_of(part)).select(wanted).toLocalIterator())
-        hand.send_copies(joined_again(rows, part))
+        hand.send_copies(joined_again(fetched_rows(bad.where(_is_one_of(part)).select(wanted)), part))
 
 
 def joined_again(rows: Iterable[dict[str, Any]], refused: dict[tuple[str, int], BadRow]) -> Iterator[BadRow]:

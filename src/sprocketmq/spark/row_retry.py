@@ -27,6 +27,7 @@ from sprocketmq.client.name_servers import resolve_namesrv_addr
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.cluster import Cluster, SendBack
+from sprocketmq.spark.fetched_rows import fetched_rows
 from sprocketmq.spark.given_options import GivenOptions
 from sprocketmq.spark.hand_back import ACTIONS, CONTENT, BadRow, HandBack, action_of, bad_row
 from sprocketmq.spark.verdict_columns import check_verdict
@@ -184,7 +185,7 @@ class RowRetry:
         hand = HandBack(
             group, namesrv_addr, access=access, max_reconsume=max_reconsume, retry_timeout_ms=retry_timeout_ms
         )
-        rows = (row.asDict() for row in self._wanted(bad).toLocalIterator(prefetchPartitions=True))
+        rows = fetched_rows(self._wanted(bad))
         retried, dead, dropped = self.retried, self.dead_lettered, self.dropped
         while chunk := list(islice(rows, _CHUNK)):
             going = [going for row in chunk if (going := self._bad_row(row)) is not None]

@@ -3,8 +3,10 @@ somebody asked it to keep them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
+
+import pyarrow as pa
 
 __all__ = ["Flag", "LazyRows"]
 
@@ -19,11 +21,6 @@ class Flag:
 
     def __invert__(self) -> Flag:
         return Flag(lambda row: not self.of(row))
-
-
-class _Told(dict[str, Any]):
-    def asDict(self) -> Row:
-        return dict(self)
 
 
 class LazyRows:
@@ -63,5 +60,5 @@ class LazyRows:
         columns = [name for name in self.columns if name not in names]
         return LazyRows(columns, lambda: [{name: row[name] for name in columns} for row in self.rows()])
 
-    def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterator[_Told]:  # noqa: N803
-        return map(_Told, self.rows())
+    def toArrow(self) -> pa.Table:
+        return pa.Table.from_pylist([{name: row[name] for name in self.columns} for row in self.rows()])

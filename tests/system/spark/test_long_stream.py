@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JError
 from soak_traffic import SoakTraffic
 from soaked_stream import start
 
@@ -22,6 +23,15 @@ LEVELS = "1s 1s 2s 1s 1s 1s"
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
+def jobs_kept(spark: SparkSession) -> int:
+    """Of queries that are over, which Spark 4.3 may keep for ever (see sprocketmq.spark.fetched_rows); Spark 4.2 notes no such thing."""
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    try:
+        return int(scheduler.activeQueryToJobs().size())
+    except Py4JError:
+        return 0
+
+
 def test_rows_that_fail_at_random_come_as_often_as_recorded_and_nothing_is_left_behind(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -29,6 +39,7 @@ def test_rows_that_fail_at_random_come_as_often_as_recorded_and_nothing_is_left_
         EmbeddedRocketMQ(clock="system", messageDelayLevel=LEVELS) as mq,
         SoakTraffic(mq.namesrv_addr, SEED, rate=200) as traffic,
     ):
+        kept = jobs_kept(spark)
         query, retry = start(spark, mq.namesrv_addr, str(tmp_path), SEED, "1 second")
         try:
             traffic.send_for(SECONDS)
@@ -36,5 +47,6 @@ def test_rows_that_fail_at_random_come_as_often_as_recorded_and_nothing_is_left_
         finally:
             query.stop()
         assert traffic.ledger.verdict(traffic.retry_messages(), retry.retried, retry.dead_lettered) == []
+        mq.wait_until(lambda: jobs_kept(spark) <= kept, 60_000)
         assert traffic.ledger.retries > 0
         assert traffic.ledger.dead > 0
