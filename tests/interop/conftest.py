@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,6 +28,10 @@ from interop.peers import (
     SprocketServer,
     unwind_on_sigterm,
 )
+from interop.spark_flow import Flow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Server = ApacheCluster | SprocketServer
 StartProgram = Callable[..., JavaProgram]
@@ -86,6 +90,13 @@ def apache(request: pytest.FixtureRequest) -> ApacheCluster:
     """Apache's servers of either version: for tests of our client."""
     cluster: ApacheCluster = request.getfixturevalue("apache4" if request.param == APACHE_4 else "apache5")
     return cluster
+
+
+@pytest.fixture
+def flow(spark: SparkSession, apache: ApacheCluster, tmp_path: Path) -> Iterator[Flow]:
+    """A real Spark at Apache's servers of either version."""
+    with Flow(spark, apache, tmp_path) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  *            i % 3; the check-back answers --check (commit, the default | rollback | unknown). request: request-reply, prints the answer.
  * --tags     tags given in turn, "A,B"       --body-bytes  pads each body to this many bytes
  * --deliver-after-ms  as a timer message of 5.x; --recall N takes message N back after all are sent and prints "recalled"
+ * --compress-type ZLIB | LZ4 | ZSTD (5.x)
  * --delay-level, --batch-size, --compress-over, --keys (number of different keys), --group, --instance, --trace (message trace)
  */
 public final class Producer {
@@ -46,6 +47,9 @@ public final class Producer {
         producer.setInstanceName(Line.instance(arguments.text("instance", "interop-producer")));
         producer.setCompressMsgBodyOverHowmuch(arguments.number("compress-over", 4096));
         producer.setSendMsgTimeout(10_000);
+        if (arguments.text("compress-type", null) != null) {
+            compressBy(arguments.need("compress-type"));
+        }
         unanswered = new CountDownLatch(mode().equals("async") ? count() : 0);
     }
 
@@ -66,6 +70,17 @@ public final class Producer {
         }
         new Line("done").print();
         Line.end(0);
+    }
+
+    /** Clients of 4.9 know zlib alone, and this file is compiled against both. */
+    private void compressBy(String name) {
+        try {
+            Class<?> types = Class.forName("org.apache.rocketmq.common.compression.CompressionType");
+            Object type = types.getMethod("of", String.class).invoke(null, name);
+            producer.getClass().getMethod("setCompressType", types).invoke(producer, type);
+        } catch (ReflectiveOperationException failure) {
+            throw new IllegalArgumentException("--compress-type " + name, failure);
+        }
     }
 
     private String mode() {
