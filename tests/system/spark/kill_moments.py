@@ -37,7 +37,7 @@ __all__ = ["KillMoments"]
 _DECK: Final = ("worker", "point", "worker", "driver", "point", "worker", "point", "worker")
 _ROWS_PER_S: Final = 20
 _LIFE_S: Final = 240.0
-_QUIET_S: Final = 300.0
+_QUIET_S: Final = 600.0
 _POINT_S: Final = 45.0
 _CHILD: Final = Path(__file__).with_name("killed_pipelines.py")
 

@@ -27,7 +27,7 @@ from sprocketmq.wire.message import MessageExt
 __all__ = ["Judge", "Verdict"]
 
 # How long after a kill a query may fail of it: Spark notices some dead processes only when it needs them.
-_BLAMED_S: Final = 60.0
+_BLAMED_S: Final = 120.0
 # Spark gives a process of its own ten seconds to start, which a busy machine may not have; nothing of ours runs before.
 _STARVED: Final = "Python worker failed to connect back"
 _STAMP: Final = ("SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_PARTITION", "SPARK_SEQUENCE")
