@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sprocketmq.client.dead_letter_message import replay_copy
 from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.given_options import other_words
 from sprocketmq.spark.hand_back import CONTENT
 from sprocketmq.spark.options import COLUMNS
 from sprocketmq.wire import properties as props
@@ -98,8 +100,11 @@ def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name in _REQUIRED[mode]:
         if name not in types:
+            meant = next((column for column in types if _ours(column, known) == name), None)
+            hint = f"; rename {meant!r}" if meant else ""
+            there = ", ".join(types) or "no columns"
             raise ConfigurationError(
-                f"the rows have no column {name!r}, which a write with mode {mode} needs; they have {', '.join(types) or 'no columns'}"
+                f"the rows have no column {name!r}, which a write with mode {mode} needs; they have {there}{hint}"
             )
     if mode == "ack" and "reason" in types and (lacking := [name for name in CONTENT if name not in types]):
         raise ConfigurationError(
@@ -111,11 +116,20 @@ def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
     for name, kind in types.items():
         allowed = known.get(name)
         if allowed is None and name not in COLUMNS:
+            ours = _ours(name, known)
+            hint = f"; did you mean {ours}?" if ours else ""
             raise ConfigurationError(
-                f"column {name!r} means nothing to the sink; known are {', '.join(known)}; drop or rename it"
+                f"column {name!r} means nothing to the sink; known are {', '.join(known)}; drop or rename it{hint}"
             )
         if allowed is not None and kind not in allowed:
             raise ConfigurationError(f"column {name!r} is {kind}; {' or '.join(allowed)} is allowed; cast it")
+
+
+def _ours(column: str, known: Mapping[str, object]) -> str | None:
+    """The known column that is probably meant: spelled in another case, called as Kafka's sink calls it, or misspelt."""
+    cases = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(column.lower(), cases, 1)
+    return other_words(column, known) or (cases[near[0]] if near else None)
 
 
 def replayed_rows(columns: Mapping[str, Sequence[Any]], topic: str | None) -> Iterator[OutgoingRow]:

@@ -77,3 +77,21 @@ def test_columns_are_checked_by_mode() -> None:
         check_columns(schema(body=text, keys=IntegerType()), "send", "t")
     with pytest.raises(ConfigurationError, match="column 'colour' means nothing to the sink"):
         check_columns(schema(body=text, colour=text), "send", "t")
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (["key", "value"], r"no column 'body', .* needs; they have key, value; rename 'value'$"),
+        (["BODY"], r"no column 'body', .* they have BODY; rename 'BODY'$"),
+        (["id"], r"no column 'body', .* they have id$"),
+        (["body", "key"], r"column 'key' means nothing .*; drop or rename it; did you mean keys\?$"),
+        (["body", "headers"], r"column 'headers' means .*; did you mean properties\?$"),
+        (["body", "shardingkey"], r"; did you mean shardingKey\?$"),
+        (["body", "colour"], r"drop or rename it$"),
+    ],
+)
+def test_a_column_of_another_name_is_answered_with_the_one_that_is_meant(columns: list[str], sentence: str) -> None:
+    schema = StructType([StructField(name, StringType()) for name in columns])
+    with pytest.raises(ConfigurationError, match=sentence):
+        check_columns(schema, "send", "t")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark import foreach_batch
 from sprocketmq.spark.verdict_columns import check_verdict
 
 
@@ -55,3 +56,16 @@ def test_a_judge_that_returns_no_rows_is_told_what_to_return(returned: Any) -> N
         match=f"returned {type(returned).__name__}; return the rows with a column action or failed, or None",
     ):
         check_verdict(returned)
+
+
+def test_a_row_retry_looks_at_the_verdict_before_it_writes() -> None:
+    written: list[Any] = []
+    retry = foreach_batch(
+        lambda rows, batch_id: Judged(brokerName="string", commitLogOffset="bigint", failed="string"),  # type: ignore[arg-type,return-value]
+        write=lambda good, batch_id: written.append(good),
+        group="delays",
+        namesrv_addr="127.0.0.1:1",
+    )
+    with pytest.raises(ConfigurationError, match="column 'failed' of the judged rows is string"):
+        retry(Judged(), 0)  # type: ignore[arg-type]
+    assert not written
