@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.api import RemotingApi
-from sprocketmq.client.transaction_producer import AsyncTransactionProducer
-from sprocketmq.spark import each_try_once, exactly_once, foreach_batch, half_messages
+from sprocketmq.spark import each_try_once, exactly_once, foreach_batch, half_ends, half_messages
 from sprocketmq.spark.hand_back import HandBack
 from sprocketmq.spark.options import sink_options
 from sprocketmq.spark.row_sender import RowSender
@@ -185,8 +184,8 @@ def _around(owner: Any, name: str, before: str = "", after: str = "") -> None:
 def _arm() -> None:
     """Points inside the product, in this process."""
     _around(exactly_once.ExactlyOnce, "_append", "before-decision", "after-decision")
-    _around(half_messages, "_told", after="mid-ends")
-    _around(AsyncTransactionProducer, "send_prepared", after="mid-halves")
+    _around(half_ends, "_told", after="mid-ends")
+    _around(half_messages._Flight, "_first", after="mid-halves")
     _around(RowSender, "_send_batch", after="mid-send")
     _around(RemotingApi, "consumer_send_message_back", after="mid-send-back")
     hand_back = HandBack.rows

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sprocketmq.client.transaction_producer import AsyncTransactionProducer
-from sprocketmq.spark import exactly_once, half_messages, responder
+from sprocketmq.spark import exactly_once, half_ends, half_messages, responder
 from sprocketmq.spark.options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.writer import StreamWriter
@@ -78,11 +77,11 @@ def kill(directory: str) -> None:
 
 def arm(point: str, die: Callable[[], None]) -> None:
     """Change this process (a worker) so that it dies at ``point`` of the second batch; harmless when it is armed already."""
-    once, producer = exactly_once.ExactlyOnce, AsyncTransactionProducer
+    once, flight = exactly_once.ExactlyOnce, half_messages._Flight
     if getattr(once, "is_armed", False):
         return
     once.is_armed = True  # type: ignore[attr-defined]
-    append, commit, told, prepared = once._append, once.commit, half_messages._told, producer.send_prepared
+    append, commit, told, first = once._append, once.commit, half_ends._told, flight._first
     seen = {"batch": -1, "halves": 0, "ends": 0}
 
     async def killed_append(self: Any, responder: Any, ledger: Any, step: Any) -> int:
@@ -108,18 +107,18 @@ def arm(point: str, die: Callable[[], None]) -> None:
                 die()
         return done
 
-    async def killed_prepared(self: Any, message: Any, **how: Any) -> Any:
-        sent = await prepared(self, message, **how)
-        if int(message.properties[responder.BATCH]) == _BATCH and point == "halves":
+    async def killed_first(self: Any) -> None:
+        batch = int(self._begun[0][1].message.properties[responder.BATCH])
+        await first(self)
+        if batch == _BATCH and point == "halves":
             seen["halves"] += 1
             if seen["halves"] == _AFTER:
                 die()
-        return sent
 
     once._append = killed_append  # type: ignore[method-assign]
     once.commit = killed_commit  # type: ignore[method-assign]
-    half_messages._told = killed_told  # type: ignore[assignment]
-    producer.send_prepared = killed_prepared  # type: ignore[method-assign]
+    half_ends._told = killed_told  # type: ignore[assignment]
+    flight._first = killed_first  # type: ignore[method-assign]
 
 
 def main(namesrv_addr: str, directory: str, point: str) -> None:
