@@ -1,0 +1,32 @@
+"""No name server to be asked: a new query says so, one that has a place to go on from waits, unless its user wants it to fail."""
+
+from __future__ import annotations
+
+import pytest
+from as_spark import Readers, ask, first_batch, next_batch, send
+
+from sprocketmq.errors import NetworkError
+from sprocketmq.testing import EmbeddedRocketMQ
+
+NOBODY = {"namesrvaddr": "127.0.0.1:1", "retrytimeoutms": "100"}
+SAYS = "cannot connect to 127.0.0.1:1: Connection refused; is a server listening there"
+
+
+def test_a_new_stream_says_whom_it_cannot_ask(readers: Readers) -> None:
+    for options in ({}, {"sql92": "a > 1"}, {"startingoffsets": "group", "group": "delays"}):
+        reader = readers(**NOBODY, **options)
+        with pytest.raises(NetworkError, match=SAYS):
+            ask(reader, reader.initialOffset())
+    with pytest.raises(NetworkError, match=SAYS):
+        readers(**NOBODY).prepareForTriggerAvailableNow()
+
+
+def test_a_stream_with_a_checkpoint_waits_and_goes_on_where_it_was(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, 0, 1, 2)
+    end, _ = first_batch(readers(startingoffsets="earliest"))
+    for options in ({}, {"sql92": "TRUE"}):
+        assert ask(readers(**NOBODY, **options), end) == end
+    with pytest.raises(NetworkError, match=SAYS):
+        ask(readers(**NOBODY, brokerunavailable="fail"), end)
+    send(mq, 3, 4)
+    assert next_batch(readers(), end)[1] == [3, 4]
