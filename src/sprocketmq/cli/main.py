@@ -192,14 +192,22 @@ def topics(namesrv_addr: str, as_json: bool) -> None:
 )
 @click.option("--access-key", metavar="KEY", envvar="ROCKETMQ_ACCESS_KEY", help="Under access control.")
 @click.option("--secret-key", metavar="KEY", envvar="ROCKETMQ_SECRET_KEY", help="Its secret.")
-def settle(topics: tuple[str, ...], timeout: float, **named: Any) -> None:
+@click.option(
+    "--option",
+    "-o",
+    "options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="An option of the write, as the query had it: tls=true, tlsTrustCertPath=ca.pem, secretKeyFile=keys.yml. Repeatable.",
+)
+def settle(topics: tuple[str, ...], timeout: float, options: tuple[str, ...], **named: Any) -> None:
     """Settle what a transactional Spark write left open that was killed and does not run again.
 
     Answers its brokers from the ledger until they have asked about every half message. Exit code 1 if they did not in time.
     """
     from sprocketmq.cli.settle import settle_halves
 
-    sys.exit(settle_halves(topics=topics, timeout_s=timeout, **named))
+    sys.exit(settle_halves(topics=topics, timeout_s=timeout, assignments=options, **named))
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options import sink_options
 from sprocketmq.spark.responder import Responder
 
@@ -15,19 +16,28 @@ def settle_halves(
     topics: tuple[str, ...],
     namesrv_addr: str,
     timeout_s: float,
-    access_key: str | None,
-    secret_key: str | None,
+    access_key: str | None = None,
+    secret_key: str | None = None,
+    assignments: tuple[str, ...] = (),
 ) -> int:
     """Answer checks from the ledger until the brokers of ``topics`` have asked about every half message that they hold now.
+
+    Args:
+        assignments: further options of the write, each ``NAME=VALUE``.
 
     Returns:
         The exit code: 0, or 1 when they have not when ``timeout_s`` is over.
 
     Raises:
-        ConfigurationError, NetworkError, RequestTimeout, RemoteError: as a Spark write.
+        ConfigurationError: an option is wrong; the sentence names it.
+        NetworkError, RequestTimeout, RemoteError: as a Spark write.
     """
-    given = {"namesrvaddr": namesrv_addr, "group": group, "delivery": "transactional"}
-    given.update({name: value for name, value in (("accesskey", access_key), ("secretkey", secret_key)) if value})
+    given = dict(map(_option, assignments))
+    keys = {"accesskey": access_key, "secretkey": secret_key}
+    # A key of the environment does not stand beside one that was given in another way.
+    if not {*keys, "secretkeyfile"} & given.keys():
+        given.update({name: value for name, value in keys.items() if value})
+    given.update({"namesrvaddr": namesrv_addr, "group": group, "delivery": "transactional"})
     responder = Responder.at(sink_options(given), frozenset(topics))
     try:
         ends = responder.engine.run(responder.half_ends())
@@ -41,3 +51,11 @@ def settle_halves(
         print(f"{', '.join(unasked)} did not ask about all half messages within {timeout_s:g} s", file=sys.stderr)
         return 1
     return 0
+
+
+def _option(assignment: str) -> tuple[str, str]:
+    """Raises ConfigurationError: it is none."""
+    name, equals, value = assignment.partition("=")
+    if not (name.strip() and equals):
+        raise ConfigurationError(f"--option is {assignment!r}; NAME=VALUE is allowed, such as tls=true")
+    return name.strip().lower(), value.strip()

@@ -23,15 +23,17 @@ Laws
    batch of its query is decided and it is known that its own was not.
 4. What was read only in part gives the same answer as the whole log, or UNKNOWN; never another one.
 5. A batch that is decided, or lies before one that is, is never appended again.
+6. Nobody reads further back for a query than to a note (:class:`Names`) that does not name it. Who notes has read everything before, or
+   back to such a note; so a note is true whoever wrote it, and however many did.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from sprocketmq.core.open_transactions import LocalTransactionState
 
@@ -39,6 +41,8 @@ __all__ = [
     "Append",
     "Decision",
     "DecisionLedger",
+    "Names",
+    "Record",
     "Settle",
     "Standing",
     "can_end_directly",
@@ -48,6 +52,8 @@ __all__ = [
 
 _VERSION: Final = 1
 _MARGIN_MS: Final = 500
+# Some 40 bytes each, in one message.
+_MOST_NAMES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class Decision:
     lost: frozenset[str] = frozenset()
 
     def encode(self) -> bytes:
+        """The body of its message."""
         fields = {
             "v": _VERSION,
             "query": self.query,
@@ -83,19 +90,55 @@ class Decision:
     @classmethod
     def decode(cls, body: bytes) -> Decision | None:
         """None for what is no decision of this version: somebody else's message decides nothing."""
-        try:
-            fields = json.loads(body)
-            if not isinstance(fields, dict) or fields.get("v") != _VERSION:
-                return None
-        except ValueError:
-            return None
+        fields = _fields(body)
         query, batch, read_to = (fields.get(name) for name in ("query", "batch", "readTo"))
         if not isinstance(query, str) or type(batch) is not int or type(read_to) is not int:
             return None
-        names = [fields.get("attempts"), fields.get("lost")]
-        if not all(isinstance(entry, list) and all(isinstance(name, str) for name in entry) for entry in names):
+        if not all(_are_names(fields.get(name)) for name in ("attempts", "lost")):
             return None
         return cls(query, batch, frozenset(fields["attempts"]), read_to, frozenset(fields["lost"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A note in the ledger, so that nobody has to read it whole to know that it says nothing of a new query.
+
+    Args:
+        queries: all that have a record before ``read_to``; others that had one are among them.
+        read_to: an offset.
+    """
+
+    queries: frozenset[str]
+    read_to: int
+
+    def encode(self) -> bytes:
+        """The body of its message."""
+        fields = {"v": _VERSION, "queries": sorted(self.queries), "readTo": self.read_to}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, body: bytes) -> Names | None:
+        """None for what is no such note of this version."""
+        fields = _fields(body)
+        queries, read_to = fields.get("queries"), fields.get("readTo")
+        if not _are_names(queries) or type(read_to) is not int:
+            return None
+        return cls(frozenset(queries or ()), read_to)
+
+
+Record = Decision | Names
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(body)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) and fields.get("v") == _VERSION else {}
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 class Standing(Enum):
@@ -121,35 +164,56 @@ class DecisionLedger:
         self._records: dict[str, list[tuple[int, Decision]]] = {}
         self._chains: dict[str, list[Decision]] = {}
         self._new: set[str] = set()
+        self._notes: list[Names] = []
 
     def is_new(self, query: str) -> None:
         """Nobody can have decided anything for ``query`` before ``start``: its name was made up later."""
         self._new.add(query)
         self._chains.pop(query, None)
 
-    def read_newer(self, records: Iterable[tuple[int, Decision]], end: int) -> None:
-        """Everything from ``self.end`` to ``end``: offsets and decisions, in order."""
-        for offset, decision in records:
-            self._records.setdefault(decision.query, []).append((offset, decision))
+    def read_newer(self, records: Iterable[tuple[int, Record]], end: int) -> None:
+        """Everything from ``self.end`` to ``end``: offsets and records, in order."""
+        for query, entries in self._sorted(records).items():
+            self._records.setdefault(query, []).extend(entries)
         self.end = max(self.end, end)
-        self._chains.clear()
 
-    def read_older(self, records: Sequence[tuple[int, Decision]], start: int, oldest: int) -> None:
+    def read_older(self, records: Iterable[tuple[int, Record]], start: int, oldest: int) -> None:
         """Everything from ``start`` to ``self.start``; ``oldest`` is where the log begins now, 0 when nothing of it expired."""
-        before: dict[str, list[tuple[int, Decision]]] = {}
-        for offset, decision in records:
-            before.setdefault(decision.query, []).append((offset, decision))
-        for query, entries in before.items():
+        for query, entries in self._sorted(records).items():
             self._records[query] = entries + self._records.get(query, [])
         self.start, self._oldest = start, oldest
+
+    def _sorted(self, records: Iterable[tuple[int, Record]]) -> dict[str, list[tuple[int, Decision]]]:
+        found: dict[str, list[tuple[int, Decision]]] = {}
+        for offset, record in records:
+            if isinstance(record, Names):
+                self._notes.append(record)
+            else:
+                found.setdefault(record.query, []).append((offset, record))
         self._chains.clear()
+        return found
+
+    def note(self, least: int) -> Names | None:
+        """What a writer should append for those that come after it (law 6); None when it has not read enough to say it, or the last note
+        is less than ``least`` records old."""
+        known = max((note for note in self._notes if note.read_to >= self.start), key=_read_to, default=None)
+        if known is None and not self.is_read_to_its_beginning:
+            return None
+        if self.end - (self.start if known is None else known.read_to) < least:
+            return None
+        before = frozenset() if known is None or self.is_read_to_its_beginning else known.queries
+        queries = before.union(self._records)
+        return Names(queries, self.end) if len(queries) <= _MOST_NAMES else None
 
     @property
     def is_read_to_its_beginning(self) -> bool:
         return self.start <= self._oldest
 
     def _is_whole_for(self, query: str) -> bool:
-        return self.is_read_to_its_beginning or query in self._new
+        """Whether everything about ``query`` was read."""
+        if self.is_read_to_its_beginning or query in self._new:
+            return True
+        return any(note.read_to >= self.start and query not in note.queries for note in self._notes)
 
     def standing(self, query: str, batch: int) -> Standing:
         """Whether ``batch`` may still be written."""
@@ -203,6 +267,10 @@ class DecisionLedger:
             batches = [decision.batch for decision in self._valid(query)]
             assert batches == sorted(set(batches)), f"batches of {query} do not grow: {batches}"
         assert self.start <= self.end
+
+
+def _read_to(note: Names) -> int:
+    return note.read_to
 
 
 @dataclass(frozen=True, slots=True)

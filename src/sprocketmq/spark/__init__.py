@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sprocketmq.spark.progress_listener import RocketMQProgressListener
     from sprocketmq.spark.row_retry import each_try_once, foreach_batch, send_back
     from sprocketmq.spark.source import RocketMQDataSource, message_schema
+    from sprocketmq.spark.write_marks import each_write_once
 
 __all__ = [
     "LagReport",
@@ -20,6 +21,7 @@ __all__ = [
     "RocketMQDataSource",
     "RocketMQProgressListener",
     "each_try_once",
+    "each_write_once",
     "foreach_batch",
     "message_schema",
     "send_back",
@@ -31,6 +33,7 @@ _HOME = {
     "RocketMQDataSource": "source",
     "RocketMQProgressListener": "progress_listener",
     "each_try_once": "row_retry",
+    "each_write_once": "write_marks",
     "foreach_batch": "row_retry",
     "message_schema": "source",
     "send_back": "row_retry",

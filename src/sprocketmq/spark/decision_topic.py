@@ -10,7 +10,7 @@ import time
 from typing import Final
 
 from sprocketmq.client.api import RemotingApi
-from sprocketmq.core.decision_ledger import Decision, DecisionLedger, Standing
+from sprocketmq.core.decision_ledger import Decision, DecisionLedger, Names, Record, Standing
 from sprocketmq.core.open_transactions import LocalTransactionState
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError
 from sprocketmq.wire import bodies, headers
@@ -140,18 +140,18 @@ class DecisionTopic:
             size *= 4
         return standing
 
-    async def _part(self, queue: MessageQueue, start: int, end: int) -> tuple[list[tuple[int, Decision]], int]:
-        """The decisions from ``start`` to ``end``, and where the queue begins now."""
-        found: list[tuple[int, Decision]] = []
+    async def _part(self, queue: MessageQueue, start: int, end: int) -> tuple[list[tuple[int, Record]], int]:
+        """The records from ``start`` to ``end``, and where the queue begins now."""
+        found: list[tuple[int, Record]] = []
         at, oldest = start, 0
         while at < end:
             answer = await self._api.read_queue(self._address, self._group, queue, at, _READ_AT_ONCE)
             oldest = answer.min_offset
             for message in decode_records(answer.body) if answer.body else ():
                 if at <= message.queue_offset < end:
-                    decision = Decision.decode(message.body)
-                    if decision is not None:
-                        found.append((message.queue_offset, decision))
+                    record = Decision.decode(message.body) or Names.decode(message.body)
+                    if record is not None:
+                        found.append((message.queue_offset, record))
             if answer.next_begin_offset <= at:
                 raise NetworkError(f"{queue} cannot be read at {at}, though it ends at {end}", self._address)
             at = answer.next_begin_offset

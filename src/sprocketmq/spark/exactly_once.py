@@ -31,7 +31,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from sprocketmq.client.results import SendStatus
-from sprocketmq.core.decision_ledger import Append, Decision, Settle, Standing, commit_step
+from sprocketmq.core.decision_ledger import Append, Decision, Names, Settle, Standing, commit_step
 from sprocketmq.core.open_transactions import LocalTransactionState
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.decision_topic import DecisionTopic
@@ -48,6 +48,8 @@ log = logging.getLogger("sprocketmq.spark")
 
 _COMMIT, _ROLLBACK = LocalTransactionState.COMMIT_MESSAGE, LocalTransactionState.ROLLBACK_MESSAGE
 _PAUSE_S: Final = 0.25
+# A new query reads about so many records of the ledger, at most: 256 in a request.
+_NOTE_EACH: Final = 1_000
 
 
 @dataclass
@@ -192,6 +194,7 @@ class ExactlyOnce:
                 known = await ledger.ledger_of(first.query, first.batch, upto, is_new=first.is_new)
                 step = commit_step(known, first.query, first.batch, attempts, lost)
                 if isinstance(step, Settle):
+                    await self._note(responder, ledger, known.note(_NOTE_EACH))
                     return step
                 if isinstance(step, Standing):
                     self._refuse_passed(step, first)
@@ -214,6 +217,16 @@ class ExactlyOnce:
         if result.status is not SendStatus.SEND_OK:
             raise NetworkError(f"the decision was stored with {result.status.name}, so it may get lost", ledger.topic)
         return result.queue_offset
+
+    @staticmethod
+    async def _note(responder: Responder, ledger: DecisionTopic, note: Names | None) -> None:
+        """The batch is decided whether or not this is stored, and another driver will note it."""
+        if note is None:
+            return
+        try:
+            await responder.producer.send(Message(ledger.topic, note.encode()), queue=await ledger.queue())
+        except RocketMQError as error:
+            log.info("the ledger got no note of the queries in it: %s", error)
 
     async def _end(
         self, responder: Responder, lanes: Sequence[HalfLane], state: LocalTransactionState

@@ -10,10 +10,15 @@ import pyarrow as pa
 import pytest
 import trustme
 import yaml
+from click.testing import CliRunner
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
+from spark_task import Died, Task, dies, leave_group
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
-from sprocketmq.errors import RocketMQError
+from sprocketmq.cli.main import app
+from sprocketmq.errors import ConfigurationError, RocketMQError
+from sprocketmq.spark.exactly_once import ExactlyOnce
 from sprocketmq.spark.hand_back import HandBack, bad_row
 from sprocketmq.spark.options import read_options, sink_options
 from sprocketmq.spark.row_sender import RowSender
@@ -41,9 +46,10 @@ def options(tmp_path: Path) -> Iterator[dict[str, str]]:
         "tls.client.trustCertPath": f"{tmp_path}/ca.pem",
     }
     acl = {"aclEnable": "true", "aclFile": f"{tmp_path}/acl.yml"}
+    asks_soon = {"transactionTimeOut": "2000", "transactionCheckInterval": "300"}
     with (
         NameServer(port=0, config=NameServerConfig.from_properties(network)) as namesrv,
-        Broker(namesrv.address, port=0, config=BrokerConfig.from_properties({**network, **acl})),
+        Broker(namesrv.address, port=0, config=BrokerConfig.from_properties({**network, **acl, **asks_soon})),
     ):
         yield {
             "namesrvAddr": namesrv.address,
@@ -85,3 +91,41 @@ def test_without_keys_or_trust_nothing_is_read(options: dict[str, str], left_out
     given = {name: value for name, value in options.items() if name != left_out}
     with pytest.raises(RocketMQError):
         rows_of(given, topic="flights", retryTimeoutMs="1s")
+
+
+def test_a_transactional_write_is_ended_and_settled_with_keys_over_tls(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Task.begin(monkeypatch)
+    context = ssl.create_default_context()
+    CA.configure_trust(context)
+    keys = {"access_key": "Spark777", "secret_key": "spark-secret", "ssl_context": context}
+    with rmq.Admin(namesrv_addr=options["namesrvAddr"], **keys) as admin:
+        admin.create_topic("flights", queues=1)
+    given = {**options, "topic": "flights", "group": "exact", "delivery": "transactional"}
+    schema = StructType([StructField("body", BinaryType())])
+
+    def batch(number: int, *bodies: bytes) -> None:
+        Task.batch = number
+        writer = RocketMQDataSource(given).streamWriter(schema, overwrite=False)
+        writer.commit([writer.write(iter([pa.record_batch({"body": list(bodies)})]))], number)
+
+    batch(0, b"one", b"two")
+    with monkeypatch.context() as patched:
+        patched.setattr(ExactlyOnce, "_end", dies)
+        with pytest.raises(Died):
+            batch(1, b"three")
+    leave_group()
+    words = ["settle", "--group", "exact", "--topic", "flights", "-n", options["namesrvAddr"], "--timeout", "60"]
+    named = [f"{name}={value}" for name, value in options.items() if name != "namesrvAddr"]
+    settled = CliRunner().invoke(app, [*words, *(word for option in named for word in ("--option", option))])
+    assert (settled.exit_code, settled.output) == (0, "group exact: 1 COMMIT_MESSAGE\n")
+    assert [row["body"] for row in rows_of(options, topic="flights")] == [b"one", b"two", b"three"]
+
+
+def test_an_option_of_settle_is_one_sentence_when_it_is_wrong() -> None:
+    for option, sentence in (("tls", "NAME=VALUE is allowed"), ("tsl=true", "tls")):
+        words = ["settle", "--group", "g", "--topic", "t", "-n", "127.0.0.1:1", "--option", option]
+        failure = CliRunner().invoke(app, words).exception
+        assert isinstance(failure, ConfigurationError)
+        assert sentence in str(failure)

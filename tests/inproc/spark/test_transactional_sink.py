@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+import sprocketmq as rmq
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.settle import settle_halves
 from sprocketmq.client.transaction_producer import AsyncTransactionProducer
@@ -21,6 +22,7 @@ from sprocketmq.core.decision_ledger import Decision
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.net.connection import Connection
 from sprocketmq.spark import exactly_once
+from sprocketmq.spark.decision_topic import DecisionTopic
 from sprocketmq.spark.exactly_once import HalvesSent
 from sprocketmq.spark.half_messages import Half, HalfLane
 from sprocketmq.spark.responder import Responder
@@ -154,7 +156,7 @@ def test_what_a_killed_job_decided_is_settled_by_the_tool(
         with pytest.raises(Died):
             stream_writer(mq).commit(sent, 0)
         Responder._by_process.popitem()[1].close()
-        code = settle_halves(GROUP, ("flights",), mq.namesrv_addr, 60, None, None)
+        code = settle_halves(GROUP, ("flights",), mq.namesrv_addr, 60)
         assert code == 0
         assert "COMMIT_MESSAGE" in capsys.readouterr().out
         mq.wait_until(lambda: open_halves(mq) == 0)
@@ -294,6 +296,35 @@ def test_a_ledger_that_is_missing_is_not_made_anew_under_a_running_query() -> No
         Task.batch = 7
         with pytest.raises(NetworkError, match="the ledger topic 'SPROCKETMQ_DECISIONS_exact' has no route"):
             stream_writer(mq).write(rows(1))
+
+
+def test_a_new_query_reads_the_ledger_back_to_the_last_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exactly_once, "_NOTE_EACH", 100)
+    read: list[int] = []
+    part = DecisionTopic._part
+
+    async def counted(self: DecisionTopic, queue: Any, start: int, end: int) -> Any:
+        read.append(end - start)
+        return await part(self, queue, start, end)
+
+    monkeypatch.setattr(DecisionTopic, "_part", counted)
+    with rocketmq(**NEVER_ASKED) as mq:
+        mq.create_topic(LEDGER, queues=1)
+        with mq.producer() as producer:
+            old = [Decision("q-0", batch, frozenset({f"a{batch}"}), batch) for batch in range(800)]
+            producer.send_batch([rmq.Message(LEDGER, decision.encode()) for decision in old])
+        counts = []
+        for number, query in enumerate(("new-1", "new-2")):
+            Task.query = query
+            stream_writer(mq).commit(write(stream_writer(mq), range(number, number + 1)), 0)
+            counts.append(sum(read))
+            read.clear()
+            leave_group()  # the next one reads for itself
+        assert counts[0] > 800
+        assert counts[1] < 50
+        assert appeared(mq) == once(0, 1)
+        Task.query, Task.batch = "q-0", 799
+        assert [message.skipped for message in write(stream_writer(mq), range(3))] == [True]
 
 
 def test_a_delayed_row_is_refused_and_what_was_sent_is_taken_back() -> None:

@@ -13,6 +13,8 @@ from sprocketmq.core.decision_ledger import (
     Append,
     Decision,
     DecisionLedger,
+    Names,
+    Record,
     Settle,
     Standing,
     can_end_directly,
@@ -22,7 +24,7 @@ from sprocketmq.core.decision_ledger import (
 from sprocketmq.core.open_transactions import LocalTransactionState
 
 COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState
-Log = list[tuple[int, Decision]]
+Log = list[tuple[int, Record]]
 
 
 def decision(batch: int, read_to: int, *attempts: str, query: str = "q") -> Decision:
@@ -48,6 +50,38 @@ def test_a_decision_is_read_as_it_was_written_and_anything_else_decides_nothing(
         assert Decision.decode(body) is None
     for old, new in ((b'"v":1', b'"v":2'), (b'"a/7/0"', b"7"), (b'["a","b"]', b'"ab"'), (b":17", b":true")):
         assert Decision.decode(wanted.encode().replace(old, new)) is None
+
+
+def test_a_note_is_read_as_it_was_written() -> None:
+    note = Names(frozenset({"q", "r"}), 7)
+    assert Names.decode(note.encode()) == note
+    assert Decision.decode(note.encode()) is None
+    assert Names.decode(decision(5, 1, "a").encode()) is None
+    for body in (
+        b"",
+        b"[]",
+        b'{"v":1,"readTo":1}',
+        b'{"v":2,"queries":[],"readTo":1}',
+        b'{"v":1,"queries":[],"readTo":"1"}',
+    ):
+        assert Names.decode(body) is None
+
+
+def test_for_a_query_that_a_note_does_not_name_nobody_reads_further_back() -> None:
+    log = log_of(decision(4, 0, "x"), decision(0, 1, "y", query="r"))
+    note = read(log).note(2)
+    assert note == Names(frozenset({"q", "r"}), 2)
+    assert read(log).note(3) is None, "too few since the beginning"
+    assert read(log, 1).note(1) is None, "what lies before is not known"
+    log += [(2, note), (3, decision(0, 2, "z", query="s"))]
+    ledger = read(log, 2)
+    assert ledger.standing("new", 0) is Standing.OPEN
+    assert commit_step(ledger, "new", 0, frozenset({"a"})) == Append(decision(0, 4, "a", query="new"))
+    assert ledger.standing("s", 0) is Standing.DECIDED
+    assert ledger.standing("q", 5) is Standing.UNREAD
+    assert read(log, 3).standing("new", 0) is Standing.UNREAD, "what lies between note and start is not read"
+    assert ledger.note(2) == Names(frozenset({"q", "r", "s"}), 4), "a note is carried on by who has read back to it"
+    assert ledger.note(3) is None
 
 
 def test_a_half_whose_send_was_not_answered_does_not_count() -> None:
@@ -121,9 +155,13 @@ def logs(draw: st.DrawFn) -> Log:
     """Records of honest writers of two queries, each of which had read up to some point of the past."""
     log: Log = []
     for _ in range(draw(st.integers(1, 10))):
-        query = draw(st.sampled_from(["q", "r"]))
+        query = draw(st.sampled_from(["q", "r", "s"]))
         read_to = draw(st.integers(max(0, len(log) - 4), len(log)))
         batch = draw(st.integers(0, 6))
+        note = read(log, draw(st.integers(0, read_to)), end=read_to).note(1)
+        if note is not None and draw(st.booleans()):
+            log.append((len(log), note))
+            continue
         if read(log, end=read_to).standing(query, batch) is Standing.OPEN:
             log.append((len(log), Decision(query, batch, frozenset({f"a{len(log)}"}), read_to)))
     return log
@@ -137,11 +175,11 @@ def test_a_part_of_the_log_never_says_otherwise_than_the_whole(log: Log, data: s
     start = data.draw(st.integers(0, len(log)))
     part = read(log, start)
     part.check_invariants()
-    for query in ("q", "r"):
+    for query in ("q", "r", "s"):
         for batch in range(7):
             assert part.standing(query, batch) in (Standing.UNREAD, whole.standing(query, batch))
             for _, record in log:
-                for attempt in record.attempts:
+                for attempt in record.attempts if isinstance(record, Decision) else ():
                     assert part.answer(query, batch, attempt) in (UNKNOWN, whole.answer(query, batch, attempt))
 
 
