@@ -40,6 +40,7 @@ _GROWTH: Final = 1.5
 _TOPICS_AGE_S: Final = 2.0
 _GONE_AGE_S: Final = 1.0
 _WARN_EACH_S: Final = 30.0
+_JAVA_CLASS: Final = re.compile(r"^[\w.$]+Exception: ")
 
 
 @dataclass
@@ -180,9 +181,11 @@ def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[Message
         try:
             cluster.engine.run(_ask_about_filter(options, cluster, queue))
         except RemoteError as error:
+            # Apache's parser goes on for many lines about what it had expected
+            why = _JAVA_CLASS.sub("", error.remark.partition("\n")[0].strip().rstrip("."))
             raise ConfigurationError(
-                f"sql92 is {options.expression!r}, which broker {broker_name} refuses: {error.remark}; correct the expression, or see that "
-                "the broker has enablePropertyFilter=true"
+                f"sql92 is {options.expression!r}, which broker {broker_name} refuses: {why}; correct the expression, or see that the broker "
+                "has enablePropertyFilter=true"
             ) from None
         except RocketMQError:
             continue
