@@ -184,8 +184,8 @@ def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[Message
             # Apache's parser goes on for many lines about what it had expected
             why = _JAVA_CLASS.sub("", error.remark.partition("\n")[0].strip().rstrip("."))
             raise ConfigurationError(
-                f"sql92 is {options.expression!r}, which broker {broker_name} refuses: {why}; correct the expression, or see that the broker "
-                "has enablePropertyFilter=true"
+                f"sql92 is {options.expression!r}, which broker {broker_name} refuses: {why}; correct the expression, or see that the "
+                "broker has enablePropertyFilter=true"
             ) from None
         except RocketMQError:
             continue
