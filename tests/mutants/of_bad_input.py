@@ -43,7 +43,7 @@ BAD_INPUT_MUTANTS = [
         "a delay that no row gets is taken without a word",
         f"{SPARK}/options.py",
         '        given.idle(("delayLevel",)',
-        "        given.idle((),",
+        "        given.idle(()",
         f"{PAIRS}::test_a_pair_goes_together_or_is_refused_in_one_sentence_that_names_both",
     ),
     Mutant(
