@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
-from interop.peers import ApacheCluster, poll_until
+from interop.peers import APACHE_5, ApacheCluster, poll_until
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.spark import exactly_once
 from sprocketmq.spark.cluster import Cluster
@@ -131,6 +131,28 @@ def test_a_broker_that_asks_before_it_noted_the_end_shows_no_row_twice(apache5: 
             admin.update_broker_config({name: given[name] for name in impatient}, broker="broker-a")
     assert sink.stored() == count
     assert Counter(sink.seen) == Counter(range(count))
+
+
+def test_a_broker_that_was_killed_before_it_noted_the_end_shows_no_row_twice(java_peers: None) -> None:
+    """It kept its notes in memory: after its start it knows nothing of the ends, and asks."""
+    conf: dict[str, Any] = {
+        "transactionCheckInterval": 1000,
+        "transactionTimeOut": 10_000,
+        "transactionOpBatchInterval": 60_000,
+    }
+    with ApacheCluster(APACHE_5, **conf) as apache:
+        sink = Sink(apache)
+        with sink.consumer:
+            sink.writer().commit(sink.batch(0, *range(5)), 0)  # noted at once, as nothing was before
+            sink.shows(5, "the first batch")
+            sink.writer().commit(sink.batch(1, *range(5, 30)), 1)
+            sink.shows(30, "the second batch")
+            apache.kill()
+            apache.start_broker()
+            poll_until(was_told_back, "a question about a row that is shown", TWO_ROUNDS_S)
+            sink.writer().commit(sink.batch(2, *range(30, 40)), 2)
+            sink.shows(40, "the third batch")
+        assert sink.stored() == 40
 
 
 def was_told_back() -> bool:
