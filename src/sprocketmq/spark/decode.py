@@ -7,21 +7,18 @@ A record (big-endian, sizes for IPv4 hosts and magic V1; Java: MessageDecoder)::
     72                76                          84        88
     | reconsumeTimes | preparedTransactionOffset | bodyLen | body | topicLen i8, topic | propertiesLen i16, properties |
 
-Theory. One scan, over all bodies in step, finds where records start. All fixed fields then come out of one strided gather: a NumPy
-structured type laid over every byte position, indexed by the starts. Bodies become Arrow ``binary_view`` slices of the buffer, which Arrow
-casts to ``binary`` in C++. Properties are ``name \\x01 value \\x02`` runs: the positions of the two separators, found over the whole batch
-at once, are the ends of all names and all values. Names are few, so they are dictionary encoded; TAGS, KEYS, UNIQ_KEY and RETRY_TOPIC are
-then picked by dictionary code.
+Theory. ``record_starts`` finds where records start. All fixed fields then come out of one strided gather: a NumPy structured type laid
+over every byte position, indexed by the starts. Bodies are slices of the buffer that Arrow or NumPy copies in C. ``property_columns`` reads
+the properties of all records together.
 
-Records that do not fit this mould (IPv6 hosts, magic V2 of long topics, inner batches, properties with empty values, repeated names,
-stray separators or broken UTF-8) send their whole batch through ``wire.record.decode_records``, one object per message. Both ways give
-the same batch; the tests hold them against each other. Compressed bodies are common and only cost themselves.
+Records that do not fit this mould (IPv6 hosts, magic V2 of long topics, inner batches, odd properties) send their whole batch through
+``wire.record.decode_records``, one object per message. Both ways give the same batch; the tests hold them against each other. Compressed
+bodies are common and only cost themselves.
 """
 
 from __future__ import annotations
 
 import contextlib
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +31,8 @@ import pyarrow.compute as pc
 from sprocketmq.core.retry_schedule import DLQ_PREFIX
 from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.plan import RETRY_PREFIX
+from sprocketmq.spark.property_columns import OddProperties, PropertyColumns, property_columns, slices
+from sprocketmq.spark.record_starts import SMALLEST_RECORD, record_starts
 from sprocketmq.wire import properties as props
 from sprocketmq.wire import sys_flag as flags
 from sprocketmq.wire.compression import decompress
@@ -66,17 +65,11 @@ _HEAD: Final = np.dtype(
     ]
 )
 _HEAD_BYTES: Final = 88
-_SMALLEST_RECORD: Final = 91
-# A binary_view of at most 12 bytes holds them itself; gathering 12 bytes from any position needs as many behind the last one.
-_INLINE_BYTES: Final = 12
+# What slices and properties are gathered by reads a little beyond their ends.
 _SPARE: Final = b"\0" * _HEAD_BYTES
-_MANY_NAMES: Final = 256
-# One step over all bodies costs NumPy about as much as Python takes for this many records.
-_FEW_BODIES: Final = 64
 # Topics of copies, and where a copy says which topic it came from, the surest first.
 _COPIES: Final = (RETRY_PREFIX, DLQ_PREFIX)
 _ORIGIN_NAMES: Final = (props.RETRY_TOPIC, props.DLQ_ORIGIN_TOPIC)
-_size_at: Final = struct.Struct(">i").unpack_from
 
 
 class _OddRecord(Exception):
@@ -105,8 +98,6 @@ class BatchDecoder:
     def __init__(self, schema: pa.Schema, tags: frozenset[str] = frozenset()) -> None:
         self.schema = schema
         self._tags = pa.array(sorted(tags), pa.string()) if tags else None
-        self._names = frozenset(schema.names)
-        self._needs_names = bool(self._names & {"keys", "tags", "messageId", "topic"}) or self._tags is not None
 
     def decode(self, bodies: Sequence[PullBody]) -> pa.RecordBatch:
         """One batch with the wanted messages of all bodies, in order.
@@ -116,7 +107,7 @@ class BatchDecoder:
         """
         try:
             return self._decode_vectors(bodies)
-        except _OddRecord:
+        except (_OddRecord, OddProperties):
             return self.decode_plain(bodies)
 
     # -- the fast way ----------------------------------------------------------------------------------------------------------
@@ -124,7 +115,7 @@ class BatchDecoder:
     def _decode_vectors(self, bodies: Sequence[PullBody]) -> pa.RecordBatch:
         raw = b"".join([*(entry.body for entry in bodies), _SPARE])
         data = np.frombuffer(raw, np.uint8)
-        starts, counts = _record_starts(raw, data, bodies)
+        starts, counts = record_starts(raw, data, bodies)
         which = np.repeat(np.arange(len(bodies), dtype=np.int32), counts)
         # Gathered as opaque bytes: NumPy copies a structured item field by field, twenty times slower.
         head = np.ndarray((len(data) - _HEAD_BYTES + 1,), f"V{_HEAD_BYTES}", data, strides=(1,))[starts].view(_HEAD)
@@ -137,14 +128,8 @@ class BatchDecoder:
         if not wanted.all():
             head, starts, which = head[wanted], starts[wanted], which[wanted]
         rows = _Rows(data, starts, head, which, bodies)
-        if self._needs_names or "properties" in self._names:
-            rows.split_properties(with_values="properties" in self._names)
-        return self._filtered(
-            pa.RecordBatch.from_arrays(
-                [_BUILDERS[field.name](rows, field) for field in self.schema], schema=self.schema
-            ),
-            rows,
-        )
+        columns = [_BUILDERS[field.name](rows, field) for field in self.schema]
+        return self._filtered(pa.RecordBatch.from_arrays(columns, schema=self.schema), rows)
 
     def _filtered(self, batch: pa.RecordBatch, rows: _Rows) -> pa.RecordBatch:
         if self._tags is None or not len(rows):
@@ -179,49 +164,6 @@ class BatchDecoder:
 _ODD_FLAGS: Final = flags.BORNHOST_V6 | flags.STOREHOSTADDRESS_V6 | flags.NEED_UNWRAP
 
 
-def _record_starts(raw: bytes, data: Any, bodies: Sequence[PullBody]) -> tuple[Any, Any]:
-    """Where each record starts, and how many each body holds.
-
-    A record's start is known from the one before it only, but bodies do not depend on each other: all of them are walked in step, one
-    record of each at a time, until too few are left to be worth it.
-    """
-    ends = np.cumsum([len(entry.body) for entry in bodies], dtype=np.int64)
-    sizes = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))
-    at = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends
-    upto = ends
-    found = []
-    while True:
-        live = at < upto
-        if not live.all():
-            at, upto = at[live], upto[live]
-        if len(at) < _FEW_BODIES:
-            break
-        after = at + sizes[at]
-        wrong = (after - at < _SMALLEST_RECORD) | (after > upto)
-        if wrong.any():
-            raise _misfit(bodies, ends, int(at[wrong][0]), int((after - at)[wrong][0]))
-        found.append(at)
-        at = after
-    rest: list[int] = []
-    for start, end in zip(at.tolist(), upto.tolist(), strict=True):
-        while start < end:
-            (size,) = _size_at(raw, start)
-            if size < _SMALLEST_RECORD or start + size > end:
-                raise _misfit(bodies, ends, start, size)
-            rest.append(start)
-            start += size
-    starts = np.sort(np.concatenate([*found, np.array(rest, np.int64)]))
-    return starts, np.diff(np.searchsorted(starts, ends), prepend=0)
-
-
-def _misfit(bodies: Sequence[PullBody], ends: Any, at: int, size: int) -> ProtocolError:
-    number = int(np.searchsorted(ends, at, side="right"))
-    return ProtocolError(
-        f"a record of {size} bytes at {at} of a pull body of {bodies[number].queue} does not fit its remaining "
-        f"{int(ends[number]) - at} bytes"
-    )
-
-
 class _Rows:
     """The wanted records of one batch: fixed fields gathered, variable ones as (start, length) into ``data``."""
 
@@ -231,7 +173,7 @@ class _Rows:
         self.body_sizes = head["body_size"].astype(np.int64)
         sizes = head["size"].astype(np.int64)
         # A body length that lies would make the gathers below read outside the buffer.
-        if ((self.body_sizes < 0) | (self.body_sizes > sizes - _SMALLEST_RECORD)).any():
+        if ((self.body_sizes < 0) | (self.body_sizes > sizes - SMALLEST_RECORD)).any():
             raise ProtocolError("a record's body length exceeds its total size")
         topic_at = self.body_starts + self.body_sizes
         properties_at = topic_at + 1 + data[topic_at]
@@ -241,52 +183,13 @@ class _Rows:
         self.property_sizes = np.ndarray((len(data) - 1,), ">i2", data, strides=(1,))[properties_at].astype(np.int64)
         if (self.property_starts + self.property_sizes != starts + sizes).any():
             raise ProtocolError("a record's field sizes do not sum to its total size")
-        self.pair_names: Array = None
-        self.pair_values: Array = None
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    def split_properties(self, with_values: bool) -> None:
-        """Find all (name, value) pairs of the batch at once."""
-        blob = _slices(self.data, self.property_starts, self.property_sizes)
-        offsets = np.frombuffer(blob.buffers()[1], np.int32)[: len(self) + 1]
-        raw = np.zeros(int(offsets[-1]) + _INLINE_BYTES, np.uint8)
-        if offsets[-1]:
-            raw[: offsets[-1]] = np.frombuffer(blob.buffers()[2], np.uint8)[: offsets[-1]]
-        text = raw[: offsets[-1]]
-        middles, ends = np.flatnonzero(text == 1), np.flatnonzero(text == 2)
-        filled = offsets[1:] > offsets[:-1]
-        if len(middles) != len(ends) or (text[offsets[1:][filled] - 1] != 2).any():
-            raise _OddRecord
-        names_at = np.empty_like(ends)
-        if len(ends):
-            names_at[0] = 0
-            names_at[1:] = ends[:-1] + 1
-        if (middles <= names_at).any() or (ends <= middles + 1).any():
-            raise _OddRecord
-        self.pair_offsets = np.searchsorted(ends, offsets).astype(np.int32)
-        self.pair_rows = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.pair_offsets))
-        self._encode_names(_slices(raw, names_at, middles - names_at))
-        self._raw, self._values_at, self._value_sizes = raw, middles + 1, ends - middles - 1
-        if with_values:
-            self.pair_values = _text(_slices(raw, self._values_at, self._value_sizes))
-
-    def _encode_names(self, names: Array) -> None:
-        encoded = names.dictionary_encode()
-        self.name_codes = encoded.indices.to_numpy(zero_copy_only=False)
-        try:
-            self.names: list[str] = [name.decode() for name in encoded.dictionary.to_pylist()]
-        except UnicodeDecodeError as error:
-            raise _OddRecord from error
-        if len(self.names) > _MANY_NAMES:
-            raise _OddRecord
-        self.pair_names = pa.array(self.names, pa.string()).take(encoded.indices)
-        # A map that holds a name twice is not what Java shows (the last one counts).
-        seen = np.zeros(len(self) * len(self.names), bool)
-        seen[self.pair_rows.astype(np.int64) * len(self.names) + self.name_codes] = True
-        if np.count_nonzero(seen) != len(self.name_codes):
-            raise _OddRecord
+    @cached_property
+    def properties(self) -> PropertyColumns:
+        return property_columns(self.data, self.property_starts, self.property_sizes)
 
     @cached_property
     def unpacked_bodies(self) -> dict[int, bytes]:
@@ -301,55 +204,29 @@ class _Rows:
 
     def property(self, name: str) -> Array:
         """One property as a column, null where a message has it not."""
-        if name not in self.names:
-            return pa.nulls(len(self), pa.string())
-        pairs = np.flatnonzero(self.name_codes == self.names.index(name))
-        values = _text(_slices(self._raw, self._values_at[pairs], self._value_sizes[pairs]))
-        if len(pairs) == len(self):
-            return values
-        at = np.full(len(self), -1, np.int32)
-        at[self.pair_rows[pairs]] = np.arange(len(pairs), dtype=np.int32)
-        return values.take(pa.array(at, mask=at < 0))
-
-
-def _slices(data: Any, starts: Any, sizes: Any) -> Array:
-    """``binary`` array of slices of ``data``, which must reach 12 bytes beyond the last start. Arrow copies them in C++."""
-    views = np.empty((len(starts), 4), np.int32)
-    views[:, 0] = sizes
-    inline = np.ndarray((len(data) - _INLINE_BYTES + 1,), f"V{_INLINE_BYTES}", data, strides=(1,))[starts]
-    views[:, 1:] = inline.view(np.int32).reshape(-1, 3)
-    long: Any = sizes > _INLINE_BYTES
-    if long.all():
-        long = slice(None)
-    elif not long.any():
-        long = slice(0)
-    views[long, 2] = 0
-    views[long, 3] = starts[long]
-    buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary_view(), len(starts), buffers).cast(pa.binary())
-
-
-def _text(array: Array) -> Array:
-    try:
-        return array.cast(pa.string())
-    except pa.ArrowInvalid as error:  # not UTF-8; the plain way replaces what is broken, as Java does
-        raise _OddRecord from error
+        return self.properties.column(name)
 
 
 def _hosts(values: Any) -> Array:
-    """``ip:port`` of 8 host bytes each; hosts are few."""
+    """``ip:port`` of 8 host bytes each; hosts are few, mostly one."""
+    if len(values) and (values == values[0]).all():
+        host = int(values[0])
+        return pa.repeat(pa.scalar(format_host((host >> 32).to_bytes(4, "big"), host & 0xFFFFFFFF)), len(values))
     encoded = pa.array(values.astype(np.uint64)).dictionary_encode()
     names = [format_host((host >> 32).to_bytes(4, "big"), host & 0xFFFFFFFF) for host in encoded.dictionary.to_pylist()]
     return pa.array(names, pa.string()).take(encoded.indices)
 
 
-def _per_body(rows: _Rows, values: Iterable[Any], kind: Any) -> Array:
-    return pa.array(list(values), kind).take(pa.array(rows.which))
+def _per_body(rows: _Rows, texts: Iterable[str]) -> Array:
+    by_body = list(texts)
+    if len(set(by_body)) == 1:
+        return pa.repeat(pa.scalar(by_body[0], pa.string()), len(rows))
+    return pa.array(by_body, pa.string()).take(pa.array(rows.which))
 
 
 def _topic(rows: _Rows, _: Any) -> Array:
     """Retried messages and dead letters go by the name of the topic they were first sent to."""
-    topics = _per_body(rows, (entry.queue.topic for entry in rows.bodies), pa.string())
+    topics = _per_body(rows, (entry.queue.topic for entry in rows.bodies))
     if not any(entry.queue.topic.startswith(_COPIES) for entry in rows.bodies):
         return topics
     origin = pc.coalesce(*(rows.property(name) for name in _ORIGIN_NAMES))
@@ -370,11 +247,11 @@ def _message_id(rows: _Rows, _: Any) -> Array:
 
 
 def _properties(rows: _Rows, field: Any) -> Array:
-    return pa.MapArray.from_arrays(pa.array(rows.pair_offsets), rows.pair_names, rows.pair_values, type=field.type)
+    return rows.properties.maps(field.type)
 
 
 def _body(rows: _Rows, _: Any) -> Array:
-    bodies = _slices(rows.data, rows.body_starts, rows.body_sizes)
+    bodies = slices(rows.data, rows.body_starts, rows.body_sizes)
     unpacked = rows.unpacked_bodies
     if not unpacked:
         return bodies
@@ -400,7 +277,7 @@ def _timestamps(name: str) -> Callable[[_Rows, Any], Array]:
 
 _BUILDERS: Final[dict[str, Callable[[_Rows, Any], Array]]] = {
     "topic": _topic,
-    "brokerName": lambda rows, field: _per_body(rows, (entry.queue.broker_name for entry in rows.bodies), pa.string()),
+    "brokerName": lambda rows, field: _per_body(rows, (entry.queue.broker_name for entry in rows.bodies)),
     "queueId": _integers("queue_id", np.int32),
     "queueOffset": _integers("queue_offset", np.int64),
     "commitLogOffset": _integers("physical_offset", np.int64),

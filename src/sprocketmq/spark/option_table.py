@@ -119,7 +119,7 @@ OPTIONS: Final = (
     # progress and reading
     _choice("read", "commitOffsets", ("eager", "lagged", "off"), "eager for a stream with a group, else off",
             "tell the brokers about progress: when a batch is done, one batch later, or never; the checkpoint stays the truth"),
-    _count("read", "pullBatchSize", "32", "messages asked for by one pull", 1024),
+    _count("read", "pullBatchSize", "1024", "messages asked for by one pull; Apache brokers give 32 unless they are told otherwise", 1024),
     _count("read", "pullPipelining", "8", "pulls of one task in flight", 256),
     _choice("read", "brokerUnavailable", ("wait", "fail"), "wait",
             "what a running stream does while a broker does not answer: read the others and wait, or fail after retryTimeoutMs"),

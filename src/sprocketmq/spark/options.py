@@ -195,7 +195,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         commit_offsets=given.choice("commitOffsets", commit_default),  # type: ignore[arg-type]
         broker_unavailable=given.choice("brokerUnavailable"),  # type: ignore[arg-type]
         loss_report=str(given.count("lossReport")) if given.has("lossReport") else None,
-        pull_batch_size=given.count("pullBatchSize") or 32,
+        pull_batch_size=given.count("pullBatchSize") or 1024,
         pull_pipelining=given.count("pullPipelining") or 8,
         pull_timeout_ms=given.duration_ms("pullTimeoutMs"),
         retry_timeout_ms=given.duration_ms("retryTimeoutMs"),

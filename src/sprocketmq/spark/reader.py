@@ -17,6 +17,7 @@ from sprocketmq.errors import RemoteError
 from sprocketmq.spark.broker_watch import check_sql92, source_topics
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.decode import BatchDecoder, PullBody
+from sprocketmq.spark.kept_memory import keep_freed_memory
 from sprocketmq.spark.loss_report import tell
 from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merged
 from sprocketmq.spark.offsets import QueueRange
@@ -141,6 +142,7 @@ def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[Queue
         DataLoss: a range is (partly) deleted and ``failOnDataLoss`` is true.
         NetworkError, RequestTimeout, RemoteError: a broker cannot be read; Spark runs the task again.
     """
+    keep_freed_memory()
     decoder = BatchDecoder(_arrow_schema(schema), options.tags)
     for expression, kind, part in _by_filter(options, ranges):
         left = list(part)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from sprocketmq.store.commit_log import CommitLog
@@ -16,26 +18,27 @@ from sprocketmq.store.message_store import UNIT_SIZE_BYTES, ReadResult
 
 __all__ = ["read_at_once", "read_one_by_one"]
 
-_MOST_AT_ONCE = 64  # what Apache's default of 32 messages a pull may be raised to before entries are read one by one
+_MOST_AT_ONCE = 1024  # what a consumer may ask for at most (Java: pullBatchSize)
+_FEW = 64  # beyond, neighbours are handed out as one chunk even if not all of them are neighbours
 _NO_VIEW = memoryview(b"")
 _iter_units = UNIT.iter_unpack
 _unpack_offset = struct.Struct(">q").unpack_from
 
 
-@functools.cache
+@functools.lru_cache(maxsize=128)
 def _sizes_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
     """Reads the sizes of so many units."""
     return struct.Struct(">" + "8xi8x" * count).unpack_from
 
 
-@functools.cache
+@functools.lru_cache(maxsize=128)
 def _offsets_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
     """Reads where the records of so many units begin."""
     return struct.Struct(">" + "q12x" * count).unpack_from
 
 
 def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int) -> bool:
-    """The common case, all entries judged together: they fit the limits, and their records lie in one file of the log.
+    """The common case, all entries judged together: those that fit the limits, if their records lie in one file of the log.
 
     False, and nothing has changed, where that is not so: then they are taken one by one.
     """
@@ -48,30 +51,46 @@ def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_me
         return False
     sizes = _sizes_of(count)(units, at)
     total = sum(sizes)
+    if max_bytes < total < FILLER_SIZE:
+        count = bisect_right(list(accumulate(sizes)), max_bytes)
+        sizes = sizes[:count]
+        total = sum(sizes)
+        if not count:
+            return False
     (first,) = _unpack_offset(units, at)
     (last,) = _unpack_offset(units, at + (count - 1) * UNIT_SIZE_BYTES)
     end = last + sizes[-1]
     file = log.files.file_at(first)
-    if (
-        file is None
-        or total > max_bytes
-        or total >= FILLER_SIZE
-        or end > log.start + log.at
-        or end > file.start + file.size_bytes
-    ):
+    if file is None or total >= FILLER_SIZE or end > log.start + log.at or end > file.start + file.size_bytes:
         return False
     data = file.readable[first - file.start : end - file.start]
     if end - first == total:  # neighbours in the log, as offsets grow (law 2 of the consume queue)
         result.chunks = [data]
     else:
         places = _offsets_of(count)(units, at)
-        chunks = [data[place - first : place - first + size] for place, size in zip(places, sizes, strict=True)]
+        if count > _FEW:
+            chunks = [data[begin - first : stop - first] for begin, stop in _runs(places, sizes)]
+        else:
+            chunks = [data[place - first : place - first + size] for place, size in zip(places, sizes, strict=True)]
         if min(places) < first or sum(map(len, chunks)) != total:  # an entry points nowhere, or against law 2
             return False
         result.chunks = chunks
     result.bytes, result.count = total, count
     result.next_offset = offset + count
     return True
+
+
+def _runs(places: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Begin and end of each run of neighbours."""
+    runs = []
+    begin = end = places[0]
+    for place, size in zip(places, sizes, strict=True):
+        if place != end:
+            runs.append((begin, end))
+            begin = place
+        end = place + size
+    runs.append((begin, end))
+    return runs
 
 
 def read_one_by_one(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int) -> None:

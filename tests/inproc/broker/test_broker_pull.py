@@ -53,11 +53,18 @@ def test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere(client):
     assert (moved.code, moved.ext_fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "0")
 
 
-def test_one_pull_brings_at_most_32_messages_whatever_is_asked(client):
+@pytest.mark.parametrize("cluster", [{"max_transfer_count_in_memory": 32}], indirect=True)
+def test_one_pull_brings_no_more_messages_than_the_broker_is_set_to_give(client):
     fill(client, 40)
     assert len(bodies(client.pull("g", "flights", max_messages=1000))) == 32
     assert len(bodies(client.pull("g", "flights", max_messages=3))) == 3
     assert len(bodies(client.pull("g", "flights", max_messages=0))) == 1
+
+
+def test_one_pull_brings_as_many_messages_as_are_asked_for(client):
+    fill(client, 40)
+    assert len(bodies(client.pull("g", "flights", max_messages=1000))) == 40
+    assert len(bodies(client.pull("g", "flights"))) == 32
 
 
 @pytest.mark.parametrize("cluster", [{"max_transfer_bytes_in_memory": 1000}], indirect=True)

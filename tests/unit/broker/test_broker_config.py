@@ -40,8 +40,12 @@ def test_defaults_are_apaches():
     assert (config.listen_port, config.broker_name, config.broker_cluster_name) == (10911, "broker-a", "DefaultCluster")
     assert (config.default_topic_queue_nums, config.max_message_size) == (8, 4 * 1024 * 1024)
     assert (config.flush_consumer_offset_interval_ms, config.register_namesrv_period_ms) == (5_000, 30_000)
-    assert (config.max_transfer_count_in_memory, config.max_transfer_bytes_in_memory) == (32, 256 * 1024)
+    assert config.max_transfer_bytes_in_memory == 256 * 1024
     assert NameServerConfig().listen_port == 9876
+
+
+def test_a_pull_may_bring_as_many_messages_as_java_consumers_may_ask_for():
+    assert BrokerConfig().max_transfer_count_in_memory == 1024
 
 
 def test_unknown_keys_are_named_in_one_warning(caplog):

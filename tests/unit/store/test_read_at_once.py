@@ -20,9 +20,9 @@ LOG_BYTES, QUEUE_BYTES = 4096, 400
 CONFIG = StoreConfig(mapped_file_size_commit_log=LOG_BYTES, mapped_file_size_consume_queue=QUEUE_BYTES)
 
 
-def filled(appends: list[tuple[int, int, int]]) -> MemoryMessageStore:
+def filled(appends: list[tuple[int, int, int]], config: StoreConfig = CONFIG) -> MemoryMessageStore:
     """``appends``: queue id, bytes of the body, how many in one batch."""
-    store = open_memory(CONFIG)
+    store = open_memory(config)
     for queue_id, body_bytes, count in appends:
         batch = [message("T", queue_id, bytes([65 + number]) * body_bytes) for number in range(count)]
         store.append_batch(batch, NOW_MS)
@@ -45,7 +45,9 @@ APPENDS = st.lists(
     st.tuples(st.integers(0, 1), st.sampled_from((0, 5, 5, 5, 300)), st.integers(1, 10)), min_size=1, max_size=20
 )
 READS = st.lists(
-    st.tuples(st.integers(0, 1), st.integers(0, 90), st.sampled_from((-1, 0, 1, 7, 32, 64, 65)), st.integers(0, 4000)),
+    st.tuples(
+        st.integers(0, 1), st.integers(0, 90), st.sampled_from((-1, 0, 1, 7, 32, 64, 65, 1024)), st.integers(0, 4000)
+    ),
     min_size=1,
     max_size=10,
 )
@@ -69,6 +71,19 @@ def test_entries_are_judged_together_where_they_may_be(monkeypatch: pytest.Monke
     monkeypatch.setattr(queue_log_store, "read_one_by_one", lambda *_: pytest.fail("one by one"))
     assert [len(store.read("T", 0, offset).chunks) for offset in (0, 2, 9)] == [12, 10, 3]
     assert len(store.read("T", 0, 0, 10).chunks) == 1  # neighbours in the log
+
+
+def test_what_a_large_read_may_not_bring_is_left_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    roomy = StoreConfig(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
+    store = filled([(0, 5, 100), (1, 5, 1), (0, 5, 100), (1, 5, 1), *[(0, 5, 1), (1, 5, 1)] * 3], roomy)
+    monkeypatch.setattr(queue_log_store, "read_one_by_one", lambda *_: pytest.fail("one by one"))
+    whole = store.read("T", 0, 0, 1024, 1 << 20)
+    assert (whole.count, len(whole.chunks)) == (203, 5)  # a chunk for each run of neighbours
+    size = whole.bytes // whole.count
+    for max_bytes in (size, 150 * size, 151 * size - 1, 203 * size - 1):
+        part = store.read("T", 0, 0, 1024, max_bytes)
+        assert (part.count, part.next_offset, part.bytes) == (max_bytes // size,) * 2 + (max_bytes // size * size,)
+        assert b"".join(part.chunks) == b"".join(whole.chunks)[: part.bytes]
 
 
 @pytest.mark.parametrize("queue_offset", [0, 1, 2])

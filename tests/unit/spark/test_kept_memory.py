@@ -1,0 +1,34 @@
+"""Freed memory stays with the process: large blocks cost their pages once."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+BLOCKS, BLOCK_BYTES = 20, 8 << 20
+PROGRAM = f"""
+import resource, sys
+from sprocketmq.spark.kept_memory import keep_freed_memory
+if sys.argv[1] == "kept":
+    assert keep_freed_memory() and keep_freed_memory()
+def make():
+    return bytearray({BLOCK_BYTES})[-1], bytes({BLOCK_BYTES})[-1]
+make()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range({BLOCKS}):
+    make()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told")
+def test_blocks_that_are_made_again_need_no_new_pages() -> None:
+    faults = {
+        way: int(subprocess.run([sys.executable, "-c", PROGRAM, way], capture_output=True, check=True).stdout)
+        for way in ("kept", "as it is")
+    }
+    # calloc'd pages that are at hand already are cleared, not asked for
+    assert faults["kept"] < BLOCKS * 100 < faults["as it is"]

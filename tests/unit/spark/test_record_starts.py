@@ -1,0 +1,79 @@
+"""Where records start: whichever way fits, it is what walking from one to the next finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.spark import record_starts as module
+from sprocketmq.spark.decode import PullBody
+from sprocketmq.spark.record_starts import record_starts
+from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.record import encode_record
+
+MAGIC = bytes.fromhex("daa320a7")
+CONTENT = st.lists(
+    st.sampled_from([b"", b"x", b"x" * 30, MAGIC, b"\0\0\0\x5b" + MAGIC, b"\xda" * 9, b"y" * 900]), max_size=3
+).map(b"".join)
+
+
+def record(body: bytes = b"hello") -> bytes:
+    host = (b"\x0a\0\0\x01", 10_911)
+    times = {"born_timestamp_ms": 1, "store_timestamp_ms": 2}
+    return encode_record(
+        b"T", body, b"", queue_id=0, queue_offset=0, physical_offset=0, born_host=host, store_host=host, **times
+    )
+
+
+def pulls_of(groups: list[list[bytes]]) -> list[PullBody]:
+    return [
+        PullBody(MessageQueue("T", "broker-a", number), 0, 1 << 40, b"".join(group))
+        for number, group in enumerate(groups)
+    ]
+
+
+def found(pulls: list[PullBody]) -> tuple[list[int], list[int]]:
+    raw = b"".join([*(pull.body for pull in pulls), b"\0" * 88])
+    starts, counts = record_starts(raw, np.frombuffer(raw, np.uint8), pulls)
+    return starts.tolist(), counts.tolist()
+
+
+def walked(groups: list[list[bytes]]) -> tuple[list[int], list[int]]:
+    at, starts = 0, []
+    for group in groups:
+        for one in group:
+            starts.append(at)
+            at += len(one)
+    return starts, [len(group) for group in groups]
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(CONTENT.map(lambda body: record(body=body)), max_size=12), max_size=5))
+def test_few_bodies_of_any_records(groups: list[list[bytes]]) -> None:
+    assert found(pulls_of(groups)) == walked(groups)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(CONTENT.map(lambda body: record(body=body)), st.integers(0, 40)), min_size=1, max_size=70))
+def test_bodies_whose_records_are_alike(alike: list[tuple[bytes, int]]) -> None:
+    groups = [[one] * count for one, count in alike]
+    assert found(pulls_of(groups)) == walked(groups)
+
+
+def test_each_way_is_gone_where_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed = [[record(body=b"x" * (number % 7)) for number in range(50)]]
+    monkeypatch.setattr(module, "_walked", lambda *_: pytest.fail("walked"))
+    assert found(pulls_of([[record()] * 50])) == walked([[record()] * 50])
+    assert found(pulls_of(mixed)) == walked(mixed)
+    monkeypatch.setattr(module, "_by_magic", lambda *_: pytest.fail("searched"))
+    assert found(pulls_of([[record()] * 50])) == walked([[record()] * 50])
+
+
+def test_a_record_that_reaches_into_the_next_body_is_refused() -> None:
+    first, second, third = record(body=b"one"), record(body=b"three"), record(body=b"fourteen")
+    pulls = pulls_of([[first, second[:60]], [second[60:], third]])
+    with pytest.raises(ProtocolError, match="of a pull body of .*0.* does not fit its remaining 60 bytes"):
+        found(pulls)
