@@ -71,8 +71,8 @@ class Speed(NamedTuple):
     record_bytes: int
 
 
-def pull_bodies(body_bytes: int) -> list[PullBody]:
-    """One batch as the reader would hand it over: queues in turn."""
+def pull_bodies(body_bytes: int, own: dict[str, str] | None = None) -> list[PullBody]:
+    """One batch as the reader would hand it over: queues in turn. ``own``: properties of each message, in place of its tags and keys."""
     pulls: list[PullBody] = []
     size_bytes = number = 0
     while size_bytes < BATCH_BYTES and len(pulls) < BATCH_PULLS:
@@ -80,16 +80,20 @@ def pull_bodies(body_bytes: int) -> list[PullBody]:
         start = len(pulls) // QUEUES * PULL_MESSAGES
         records = []
         for offset in range(start, start + PULL_MESSAGES):
-            records.append(record(number, queue.queue_id, offset, body_bytes))
+            records.append(record(number, queue.queue_id, offset, body_bytes, own))
             number += 1
         pulls.append(PullBody(queue, start, start + PULL_MESSAGES, memoryview(b"".join(records))))
         size_bytes += len(pulls[-1].body)
     return pulls
 
 
-def record(number: int, queue_id: int, offset: int, body_bytes: int) -> bytes:
-    properties = {"UNIQ_KEY": f"0A0000011A2B18B4AAC2{number:012X}", "WAIT": "true"}
-    properties |= {"TAGS": ("UA", "AA", "DL", "B6")[number % 4], "KEYS": f"N{number % 4000:05d}"}
+def record(number: int, queue_id: int, offset: int, body_bytes: int, own: dict[str, str] | None) -> bytes:
+    properties = {"UNIQ_KEY": f"0A0000011A2B18B4AAC2{number:012X}"}
+    properties |= own or {
+        "WAIT": "true",
+        "TAGS": ("UA", "AA", "DL", "B6")[number % 4],
+        "KEYS": f"N{number % 4000:05d}",
+    }
     body = number.to_bytes(8, "big") * (body_bytes // 8) + b"\0" * (body_bytes % 8)
     return encode_record(
         b"flights",

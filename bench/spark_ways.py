@@ -1,0 +1,256 @@
+"""The works of spark_bench.py and the ways of doing them: our source and sink, Spark's Kafka connector as it comes and tuned, the ceiling.
+
+    default   Spark's Kafka connector as it comes
+    tuned     larger fetches and polls for reading; linger.ms=20 and batches of 128 KB for writing
+    ceiling   a Python source that gives out Arrow batches which are there already: nothing that Spark reads by Python is faster
+
+All ways see the same rows: a body, a key, and three properties of the user's (Kafka: headers). RocketMQ keeps the key and its own unique
+key among the properties, so our map, and the ceiling's, has five.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from spark_peers import CeilingSource, KafkaBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from interop.sprocket_server import SprocketServer
+
+__all__ = ["CEILING", "DEFAULT", "LARGE", "OURS", "SMALL", "TUNED", "Run", "Topic", "Ways", "spark_session"]
+
+OURS, DEFAULT, TUNED, CEILING = "SprocketMQ", "Kafka default", "Kafka tuned", "ceiling"
+QUEUES: Final = 8
+# What Kafka's rows hold, by our names.
+COLUMNS: Final = "topic,queueId,queueOffset,keys,body,properties,storeTimestamp"
+TUNED_READ: Final = {
+    "kafka.max.poll.records": "20000",
+    "kafka.max.partition.fetch.bytes": str(16 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+    "kafka.fetch.min.bytes": str(1 << 20),
+    "kafka.receive.buffer.bytes": str(4 << 20),
+}
+TUNED_WRITE: Final = {"kafka.linger.ms": "20", "kafka.batch.size": str(128 << 10)}
+PROPERTIES: Final = {"carrier": "UA", "origin": "EWR", "year": "2013"}
+
+
+class Topic(NamedTuple):
+    """A topic and what is in it."""
+
+    name: str
+    rows: int
+    body_bytes: int
+    queues: int = QUEUES
+
+
+SMALL: Final = Topic("bench-100", 2_000_000, 100)
+LARGE: Final = Topic("bench-1k", 500_000, 1024)
+
+
+class Run(NamedTuple):
+    """Of one run: rows per second, and CPU in us per row of the broker and of Spark with its Python workers."""
+
+    rows_per_s: float
+    broker_us: float
+    spark_us: float
+
+
+class Ways:
+    """The session and both brokers.
+
+    Args:
+        kafka: None where it cannot be had.
+    """
+
+    def __init__(self, spark: SparkSession, server: SprocketServer, kafka: KafkaBroker | None) -> None:
+        self.spark, self._server, self.kafka = spark, server, kafka
+        self.scratch = Path(tempfile.mkdtemp(prefix="bench-spark-"))
+        self._numbers = iter(range(1_000_000))
+        self._filled: set[str] = set()
+
+    @property
+    def names(self) -> list[str]:
+        return [OURS, DEFAULT, TUNED] if self.kafka else [OURS]
+
+    # -- rows in -------------------------------------------------------------------------------------------------------------------
+
+    def fill(self, topic: Topic) -> None:
+        """The same rows to both brokers, once."""
+        if topic.name in self._filled:
+            return
+        self._filled.add(topic.name)
+        self.create(topic)
+        self.write(OURS, topic)
+        if self.kafka:
+            self.write(TUNED, topic)
+
+    def create(self, topic: Topic) -> None:
+        """In our broker; Kafka makes topics when they are first written to."""
+        self._server.create_topic(topic.name, topic.queues)
+
+    def write(self, way: str, topic: Topic) -> None:
+        """Made-up rows, every send acknowledged."""
+        from pyspark.sql import functions as f
+
+        made = self._made_rows(topic)
+        if way == OURS:
+            pairs = [part for name in PROPERTIES for part in (f.lit(name), f.col(name))]
+            ready = made.select("body", f.col("key").alias("keys"), f.create_map(*pairs).alias("properties"))
+            writer = ready.write.format("rocketmq").option("namesrvAddr", self._server.namesrv_addr)
+        else:
+            headers = [
+                f.struct(f.lit(name).alias("key"), f.col(name).cast("binary").alias("value")) for name in PROPERTIES
+            ]
+            ready = made.select(
+                f.col("body").alias("value"), f.col("key").cast("binary"), f.array(*headers).alias("headers")
+            )
+            writer = ready.write.format("kafka").option("kafka.bootstrap.servers", self._bootstrap_servers)
+            writer = writer.option("includeHeaders", "true").options(**(TUNED_WRITE if way == TUNED else {}))
+        writer.option("topic", topic.name).mode("append").save()
+
+    def _made_rows(self, topic: Topic) -> DataFrame:
+        """Rows that both sinks can be given."""
+        from pyspark.sql import functions as f
+
+        number = f.col("id").cast("string")
+        return self.spark.range(0, topic.rows, 1, os.cpu_count()).select(
+            f.rpad(number, topic.body_bytes, "x").cast("binary").alias("body"),
+            f.concat(f.lit("N"), number).alias("key"),
+            *(f.lit(text).alias(name) for name, text in PROPERTIES.items()),
+        )
+
+    # -- rows out ------------------------------------------------------------------------------------------------------------------
+
+    def source(self, reader: Any, way: str, topic: Topic) -> Any:
+        """``spark.read`` or ``spark.readStream`` of one way."""
+        if way == OURS:
+            options = {"namesrvAddr": self._server.namesrv_addr, "topic": topic.name, "columns": COLUMNS}
+            return reader.format("rocketmq").options(**options)
+        if way == CEILING:
+            options = {"rows": str(topic.rows), "bodyBytes": str(topic.body_bytes), "columns": COLUMNS}
+            options |= {"tasks": str(os.cpu_count()), "properties": json.dumps(PROPERTIES)}
+            return reader.format(CeilingSource.name()).options(**options)
+        options = {"kafka.bootstrap.servers": self._bootstrap_servers, "subscribe": topic.name}
+        reader = reader.format("kafka").options(**options).option("includeHeaders", "true")
+        return reader.options(**TUNED_READ) if way == TUNED else reader
+
+    def read(self, way: str, topic: Topic, **options: str) -> None:
+        """All rows of a topic into nothing."""
+        frame = self.source(self.spark.read, way, topic).options(**options).load()
+        frame.write.format("noop").mode("overwrite").save()
+
+    def to_parquet(self, way: str, topic: Topic) -> None:
+        target = self.scratch / f"parquet-{next(self._numbers)}"
+        self.source(self.spark.read, way, topic).load().write.parquet(str(target))
+
+    def stream(self, way: str, topic: Topic, rows_a_batch: int) -> list[int]:
+        """All of a topic by AvailableNow into nothing; milliseconds of each batch."""
+        reader = self.source(self.spark.readStream, way, topic).option("startingOffsets", "earliest")
+        query = (
+            reader.option("maxOffsetsPerTrigger", str(rows_a_batch))
+            .load()
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(self.scratch / f"checkpoint-{next(self._numbers)}"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        events = [event for event in query.recentProgress if event["numInputRows"]]
+        return [event["durationMs"]["triggerExecution"] for event in events]
+
+    def fresh(self, topic: Topic) -> Topic:
+        """One like it that nobody has written to."""
+        fresh = topic._replace(name=f"{topic.name}-{next(self._numbers)}")
+        self.create(fresh)
+        return fresh
+
+    # -- figures -------------------------------------------------------------------------------------------------------------------
+
+    def timed(self, way: str, rows: int, work: Callable[[], object]) -> Run:
+        """Run it once."""
+        broker = [self._server.broker_pid] if way == OURS else [self.kafka.pid] if self.kafka and way != CEILING else []
+        before = _cpu_s(broker), _cpu_s(self._spark_pids())
+        begin_s = time.perf_counter()
+        work()
+        took_s = time.perf_counter() - begin_s
+        broker_s, spark_s = _cpu_s(broker) - before[0], _cpu_s(self._spark_pids()) - before[1]
+        return Run(rows / took_s, broker_s / rows * 1e6, spark_s / rows * 1e6)
+
+    def _spark_pids(self) -> list[int]:
+        """The JVM, then the Python processes below it."""
+        found = [self.spark.sparkContext._gateway.proc.pid]
+        children: dict[int, list[int]] = {}
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            for line in _lines_of(pid, "stat"):
+                children.setdefault(int(line.rpartition(")")[2].split()[1]), []).append(pid)
+        for pid in found:
+            found += children.get(pid, [])
+        return found
+
+    def worker_peaks_mb(self) -> list[float]:
+        """The most memory that each Python worker has held since ``forget_peaks``; Linux."""
+        return [
+            int(line.split()[1]) / 1024
+            for pid in self._spark_pids()[1:]
+            for line in _lines_of(pid, "status")
+            if line.startswith("VmHWM:")
+        ]
+
+    def forget_peaks(self) -> None:
+        for pid in self._spark_pids()[1:]:
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+    @property
+    def _bootstrap_servers(self) -> str:
+        assert self.kafka is not None
+        return self.kafka.bootstrap_servers
+
+
+def _cpu_s(pids: Any) -> float:
+    """User and system time of processes and of their children that ended."""
+    ticks = 0
+    for pid in pids:
+        for line in _lines_of(pid, "stat"):
+            ticks += sum(map(int, line.rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _lines_of(pid: int, name: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/{name}").read_text().splitlines()
+    return []
+
+
+def spark_session(jars: str, scratch: Path, paths: list[str]) -> SparkSession:
+    """Local, two cores."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("spark_bench")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "2g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        .config("spark.local.dir", str(scratch))
+        .config("spark.log.level", "ERROR")
+    )
+    session = (builder.config("spark.jars", jars) if jars else builder).getOrCreate()
+    session.dataSource.register(CeilingSource)
+    return session
