@@ -79,7 +79,9 @@ def test_for_a_query_that_a_note_does_not_name_nobody_reads_further_back() -> No
     assert commit_step(ledger, "new", 0, frozenset({"a"})) == Append(decision(0, 4, "a", query="new"))
     assert ledger.standing("s", 0) is Standing.DECIDED
     assert ledger.standing("q", 5) is Standing.UNREAD
-    assert read(log, 3).standing("new", 0) is Standing.UNREAD, "what lies between note and start is not read"
+    late = [*log[:2], (2, decision(0, 2, "a", query="new")), (3, note)]
+    assert read(late, 3).standing("new", 0) is Standing.UNREAD, "what the note's writer had not seen is not read"
+    assert read(late, 2).standing("new", 0) is Standing.DECIDED
     assert ledger.note(2) == Names(frozenset({"q", "r", "s"}), 4), "a note is carried on by who has read back to it"
     assert ledger.note(3) is None
 
