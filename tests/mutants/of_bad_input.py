@@ -104,6 +104,14 @@ BAD_INPUT_MUTANTS = [
     ),
     Mutant(
         "spark",
+        "a task fails when its broker restarts, as if the topic were gone",
+        "src/sprocketmq/client/queue_reader.py",
+        "        if known is None or not known.broker_addrs:\n            return None\n",
+        "",
+        "tests/inproc/spark/test_broker_dies_under_a_task.py::test_a_broker_that_restarts_under_a_task_is_waited_for",
+    ),
+    Mutant(
+        "spark",
         "a verdict is not looked at",
         f"{SPARK}/row_retry.py",
         "                check_verdict(judged)\n",

@@ -48,7 +48,7 @@ from sprocketmq.errors import (
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.acl_signature import Credentials
-from sprocketmq.wire.bodies import TopicConfig
+from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Buffer, request
 from sprocketmq.wire.headers import GetTopicConfigRequestHeader
@@ -358,12 +358,8 @@ class QueueReader:
         address = self._broker_addresses.get(key)
         if address is None:
             assert self._api is not None
-            route = await self._api.route(queue.topic)
-            if route is None:
-                raise TopicNotExist(
-                    17, f"topic {queue.topic!r} has no route; check the spelling or create the topic first"
-                )
-            for broker in route.broker_datas:
+            route = await self._route(queue)
+            for broker in route.broker_datas if route is not None else ():
                 if broker.broker_addrs:
                     chosen = broker.broker_addrs.get(_MASTER) or next(iter(broker.broker_addrs.values()))
                     self._broker_addresses[queue.topic, broker.broker_name] = chosen
@@ -373,6 +369,24 @@ class QueueReader:
                 f"broker {queue.broker_name!r} of topic {queue.topic!r} is not registered now; is it running?"
             )
         return address
+
+    async def _route(self, queue: MessageQueue) -> TopicRouteData | None:
+        """None while the broker of ``queue`` is not registered itself: it restarts, and its topics have no route meanwhile.
+
+        Raises:
+            TopicNotExist: the broker is there and does not have the topic.
+        """
+        assert self._api is not None
+        route = await self._api.route(queue.topic)
+        if route is not None:
+            return route
+        known = (await self._api.cluster_info()).broker_addr_table.get(queue.broker_name)
+        if known is None or not known.broker_addrs:
+            return None
+        route = await self._api.route(queue.topic)  # it may have come back between the two questions
+        if route is None:
+            raise TopicNotExist(17, f"topic {queue.topic!r} has no route; check the spelling or create the topic first")
+        return route
 
 
 _MOVES_ON: Final = (PullStatus.FOUND, PullStatus.NO_MATCHED_MSG, PullStatus.NO_NEW_MSG)
