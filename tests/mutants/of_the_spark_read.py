@@ -183,4 +183,20 @@ SPARK_READ_MUTANTS = [
         "            if False:",
         "tests/inproc/spark/test_stream_reader.py::test_a_tool_that_asks_the_member_is_told_where_it_is",
     ),
+    Mutant(
+        "spark",
+        "a queue of 4.9 begins where its broker says",
+        f"{SPARK}/cluster.py",
+        "            return replace(held, min=there)",
+        "            return held",
+        f"{LOST}::test_a_queue_of_4_9_begins_at_its_first_message_that_is_there",
+    ),
+    Mutant(
+        "spark",
+        "a stream that comes back believes a broker of 4.9",
+        f"{SPARK}/stream_reader.py",
+        "        if not self._began:",
+        "        if False:",
+        f"{LOST}::test_a_stream_that_was_away_meanwhile_knows_it_when_it_comes_back",
+    ),
 ]

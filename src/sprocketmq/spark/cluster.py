@@ -15,7 +15,7 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, TypeVar
 
 from sprocketmq.client.api import RemotingApi
@@ -157,6 +157,35 @@ class Cluster:
 
     # -- offsets ---------------------------------------------------------------------------------------------------------------
 
+    def first_held(self, bounds: Mapping[MessageQueue, QueueBounds], group: str) -> dict[MessageQueue, QueueBounds]:
+        """``bounds`` with the offsets of the first messages that are really there: one pull for each queue of a 4.x broker.
+
+        Such a broker leaves the smallest offset where it was when all messages of a queue were deleted, also when new ones have come,
+        until it deletes a file of its log again. What is gone is a beginning, so halving finds its end.
+        """
+
+        async def has(queue: MessageQueue, offset: int) -> bool:
+            try:
+                messages = await self._pulled(queue, offset, group, 1)
+            except RocketMQError:
+                return True  # nobody knows: the task will
+            return bool(messages) and messages[0].queue_offset == offset
+
+        async def one(queue: MessageQueue, held: QueueBounds) -> QueueBounds:
+            if held.min_is_sure or held.min == held.max or await has(queue, held.min):
+                return held
+            gone, there = held.min, held.max
+            while there - gone > 1:
+                middle = (gone + there) // 2
+                if await has(queue, middle):
+                    there = middle
+                else:
+                    gone = middle
+            return replace(held, min=there)
+
+        found = self._run(lambda: self._gather(one(queue, held) for queue, held in bounds.items()))
+        return dict(zip(bounds, found, strict=True))
+
     def bounds(self, queues: Sequence[MessageQueue], *, partial: bool = False) -> dict[MessageQueue, QueueBounds]:
         """What the brokers hold of each queue: one question per topic and broker.
 
@@ -176,11 +205,12 @@ class Cluster:
             for answer in answers:
                 if isinstance(answer, RocketMQError):
                     continue
-                table, sure = answer
+                table, sure, min_is_sure = answer
                 for queue, offsets in table.offset_table.items():
                     if queue in wanted:
                         low, high = max(0, offsets.min_offset), max(0, offsets.max_offset)
-                        held[queue] = QueueBounds(low, high, sure, max(0, offsets.last_update_timestamp))
+                        newest_ms = max(0, offsets.last_update_timestamp)
+                        held[queue] = QueueBounds(low, high, sure, newest_ms, min_is_sure)
             return held
 
         return self._run(ask)
@@ -281,7 +311,7 @@ class Cluster:
 
         async def table(address: str) -> Mapping[str, Mapping[int, int]] | None:
             answer = await self.api.invoke(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET), self.api.timeout_ms)
-            if answer.code != ResponseCode.SUCCESS or answer.version >= Version.V5_0_0:
+            if answer.code != ResponseCode.SUCCESS or not _is_apache_4(answer):
                 return None  # to be believed
             return bodies.ConsumerOffsetSerializeWrapper.decode(answer.body).offset_table
 
@@ -404,27 +434,28 @@ class Cluster:
 
     async def _maybe_topic_stats(
         self, topic: str, broker_name: str
-    ) -> tuple[bodies.TopicStatsTable, bool] | RocketMQError:
-        """The answer, and whether the master gave it."""
+    ) -> tuple[bodies.TopicStatsTable, bool, bool] | RocketMQError:
+        """The answer, whether the master gave it, and whether its smallest offsets can be believed (see ``first_held``)."""
         try:
             address = await self._broker_address(broker_name, topic)
             route = await self._route(topic)
             masters = {one.broker_addrs.get(_MASTER) for one in route.broker_datas} if route is not None else set()
-            return await self._topic_stats(address, topic), address in masters
+            table, min_is_sure = await self._topic_stats(address, topic)
+            return table, address in masters, min_is_sure
         except RocketMQError as error:
             return error
 
-    async def _topic_stats(self, address: str, topic: str) -> bodies.TopicStatsTable:
-        """A 4.x broker leaves the smallest offset of a queue where it was when all of its messages are gone; the last one's time tells."""
+    async def _topic_stats(self, address: str, topic: str) -> tuple[bodies.TopicStatsTable, bool]:
+        """A queue of a 4.x broker whose last message is gone is empty, wherever it says that it begins."""
         command = request(RequestCode.GET_TOPIC_STATS_INFO, headers.GetTopicStatsInfoRequestHeader(topic=topic))
         answer = await self.api.invoke(address, command, self.api.timeout_ms)
         if answer.code != ResponseCode.SUCCESS:
             raise remote_error(answer.code, answer.remark, address)
-        table = bodies.TopicStatsTable.decode(answer.body)
+        table, is_old = bodies.TopicStatsTable.decode(answer.body), _is_apache_4(answer)
         for offsets in table.offset_table.values():
-            if offsets.last_update_timestamp < 0 and answer.version < Version.V5_0_0:
+            if offsets.last_update_timestamp < 0 and is_old:
                 offsets.min_offset = offsets.max_offset
-        return table
+        return table, not is_old
 
     async def address(self, queue: MessageQueue) -> str:
         """Where to ask about ``queue``: its broker's master, or a replica while there is none."""
@@ -447,6 +478,11 @@ class Cluster:
 def _passes(error: RocketMQError) -> bool:
     """Whether trying again later can help."""
     return isinstance(error, NetworkError | RequestTimeout | SystemBusy)
+
+
+def _is_apache_4(answer: Command) -> bool:
+    """Ours announces 4.9, too, and says in what it is written."""
+    return answer.version < Version.V5_0_0 and answer.language == "JAVA"
 
 
 def _own_topics(info: bodies.ClusterInfo) -> set[str]:

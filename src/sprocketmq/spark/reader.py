@@ -87,6 +87,8 @@ class BatchReader(DataSourceReader):
 def facts_for(options: ReadOptions, bound: Bound, cluster: Cluster, queues: Sequence[MessageQueue]) -> Facts:
     """Ask the brokers what ``bound`` needs to be resolved, and no more."""
     bounds = cluster.bounds(queues)
+    if bound is options.starting:
+        bounds = cluster.first_held(bounds, options.group)
     times_ms = bound.times_ms(queue for queue in bounds if not queue.topic.startswith(RETRY_PREFIX))
     by_time = cluster.offsets_by_time(bounds, times_ms, options.group) if times_ms else {}
     asked = [queue for queue in bounds if bound.kind == "group" or queue.topic.startswith(RETRY_PREFIX)]

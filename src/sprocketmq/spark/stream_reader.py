@@ -69,6 +69,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._target: dict[MessageQueue, QueueBounds] | None = None  # AvailableNow's
+        self._began = False  # whether this run has looked where queues really begin
         self._unheard: set[MessageQueue] = set()  # of the target: their broker was away when the run began
         self._everything = False  # this trigger wants all, whatever the options say
         self._committed: dict[MessageQueue, int] = {}
@@ -176,6 +177,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 break
             if attempt < _REWIND_ATTEMPTS - 1:
                 time.sleep(_REWIND_PAUSE_S)
+        if not self._began:
+            bounds = watch.cluster.first_held(bounds, self._options.group)
+            self._began = True
         missing = {queue for queue in position.queues if queue not in bounds and is_read(self._options, queue.topic)}
         if self._target is not None:
             missing.update(queue for queue in self._unfinished(position) if queue not in bounds)

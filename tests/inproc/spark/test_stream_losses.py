@@ -299,9 +299,39 @@ def test_a_batch_that_begins_before_what_is_left_tells_it_through_its_first_task
 
 
 @pytest.fixture
-def emptied(trains: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> EmbeddedRocketMQ:
+def apache_4(trains: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> EmbeddedRocketMQ:
+    """A broker that says it is Apache's 4.9."""
+    asked = RemotingApi.invoke
+
+    async def invoke(self: RemotingApi, address: str, command: Command, *more: Any) -> Command:
+        answer = await asked(self, address, command, *more)
+        answer.version, answer.language = Version.V4_9_8, "JAVA"
+        return answer
+
+    monkeypatch.setattr(RemotingApi, "invoke", invoke)
+    return trains
+
+
+@pytest.fixture
+def ten_gone(apache_4: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The first ten messages of a queue are gone, and it says that it begins at 0. Filled with the offsets that are asked for."""
+    pulls = RemotingApi.read_queue
+    asked: list[int] = []
+
+    async def read_queue(
+        self: RemotingApi, address: str, group: str, queue: MessageQueue, offset: int, count: int, **how: Any
+    ) -> PullResult:
+        asked.append(offset)
+        return await pulls(self, address, group, queue, max(offset, 10), count, **how)
+
+    monkeypatch.setattr(RemotingApi, "read_queue", read_queue)
+    return asked
+
+
+@pytest.fixture
+def emptied(apache_4: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> EmbeddedRocketMQ:
     """The five messages of `trains` are gone as a 4.9 broker tells it."""
-    send(trains, *range(5), topic="trains")
+    send(apache_4, *range(5), topic="trains")
     asked, pulls = RemotingApi.invoke, RemotingApi.read_queue
 
     async def invoke(self: RemotingApi, address: str, command: Command, *more: Any) -> Command:
@@ -310,7 +340,7 @@ def emptied(trains: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> Embedd
             table = TopicStatsTable.decode(answer.body)
             for offsets in table.offset_table.values():
                 offsets.last_update_timestamp = -1
-            answer.body, answer.version = table.encode(), Version.V4_9_8
+            answer.body = table.encode()
         return answer
 
     async def read_queue(
@@ -323,7 +353,7 @@ def emptied(trains: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> Embedd
 
     monkeypatch.setattr(RemotingApi, "invoke", invoke)
     monkeypatch.setattr(RemotingApi, "read_queue", read_queue)
-    return trains
+    return apache_4
 
 
 def batch_of(mq: EmbeddedRocketMQ, **options: str) -> BatchReader:
@@ -337,6 +367,30 @@ def test_a_queue_without_any_message_left_is_empty_for_who_begins_and_a_loss_for
     assert batch_of(emptied).partitions() == []
     with pytest.raises(DataLoss, match=r"offsets 2 to 5 \(3 messages\) are missing, the broker holds 5 to 5 \(deleted"):
         batch_of(emptied, startingoffsets='{"trains":{"broker-a":{"0":2}}}').partitions()
+
+
+def test_a_queue_of_4_9_begins_at_its_first_message_that_is_there(
+    trains: EmbeddedRocketMQ, ten_gone: list[int]
+) -> None:
+    """New messages have come after all were deleted: the broker says that it holds 0 to 12."""
+    send(trains, *range(12), topic="trains")
+    assert [entry.ranges for entry in batch_of(trains).partitions()] == [(QueueRange(ONE, 10, 12),)]
+    assert len(ten_gone) <= 6, "it is halved"
+    with pytest.raises(DataLoss, match=r"offsets 2 to 10 \(8 messages\) are missing, the broker holds 10 to 12"):
+        batch_of(trains, startingoffsets='{"trains":{"broker-a":{"0":2}}}').partitions()
+
+
+def test_a_stream_that_was_away_meanwhile_knows_it_when_it_comes_back(
+    trains: EmbeddedRocketMQ, readers: Readers, request: pytest.FixtureRequest
+) -> None:
+    send(trains, *range(3), topic="trains")
+    options = {"topics": "trains", "startingoffsets": "earliest"}
+    end, _ = first_batch(readers(**options))
+    send(trains, *range(3, 12), topic="trains")
+    request.getfixturevalue("ten_gone")
+    after = ask(readers(**options, failondataloss="false"), end)
+    assert lost(after) == [(ONE, "deleted", 3, 10)]
+    assert after["q"] == {"trains": {"broker-a": {"0": 12}}}
 
 
 def test_what_a_task_is_not_given_is_a_loss_though_no_answer_says_so(

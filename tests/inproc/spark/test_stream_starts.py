@@ -81,15 +81,17 @@ def test_a_broker_of_4_9_that_says_0_for_none_is_asked_for_its_whole_table(
     async def as_4_9(self: RemotingApi, *what: Any, **how: Any) -> int:
         return await query(self, *what, **how) or 0
 
-    async def of_5_x(self: RemotingApi, *what: Any) -> Any:
+    async def by_apache(self: RemotingApi, *what: Any) -> Any:
         answer = await invoke(self, *what)
-        answer.version = Version.V5_4_0
+        answer.version, answer.language = version, "JAVA"
         return answer
 
     monkeypatch.setattr(RemotingApi, "query_consumer_offset", as_4_9)
+    monkeypatch.setattr(RemotingApi, "invoke", by_apache)
+    version = Version.V4_9_8
     assert cluster.committed("delays", queues) == {queues[0]: 0}
     assert cluster.committed("others", queues) == {}
-    monkeypatch.setattr(RemotingApi, "invoke", of_5_x)
+    version = Version.V5_0_0
     assert cluster.committed("delays", queues) == dict.fromkeys(queues, 0), "a 5.x broker is believed"
 
 
