@@ -318,6 +318,12 @@ class AsyncProducer:
         """
         return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
 
+    @property
+    def elements_sender(self) -> Sender | None:
+        """For who writes batches without making messages (the Spark sink); None while hooks or a namespace want to see each message."""
+        sender = self._started()
+        return sender if sender.takes_elements else None
+
     async def request(
         self,
         message: Message,

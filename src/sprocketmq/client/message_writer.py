@@ -152,6 +152,11 @@ class MessageWriter:
         topic = wrap(self.namespace, first.topic)
         return Outgoing(topic, messages, properties, ids, _BATCH, body)
 
+    def elements(self, topic: str, body: bytes | memoryview) -> Outgoing:
+        """A batch whose body is there already."""
+        stand_in = Message(topic, b"-")
+        return Outgoing(self.checked_topic(stand_in), (stand_in,), {}, "", _BATCH, bytes(body))
+
     def template(self, outgoing: Outgoing, target: MessageQueue) -> SendTemplate | None:
         """What writes ``frame``; None for a retry topic, whose headers differ from message to message in more than a template allows."""
         known = self._templates[outgoing.code]

@@ -203,6 +203,22 @@ class Sender:
         chosen = await self.chosen_queue(messages[0], outgoing.topic, queue, None, sharding_key)
         return await self.deliver(outgoing, chosen, timeout_ms)
 
+    @property
+    def takes_elements(self) -> bool:
+        """Whether nobody has to see, or add to, the messages of a batch: no hooks, no namespace."""
+        return self.hooks is None and self.namespace is None
+
+    def unique_keys(self, count: int) -> list[str]:
+        """UNIQ_KEYs for the messages that come next."""
+        keys: list[str] = []
+        while len(keys) < count:
+            keys += self.writer.next_keys(self._clock.now_ms())
+        return keys[:count]
+
+    async def send_elements(self, topic: str, elements: bytes | memoryview) -> SendResult:
+        """A batch that is written already (``wire.batch``), by who knows what is in it; only while ``takes_elements``."""
+        return await self.deliver(self.writer.elements(topic, elements), None, None)
+
     async def send_oneway(
         self,
         message: Message,

@@ -31,7 +31,7 @@ from sprocketmq.wire.message import Message, MessageExt
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["OutgoingRow", "check_columns", "outgoing_rows", "replayed_rows"]
+__all__ = ["LEFT_OUT", "SEND_COLUMNS", "OutgoingRow", "check_columns", "outgoing_rows", "replayed_rows"]
 
 SEND_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "body": ("binary", "string"),
@@ -71,7 +71,7 @@ _REQUIRED: Final = {
     "replay": ("body", "properties"),
 }
 # The producer sets it from the key itself.
-_LEFT_OUT: Final = props.RESERVED | {props.SHARDING_KEY, props.TRANSACTION_ID}
+LEFT_OUT: Final = props.RESERVED | {props.SHARDING_KEY, props.TRANSACTION_ID}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def outgoing_rows(columns: Mapping[str, Sequence[Any]], topic: str | None) -> It
             body.encode() if isinstance(body, str) else body,
             tags=tags or None,
             keys=keys or None,
-            properties={name: text for name, text in properties or () if name not in _LEFT_OUT and text},
+            properties={name: text for name, text in properties or () if name not in LEFT_OUT and text},
             delay_level=delay_level or 0,
         )
         yield OutgoingRow(

@@ -1,8 +1,8 @@
 """Sends rows from a Spark task: many batches in flight, and nobody goes on before the broker has said that it stored each of them.
 
-Rows without a queue of their own travel in batches (SEND_BATCH_MESSAGE) to queues in turn, several at once. Rows with a sharding key or a
-queue id are gathered by queue and sent to each queue one batch after the other, so their order is that of the task. Delayed rows go alone:
-RocketMQ takes none in a batch.
+Plain rows are written by columns (``row_columns``), all others one by one (``row_messages``). Rows without a queue of their own travel in
+batches (SEND_BATCH_MESSAGE) to queues in turn, several at once. Rows with a sharding key or a queue id are gathered by queue and sent to
+each queue one batch after the other, so their order is that of the task. Delayed rows go alone: RocketMQ takes none in a batch.
 
 Law: ``send`` returns only when every row is stored. A row may be stored twice (an answer was lost, a task ran twice), never not at all.
 """
@@ -22,7 +22,9 @@ from sprocketmq.core.send_latency import queue_of_sharding_key
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, SystemBusy
 from sprocketmq.net.engine import Engine
 from sprocketmq.spark.access import Access
+from sprocketmq.spark.kept_memory import keep_freed_memory
 from sprocketmq.spark.options import SinkOptions
+from sprocketmq.spark.row_columns import Elements, element_rows
 from sprocketmq.spark.row_messages import SEND_COLUMNS, OutgoingRow, outgoing_rows, replayed_rows
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ResponseCode
@@ -34,6 +36,8 @@ __all__ = ["RowSender", "Stamp"]
 _BATCH_BYTES: Final = 512 * 1024
 _BATCH_MESSAGES: Final = 512
 _MESSAGE_OVERHEAD_BYTES: Final = 512
+# Fewer rows are not worth columns.
+_FEW_ROWS: Final = 16
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
 
@@ -53,6 +57,7 @@ class RowSender:
     def __init__(self, options: SinkOptions, stamp: Stamp | None = None) -> None:
         self._options = options
         self._stamp = stamp
+        keep_freed_memory()
         self._engine = Engine.shared()
         self._producer = self._started_producer()
         self.sent = 0
@@ -78,6 +83,10 @@ class RowSender:
             ConfigurationError: a row cannot be a message.
             NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
         """
+        if (elements := self._elements(batch)) is not None:
+            self._engine.run(self._send_elements(elements))
+            self.sent += batch.num_rows
+            return
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
         as_messages = replayed_rows if self._options.mode == "replay" else outgoing_rows
         rows = list(as_messages(columns, self._options.topic))
@@ -87,19 +96,41 @@ class RowSender:
         self.sent += len(rows)
 
     def _note(self, rows: Sequence[OutgoingRow], stamp: Stamp) -> None:
-        query_id, batch_id, partition = stamp
+        same = _notes(stamp)
         for number, row in enumerate(rows, self.sent):
-            row.message.properties.update(
-                {
-                    "SPARK_QUERY_ID": query_id,
-                    "SPARK_BATCH_ID": batch_id,
-                    "SPARK_PARTITION": str(partition),
-                    "SPARK_SEQUENCE": str(number),
-                }
-            )
+            row.message.properties.update({**same, _SEQUENCE: str(number)})
+
+    def _elements(self, batch: pa.RecordBatch) -> Elements | None:
+        """The rows by columns; None when they are to be made one by one."""
+        if self._options.mode != "send" or batch.num_rows < _FEW_ROWS or self._producer.elements_sender is None:
+            return None
+        unique_keys = self._engine.run(self._unique_keys(batch.num_rows))
+        notes: dict[str, str | range] = {}
+        if self._stamp is not None:
+            notes = {**_notes(self._stamp), _SEQUENCE: range(self.sent, self.sent + batch.num_rows)}
+        return element_rows(batch, self._options.topic, unique_keys, notes, _BATCH_BYTES // 2)
+
+    async def _unique_keys(self, count: int) -> list[str]:
+        sender = self._producer.elements_sender
+        assert sender is not None
+        return sender.unique_keys(count)
+
+    async def _send_elements(self, elements: Elements) -> None:
+        sender = self._producer.elements_sender
+        assert sender is not None
+        gate = self._gate()
+
+        async def send(part: memoryview) -> None:
+            async with gate:
+                await self._until_answered(lambda: sender.send_elements(elements.topic, part))
+
+        await _all_of([send(part) for part in elements.parts(_BATCH_BYTES, _BATCH_MESSAGES)])
+
+    def _gate(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(max(1, self._options.max_in_flight // _BATCH_MESSAGES))
 
     async def _send_all(self, rows: Iterable[OutgoingRow]) -> None:
-        gate = asyncio.Semaphore(max(1, self._options.max_in_flight // _BATCH_MESSAGES))
+        gate = self._gate()
         single_gate = asyncio.Semaphore(self._options.max_in_flight)
         free: dict[str, list[Message]] = {}
         bound: dict[MessageQueue, list[OutgoingRow]] = {}
@@ -114,11 +145,7 @@ class RowSender:
                 free.setdefault(row.message.topic, []).append(row.message)
         work += [self._send_batch(part, None, gate) for messages in free.values() for part in _parts(messages)]
         work += [self._send_in_order(queue, rows_of_queue, gate) for queue, rows_of_queue in bound.items()]
-        # A failure must not leave sends behind that nobody waits for.
-        outcomes = await asyncio.gather(*work, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+        await _all_of(work)
 
     async def _queue_of(self, row: OutgoingRow) -> MessageQueue | None:
         topic = row.message.topic
@@ -179,6 +206,19 @@ class RowSender:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
+async def _all_of(work: Sequence[Awaitable[None]]) -> None:
+    """A failure must not leave sends behind that nobody waits for."""
+    for outcome in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _notes(stamp: Stamp) -> dict[str, str]:
+    query_id, batch_id, partition = stamp
+    return {"SPARK_QUERY_ID": query_id, "SPARK_BATCH_ID": batch_id, "SPARK_PARTITION": str(partition)}
+
+
+_SEQUENCE: Final = "SPARK_SEQUENCE"
 _PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL})
 
 
