@@ -1,26 +1,24 @@
 """A span of time out of a topic into Parquet, one folder for each hour: the night that a bug spoilt, done anew.
 
-    python examples/spark_backfill.py
+    python examples/spark_backfill.py                                    # brings its own broker, with flights in it
+    python examples/spark_backfill.py --namesrv-addr 127.0.0.1:9876 --out /data/flights \\
+        --begin 2026-01-31T22:00:00+00:00 --end 2026-02-01T06:00:00+00:00
 
 A batch read between two times asks the brokers for the offsets of those times and reads just that; large queues are split among tasks.
-The times are those of storing, in milliseconds since 1970 or with their zone, as in 2026-01-31T08:00:00+00:00. ``latest`` as strategy
-means: a queue without a message so young gives nothing. Run it twice and the folders are replaced, not doubled.
-
-Needs no broker: it brings its own.
+The times are those of storing, in milliseconds since 1970 or with their zone. ``latest`` as strategy means: a queue without a message so
+young gives nothing. Run it twice and the folders of those hours are replaced, not doubled; begin and end at full hours, so that a
+folder is whole.
 """
 
-import tempfile
+import argparse
 import time
-from pathlib import Path
 
-from pyspark.sql import SparkSession
-
-import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
+from pyspark.sql import DataFrame, SparkSession
+from stage import arguments, publish_flights, stage
 
 
-def run(spark: SparkSession, namesrv_addr: str, begin: str, end: str, folder: Path) -> int:
-    """Write the messages stored from ``begin`` until before ``end``; how many there were."""
+def run(spark: SparkSession, namesrv_addr: str, begin: str, end: str, out: str) -> None:
+    """Write the messages stored from ``begin`` until before ``end``."""
     rows = (
         spark.read.format("rocketmq")
         .options(namesrvAddr=namesrv_addr, topic="flights")
@@ -33,21 +31,35 @@ def run(spark: SparkSession, namesrv_addr: str, begin: str, end: str, folder: Pa
         rows.write.mode("overwrite")
         .option("partitionOverwriteMode", "dynamic")  # replace the hours that were read, leave the others
         .partitionBy("hour")
-        .parquet(str(folder))
+        .parquet(out)
     )
-    return spark.read.parquet(str(folder)).count()
+
+
+def by_hour(spark: SparkSession, out: str) -> DataFrame:
+    found = "count(*) AS messages", "min(storeTimestamp) AS first", "max(storeTimestamp) AS last"
+    spark.read.parquet(out).createOrReplaceTempView("backfilled")
+    return spark.sql(f"SELECT hour, {', '.join(found)} FROM backfilled GROUP BY hour ORDER BY hour")
+
+
+def publish_in_three_parts(given: argparse.Namespace) -> None:
+    """Half of the flights were stored in the span that is asked for, a quarter before it, a quarter after."""
+    publish_flights(given.namesrv_addr, given.rows // 4)
+    time.sleep(0.1)
+    given.begin = str(time.time_ns() // 1_000_000)
+    publish_flights(given.namesrv_addr, given.rows // 2)
+    time.sleep(0.1)
+    given.end = str(time.time_ns() // 1_000_000)
+    publish_flights(given.namesrv_addr, given.rows // 4)
 
 
 if __name__ == "__main__":
-    with EmbeddedRocketMQ(clock="system") as mq, tempfile.TemporaryDirectory() as place:
-        with mq.producer() as producer:
-            producer.send_batch([rmq.Message("flights", b"before") for _ in range(100)])
-            time.sleep(0.1)
-            begin = time.time_ns() // 1_000_000
-            producer.send_batch([rmq.Message("flights", b"that night") for _ in range(50)])
-            time.sleep(0.1)
-            end = time.time_ns() // 1_000_000
-            producer.send_batch([rmq.Message("flights", b"after") for _ in range(100)])
-        session = SparkSession.builder.master("local[2]").appName("backfill").getOrCreate()
-        print(run(session, mq.namesrv_addr, str(begin), str(end), Path(place) / "flights"), "messages")
-        session.stop()
+    parser = arguments(__doc__)
+    hour_ms = 3_600_000
+    this_hour = time.time_ns() // 1_000_000 // hour_ms * hour_ms
+    parser.add_argument("--begin", default=str(this_hour - hour_ms), help="the first moment (the hour before this one)")
+    parser.add_argument("--end", default=str(this_hour), help="the first moment after (this hour)")
+    parser.add_argument("--out", help="the folder of the table (one that is gone afterwards)")
+    with stage(parser, publish_in_three_parts) as (session, given):
+        run(session, given.namesrv_addr, given.begin, given.end, given.out)
+        print(f"stored from {given.begin} until before {given.end}:")
+        by_hour(session, given.out).show(truncate=False)

@@ -1,65 +1,81 @@
-"""Topic to topic: each flight gets the name of its airline on the way, in the order of its plane.
+"""Topic to topic, exactly once: each flight gets the name of its airline on the way, in the order of its plane.
 
-    python examples/spark_enrich.py
+    python examples/spark_enrich.py                                      # brings its own broker, with flights in it
+    python examples/spark_enrich.py --namesrv-addr 127.0.0.1:9876 --checkpoint /data/enrich --follow
 
-The stream is written with ``shardingKey``: flights of one plane go to one queue, in the order in which they were read. ``ordered`` keeps
-each queue of the source in one task. At least once: after a crash a batch may be sent again; ``delivery=idempotent`` numbers the rows, so
-that a reader can tell.
-
-Needs no broker: it brings its own.
+``delivery=transactional``: the rows of a batch appear in the topic once and as a whole, whatever is killed when; consumers need nothing
+for it. On Apache brokers set transactionTimeOut above the time of a batch first (docs/spark/exactly-once.md). With --delivery idempotent
+a batch that runs again after a crash sends its rows again, numbered, so that a reader can tell; atLeastOnce does not number them.
+``shardingKey`` and ``ordered`` keep the order of each plane. With --follow it goes on until Ctrl-C; start it again with the same
+--checkpoint and it goes on where it was.
 """
 
-import tempfile
-
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+from stage import arguments, publish_flights, stage, wait
 
-import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
+FLIGHT = "carrier string, tailnum string, flight int, dep_delay int"
+AIRLINES = [
+    ("AA", "American"),
+    ("B6", "JetBlue"),
+    ("DL", "Delta"),
+    ("EV", "ExpressJet"),
+    ("UA", "United"),
+    ("WN", "Southwest"),
+]
 
-FLIGHT = "carrier string, tailnum string, dep_delay int"
-AIRLINES = [("UA", "United Air Lines"), ("DL", "Delta Air Lines")]
 
-
-def run(spark: SparkSession, namesrv_addr: str, checkpoint: str) -> None:
-    """Enrich all flights that are there now; leave the trigger out to go on for ever."""
+def run(
+    spark: SparkSession, namesrv_addr: str, checkpoint: str, delivery: str = "transactional", follow: bool = False
+) -> StreamingQuery:
+    """Enrich all flights that are there now (``follow``: and those to come) into the topic ``flights-enriched``."""
+    mq = {"namesrvAddr": namesrv_addr}
     airlines = spark.createDataFrame(AIRLINES, "carrier string, airline string")
     flights = (
         spark.readStream.format("rocketmq")
-        .options(namesrvAddr=namesrv_addr, topic="flights", startingOffsets="earliest", ordered=True)
+        .options(**mq, topic="flights", startingOffsets="earliest", ordered=True)
+        .option("maxOffsetsPerTrigger", 10_000)  # each row of a transaction is a request of its own: small batches
         .load()
         .select("tags", "keys", f.from_json(f.col("body").cast("string"), FLIGHT).alias("flight"))
         .select("tags", "keys", "flight.*")
     )
     enriched = flights.join(f.broadcast(airlines), "carrier", "left").select(
-        f.to_json(f.struct("carrier", "airline", "tailnum", "dep_delay")).alias("body"),
+        f.to_json(f.struct("carrier", "airline", "flight", "tailnum", "dep_delay")).alias("body"),
         "tags",
         "keys",
         f.col("tailnum").alias("shardingKey"),
     )
-    query = (
+    sink = {"topic": "flights-enriched", "delivery": delivery}
+    if delivery == "transactional":
+        sink["group"] = "flights-enricher"  # the producer group whose members the broker asks about open transactions
+    return (
         enriched.writeStream.format("rocketmq")
-        .options(namesrvAddr=namesrv_addr, topic="flights-enriched", delivery="idempotent")
+        .options(**mq, **sink)
         .option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
+        .trigger(**({"processingTime": "1 second"} if follow else {"availableNow": True}))
         .start()
     )
-    query.awaitTermination()
 
 
-def publish(mq: EmbeddedRocketMQ, count: int) -> None:
-    with mq.producer() as producer:
-        for number in range(count):
-            carrier, plane = ("UA", "N14228") if number % 3 else ("DL", "N668DN")
-            body = f'{{"carrier": "{carrier}", "tailnum": "{plane}", "dep_delay": {number}}}'
-            producer.send(rmq.Message("flights", body.encode(), tags=carrier, keys=plane), sharding_key=plane)
+def enriched(spark: SparkSession, namesrv_addr: str) -> DataFrame:
+    """What consumers see, by airline; each flight once."""
+    rows = spark.read.format("rocketmq").options(namesrvAddr=namesrv_addr, topic="flights-enriched").load()
+    flight = f.from_json(f.col("body").cast("string"), FLIGHT + ", airline string")
+    return (
+        rows.select(flight.alias("flight")).groupBy("flight.carrier", "flight.airline").count().orderBy(f.desc("count"))
+    )
 
 
 if __name__ == "__main__":
-    with EmbeddedRocketMQ(clock="system") as mq, tempfile.TemporaryDirectory() as place:
-        publish(mq, 9)
-        session = SparkSession.builder.master("local[2]").appName("enrich").getOrCreate()
-        run(session, mq.namesrv_addr, place)
-        session.stop()
-        for message in mq.messages("flights-enriched"):
-            print(message.queue_id, message.body.decode())
+    parser = arguments(__doc__)
+    parser.set_defaults(rows=500)
+    parser.add_argument(
+        "--checkpoint", dest="out", help="where the query keeps its progress (a folder that is gone afterwards)"
+    )
+    parser.add_argument("--delivery", choices=["transactional", "idempotent", "atLeastOnce"], default="transactional")
+    parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
+    with stage(parser, lambda given: publish_flights(given.namesrv_addr, given.rows)) as (session, given):
+        wait(run(session, given.namesrv_addr, given.out, given.delivery, given.follow))
+        print("what consumers of flights-enriched see:")
+        enriched(session, given.namesrv_addr).show()

@@ -1,25 +1,30 @@
 """A change stream kept as a table: inserts, updates and deletes merged into a folder of Parquet, each batch once.
 
-    python examples/spark_merge_changes.py
+    python examples/spark_merge_changes.py                               # brings its own broker, with changes in it
+    python examples/spark_merge_changes.py --namesrv-addr 127.0.0.1:9876 --out /data/planes --follow
 
 A message is one change: its tag says which (INSERT, UPDATE, DELETE), its sharding key is the row's key, its body the row as JSON. Changes
-of one key travel through one queue, so their queue offsets are their order. Each batch writes a new version of the table and then points
-``CURRENT`` at it; a batch that Spark repeats after a crash finds itself there already. (Delta Lake and Iceberg have MERGE for this.)
-
-Needs no broker: it brings its own.
+of one key travel through one queue, so their queue offsets are their order, in whatever order Spark's tasks give them. Each batch writes
+a new version of the table and then points ``CURRENT`` at it; a batch that Spark repeats after a crash finds itself there already. (With
+Delta Lake or Iceberg the body of ``merge`` is their MERGE, and the log of versions is theirs.) A change that cannot be read is a dead
+letter at once and is not retried: it would come after newer changes of its key.
 """
 
 import os
-import tempfile
+import shutil
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+from stage import arguments, stage, wait
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.spark import foreach_batch
 
 ROW = "tailnum string, airline string, seats int"
+KINDS = ("INSERT", "UPDATE", "DELETE")
+KEPT = 3  # versions, for readers that began with an older one
 
 
 def table(spark: SparkSession, folder: Path) -> tuple[int, DataFrame]:
@@ -30,58 +35,79 @@ def table(spark: SparkSession, folder: Path) -> tuple[int, DataFrame]:
     return merged, spark.read.schema(ROW).parquet(str(folder / f"v{merged}"))
 
 
+def judge(changes: DataFrame, batch_id: int) -> DataFrame:
+    row = f.from_json(f.col("body").cast("string"), ROW)
+    reason = f.when(row.tailnum.isNull(), "no row").when(
+        ~f.coalesce(f.col("tags"), f.lit("")).isin(*KINDS), "no such change"
+    )
+    judged = changes.withColumn("row", row).withColumn("reason", reason)
+    return judged.withColumn("action", f.when(reason.isNotNull(), "dlq"))
+
+
 def merge(changes: DataFrame, batch_id: int, folder: Path) -> None:
-    spark = changes.sparkSession
-    merged, rows = table(spark, folder)
+    merged, rows = table(changes.sparkSession, folder)
     if batch_id <= merged:
         return  # it was merged before the crash
     latest_first = Window.partitionBy("row.tailnum").orderBy(f.desc("queueOffset"))
-    newest = (
-        changes.select("tags", "queueOffset", f.from_json(f.col("body").cast("string"), ROW).alias("row"))
-        .withColumn("age", f.row_number().over(latest_first))
-        .where("age = 1")
-        .select("tags", "row.*")
-    )
+    newest = changes.withColumn("age", f.row_number().over(latest_first)).where("age = 1").select("tags", "row.*")
     kept = rows.join(newest, "tailnum", "left_anti")
     now = kept.unionByName(newest.where("tags != 'DELETE'").drop("tags"))
     now.write.mode("overwrite").parquet(str(folder / f"v{batch_id}"))
     (folder / "CURRENT.new").write_text(str(batch_id))
     os.replace(folder / "CURRENT.new", folder / "CURRENT")
+    for old in sorted(int(path.name[1:]) for path in folder.glob("v*"))[:-KEPT]:
+        shutil.rmtree(folder / f"v{old}")
 
 
-def run(spark: SparkSession, namesrv_addr: str, folder: Path) -> None:
-    """Merge all changes that are there now; call it again for what came later."""
-    changes = (
-        spark.readStream.format("rocketmq")
-        .options(namesrvAddr=namesrv_addr, topic="planes", startingOffsets="earliest")
-        .option("columns", "tags,queueOffset,body")
-        .load()
-    )
-    query = (
-        changes.writeStream.foreachBatch(lambda rows, batch_id: merge(rows, batch_id, folder))
+def run(spark: SparkSession, namesrv_addr: str, folder: Path, follow: bool = False) -> StreamingQuery:
+    """Merge all changes that are there now (``follow``: and those to come)."""
+    mq = {"namesrvAddr": namesrv_addr}
+    if (folder / "CURRENT").exists() and not (folder / "checkpoint").exists():
+        # Without it batches would be counted from 0 again, and all of them would seem to be merged.
+        raise FileNotFoundError(
+            f"{folder} has a table and no checkpoint; they belong together: restore both, or begin in a new folder"
+        )
+    changes = spark.readStream.format("rocketmq").options(**mq, topic="planes", startingOffsets="earliest").load()
+
+    def write(good: DataFrame, batch_id: int) -> None:
+        merge(good, batch_id, folder)
+
+    return (
+        changes.writeStream.foreachBatch(foreach_batch(judge, write=write, group="planes-table", options=mq))
         .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
+        .trigger(**({"processingTime": "1 second"} if follow else {"availableNow": True}))
         .start()
     )
-    query.awaitTermination()
 
 
-def publish(mq: EmbeddedRocketMQ, *changes: tuple[str, str, str]) -> None:
-    with mq.producer() as producer:
+def publish(namesrv_addr: str, *changes: tuple[str, str, str]) -> None:
+    with rmq.Producer("planes-publisher", namesrv_addr=namesrv_addr) as producer:
         for kind, tailnum, row in changes:
             producer.send(rmq.Message("planes", row.encode(), tags=kind, keys=tailnum), sharding_key=tailnum)
 
 
+CHANGES = [
+    ("INSERT", "N14228", '{"tailnum": "N14228", "airline": "United", "seats": 149}'),
+    ("INSERT", "N24211", '{"tailnum": "N24211", "airline": "United", "seats": 149}'),
+    ("INSERT", "N668DN", '{"tailnum": "N668DN", "airline": "Delta", "seats": 178}'),
+    ("UPDATE", "N14228", '{"tailnum": "N14228", "airline": "United", "seats": 150}'),
+    ("UPDATE", "N668DN", "seats: 190"),
+    ("DELETE", "N24211", '{"tailnum": "N24211"}'),
+]
+
 if __name__ == "__main__":
-    with EmbeddedRocketMQ(clock="system") as mq, tempfile.TemporaryDirectory() as place:
-        publish(
-            mq,
-            ("INSERT", "N14228", '{"tailnum": "N14228", "airline": "UA", "seats": 149}'),
-            ("INSERT", "N24211", '{"tailnum": "N24211", "airline": "UA", "seats": 149}'),
-            ("UPDATE", "N14228", '{"tailnum": "N14228", "airline": "UA", "seats": 150}'),
-            ("DELETE", "N24211", '{"tailnum": "N24211"}'),
+    parser = arguments(__doc__)
+    parser.add_argument("--out", help="the folder of the table and its checkpoint (one that is gone afterwards)")
+    parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
+    with stage(parser, lambda given: publish(given.namesrv_addr, *CHANGES)) as (session, given):
+        wait(run(session, given.namesrv_addr, Path(given.out), given.follow))
+        merged, planes = table(session, Path(given.out))
+        print(f"the table after batch {merged}:")
+        planes.orderBy("tailnum").show()
+        letters = (
+            session.read.format("rocketmq").options(namesrvAddr=given.namesrv_addr, deadLettersOf="planes-table").load()
         )
-        session = SparkSession.builder.master("local[2]").appName("merge changes").getOrCreate()
-        run(session, mq.namesrv_addr, Path(place))
-        table(session, Path(place))[1].show()
-        session.stop()
+        print("changes that could not be read:")
+        letters.selectExpr(
+            "tags", "keys", "cast(body AS string) AS body", "properties['RETRY_REASON'] AS reason"
+        ).show()

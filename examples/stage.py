@@ -1,0 +1,119 @@
+"""What the Spark examples stand on: arguments, a session, and a broker of their own where none is named.
+
+Not part of any pipeline: copy the function ``run`` of an example into a job of yours and leave this here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sprocketmq.errors import RocketMQError
+from sprocketmq.testing import EmbeddedRocketMQ
+
+
+def arguments(paragraph: str | None) -> argparse.ArgumentParser:
+    """What every example takes; add the example's own."""
+    parser = argparse.ArgumentParser(description=paragraph, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--namesrv-addr", metavar="HOST:PORT", help="your name servers; without it a broker comes and goes with the run"
+    )
+    parser.add_argument("--rows", type=int, default=2_000, help="how many flights that broker gets (%(default)s)")
+    return parser
+
+
+@contextmanager
+def stage(
+    parser: argparse.ArgumentParser, publish: Callable[[argparse.Namespace], object]
+) -> Iterator[tuple[SparkSession, argparse.Namespace]]:
+    """A session and the arguments; ``publish`` fills the broker if it is one of our own. Ctrl-C ends it in order, and so do our errors.
+
+    A folder that no argument names (``given.out``) is one that is gone afterwards.
+    """
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        try:
+            given.own = given.namesrv_addr is None
+            if given.own:
+                # Time to look at half messages before a broker asks: a first batch takes seconds on a cold machine.
+                mq = stack.enter_context(EmbeddedRocketMQ(clock="system", transactionTimeOut=600_000))
+                given.namesrv_addr = mq.namesrv_addr
+                publish(given)
+            if getattr(given, "out", "") is None:
+                given.out = stack.enter_context(TemporaryDirectory(prefix="sprocketmq-"))
+            spark = session(Path(sys.argv[0]).stem)
+            stack.callback(stop, spark)
+            yield spark, given
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
+        except RocketMQError as error:
+            sys.exit(f"error: {error}")
+
+
+def session(name: str) -> SparkSession:
+    """As spark-submit says, or on this machine's cores."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's workers must find this package, too
+    spark = (
+        SparkSession.builder.appName(name)
+        .config("spark.log.level", "ERROR")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "4")  # 200 are for tables of another size
+        .getOrCreate()
+    )
+    # Spark's own handler fails the job that runs and says so at length; `stop` ends the queries in order.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return spark
+
+
+def stop(spark: SparkSession) -> None:
+    for query in spark.streams.active:
+        query.stop()
+    spark.stop()
+
+
+def wait(query: StreamingQuery) -> bool:
+    """Until it has ended, telling each batch; False when Ctrl-C ended it, which comes between two looks and not in a call into the JVM."""
+    told = -1
+    try:
+        while query.isActive:
+            told = tell(query, told)
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        query.stop()
+        print("stopped; the same command goes on from here, if its folder was named")
+        return False
+    tell(query, told)
+    query.awaitTermination()  # raises what it failed of
+    return True
+
+
+def tell(query: StreamingQuery, told: int) -> int:
+    progress = query.lastProgress
+    if progress is None or progress.batchId <= told:
+        return told
+    if progress.numInputRows:
+        print(
+            f"batch {progress.batchId}: {progress.numInputRows:,} rows in {progress.batchDuration / 1000:.1f} s",
+            flush=True,
+        )
+    return int(progress.batchId)
+
+
+def publish_flights(namesrv_addr: str, rows: int) -> None:
+    """The flights of `make demo`: JSON bodies, tag carrier, key tail number, a plane's in one queue. Cancelled ones have no dep_time."""
+    from sprocketmq.cli.demo.flights import load_flights
+    from sprocketmq.cli.demo.publish import publish
+
+    asyncio.run(publish(namesrv_addr, load_flights(rows), lambda count: None))
