@@ -90,6 +90,12 @@ def foreach_batch(
     if max_reconsume < 0:
         raise ConfigurationError(f"max_reconsume is {max_reconsume}; a whole number from 0 is allowed")
     given = GivenOptions(dict(options or {}))
+    named = GivenOptions({"group": group}).name("group", "")
+    if given.name("group", named) != named:
+        raise ConfigurationError(
+            f"group is {group!r} and the options name group {given.text('group')!r}; a row comes again to the group that sent it back, "
+            "give both the same"
+        )
     address = resolve_namesrv_addr(namesrv_addr or given.text("namesrvAddr"))
     hand = (group, address, given.access(), max_reconsume, retry_timeout_ms)
     return RowRetry(process, write, on_error, delay_level, hand)

@@ -69,3 +69,22 @@ def test_a_row_retry_looks_at_the_verdict_before_it_writes() -> None:
     with pytest.raises(ConfigurationError, match="column 'failed' of the judged rows is string"):
         retry(Judged(), 0)  # type: ignore[arg-type]
     assert not written
+
+
+@pytest.mark.parametrize(
+    ("group", "options", "sentence"),
+    [
+        (
+            "delays",
+            {"group": "other"},
+            "group is 'delays' and the options name group 'other'; a row comes again to the group",
+        ),
+        ("a b", {}, "group is 'a b'; allowed is 1 to 127 of letters"),
+        ("", {}, "group is ''; allowed is 1 to 127 of letters"),
+        ("delays", {"groop": "delays"}, r"option 'groop' is unknown .*; did you mean group\?"),
+    ],
+)
+def test_a_row_retry_is_of_one_group(group: str, options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        foreach_batch(lambda rows, batch_id: None, group=group, namesrv_addr="127.0.0.1:1", options=options)
+    foreach_batch(lambda rows, batch_id: None, group="delays", namesrv_addr="127.0.0.1:1", options={"group": "delays"})
