@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from sprocketmq.net.engine import new_event_loop
+from sprocketmq.net.kept_memory import keep_freed_memory
 
 __all__ = ["Part", "Shown", "serve_until_stopped"]
 
@@ -92,6 +93,7 @@ async def _serve(
                     return
             print(f"ready {ready(started)} pid={os.getpid()}", flush=True)
             _calm_garbage_collector()
+            keep_freed_memory()
             shown = show(started)
             if shown is not None:
                 shown.start()

@@ -14,10 +14,10 @@ from pyspark.sql.types import StructType
 
 from sprocketmq.client.queue_reader import QueueReader
 from sprocketmq.errors import RemoteError
+from sprocketmq.net.kept_memory import keep_freed_memory
 from sprocketmq.spark.broker_watch import check_sql92, source_topics
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.decode import BatchDecoder, PullBody
-from sprocketmq.spark.kept_memory import keep_freed_memory
 from sprocketmq.spark.loss_report import tell
 from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merged
 from sprocketmq.spark.offsets import QueueRange

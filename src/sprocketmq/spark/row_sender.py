@@ -21,8 +21,8 @@ from sprocketmq.client.producer import AsyncProducer
 from sprocketmq.core.send_latency import queue_of_sharding_key
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, SystemBusy
 from sprocketmq.net.engine import Engine
+from sprocketmq.net.kept_memory import keep_freed_memory
 from sprocketmq.spark.access import Access
-from sprocketmq.spark.kept_memory import keep_freed_memory
 from sprocketmq.spark.options import SinkOptions
 from sprocketmq.spark.row_columns import Elements, element_rows
 from sprocketmq.spark.row_messages import SEND_COLUMNS, OutgoingRow, outgoing_rows, replayed_rows

@@ -1,7 +1,8 @@
 """Cutting a byte stream into frames (Java: NettyDecoder, a LengthFieldBasedFrameDecoder over the int32 length).
 
-Sans-I/O: feed what arrived, get whole commands back. A frame split over many reads is gathered once, so the cost of a byte does not
-depend on how it was cut. A length beyond the limit raises before anything of it is kept: the limit bounds the memory of a connection.
+Sans-I/O: feed what arrived, get whole commands back. A frame split over many reads is put together once, so the cost of a byte does not
+depend on how it was cut: large reads wait as they are, small ones in one buffer, because each object that waits takes memory of its own. A
+length beyond the limit raises before anything of it is kept: the limit bounds the memory of a connection.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ __all__ = ["MAX_FRAME_BYTES", "FrameDecoder"]
 
 # com.rocketmq.remoting.frameMaxLength: 16 MiB, counted with the four length bytes.
 MAX_FRAME_BYTES: Final = 16_777_216
+# Reads below this size are gathered: a peer that sends byte by byte must not cost forty times what it sends.
+_SMALL_BYTES: Final = 8192
 _LENGTH: Final = struct.Struct(">i").unpack_from
 
 Span = tuple[int, int]
@@ -24,17 +27,18 @@ Span = tuple[int, int]
 class FrameDecoder:
     """Incremental decoder of one connection. After it raised, the connection must be closed: the stream has lost its place."""
 
-    __slots__ = ("_max_frame_bytes", "_need", "_rest")
+    __slots__ = ("_max_frame_bytes", "_need", "_rest", "_rest_bytes")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._rest = bytearray()  # the beginning of a frame that is not here in full
+        self._rest: list[bytes | bytearray] = []  # the beginning of a frame that is not here in full
+        self._rest_bytes = 0
         self._need = 4  # bytes of _rest before a look at it is worth while
 
     @property
     def pending_bytes(self) -> int:
         """Bytes held back: 0 between frames."""
-        return len(self._rest)
+        return self._rest_bytes
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Command]:
         """Take bytes that arrived, return the commands that are complete now (often none). Bodies are views of immutable bytes.
@@ -54,11 +58,11 @@ class FrameDecoder:
         """
         rest = self._rest
         if rest:
-            if len(rest) + len(data) < self._need:
-                rest += data
+            if self._rest_bytes + len(data) < self._need:
+                self._wait(data)
                 return b"", []
-            whole = b"".join((rest, data))
-            self._rest = bytearray()
+            whole = b"".join((*rest, data))
+            self._rest, self._rest_bytes = [], 0
         else:
             whole = data if isinstance(data, bytes) else bytes(data)
         return whole, self._spans(whole)
@@ -83,5 +87,16 @@ class FrameDecoder:
         else:
             self._need = 4
         if at < end:
-            self._rest = bytearray(memoryview(whole)[at:])
+            self._wait(memoryview(whole)[at:])
         return spans
+
+    def _wait(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep what arrived until the rest of its frame has."""
+        rest = self._rest
+        self._rest_bytes += len(data)
+        if len(data) >= _SMALL_BYTES:
+            rest.append(bytes(data))
+        elif rest and isinstance(rest[-1], bytearray):
+            rest[-1] += data
+        else:
+            rest.append(bytearray(data))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -124,6 +125,32 @@ def test_a_flipped_byte_raises_protocol_errors_only(command: Command, data: st.D
     frame[at] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(ProtocolError):
         FrameDecoder().feed(frame)
+
+
+@given(st.lists(st.sampled_from([1, 7, 8191, 8192, 20_000, 70_000]), min_size=1, max_size=40))
+def test_large_frames_do_not_depend_on_how_the_stream_is_cut(reads: list[int]) -> None:
+    commands = [Command(code=10, opaque=number, body=bytes([number]) * (50_000 + number)) for number in range(4)]
+    stream = b"".join(map(encode_command, commands))
+    decoder, found, at = FrameDecoder(), [], 0
+    for size in [*reads, len(stream)]:
+        found += decoder.feed(stream[at : at + size])
+        at += size
+    assert found == commands
+    assert decoder.pending_bytes == 0
+
+
+def test_bytes_that_come_one_by_one_take_no_object_each() -> None:
+    stream = encode_command(Command(code=10, body=b"x" * 50_000))[:-1]
+    tracemalloc.start()
+    try:
+        decoder = FrameDecoder()
+        for byte in stream:
+            decoder.feed(bytes([byte]))
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert decoder.pending_bytes == len(stream)
+    assert held_bytes < 2 * len(stream)
 
 
 def test_a_length_over_the_limit_is_refused_before_it_is_gathered() -> None:

@@ -1,9 +1,9 @@
-"""Freed memory stays with the process that reads or writes rows.
+"""Freed memory stays with the process: with brokers, and with who reads or writes in bulk.
 
-A task makes the same few large blocks for each batch: what came from the network, columns in the making. glibc gives blocks of that size
+They make the same few large blocks again and again: what came from the network, columns in the making. glibc gives blocks of that size
 back to the system at once and asks for new ones, whose pages the system has to find and clear again: 0.1 us a page at best, and up to 10 us
-on a virtual machine whose host takes back what is not used. Decoding then takes three times as long. So the allocator is told to keep up to
-``KEPT_BYTES`` of what is freed. Other allocators are left alone.
+on a virtual machine whose host takes back what is not used. Decoding for Spark then takes three times as long. So the allocator is told to
+keep up to ``KEPT_BYTES`` of what is freed. Other allocators are left alone.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 BLOCKS, BLOCK_BYTES = 20, 8 << 20
 PROGRAM = f"""
 import resource, sys
-from sprocketmq.spark.kept_memory import keep_freed_memory
+from sprocketmq.net.kept_memory import keep_freed_memory
 if sys.argv[1] == "kept":
     assert keep_freed_memory() and keep_freed_memory()
 def make():
