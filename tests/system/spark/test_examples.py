@@ -1,13 +1,17 @@
-"""The Spark examples do what they say, on the tests' own session; the pipelines run by their own command."""
+"""The Spark examples do what they say, on the tests' own session; the pipelines run by their own command (test_pipelines)."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,52 +26,129 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def example(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture(autouse=True)
+def _as_scripts_find_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+
+@pytest.fixture
+def patient() -> Iterator[EmbeddedRocketMQ]:
+    """One that does not ask about half messages while a slow machine runs its first batch."""
+    with EmbeddedRocketMQ(clock="system", transactionTimeOut=600_000) as embedded:
+        yield embedded
+
+
+def example(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+def test_flights_become_a_table_and_cancelled_ones_dead_letters(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    flights = example("spark_flights_to_parquet")
+    example("stage").publish_flights(mq.namesrv_addr, 1_000)
+    with mq.producer() as producer:
+        producer.send(rmq.Message("flights", b"UA 1545"))
+    cancelled = sum(b'"dep_time":null' in message.body for message in mq.messages("flights"))
+    assert cancelled > 2
+    for tries in range(3):
+        example("stage").wait(flights.run(spark, mq.namesrv_addr, tmp_path))
+        mq.wait_until(lambda tries=tries: len(mq.messages("%RETRY%delays")) == min(tries + 1, 2) * (cancelled + 1))
+    assert sum(row.flights for row in flights.delays(spark, tmp_path).collect()) == 1_000 - cancelled
+    letters = flights.dead_letters(spark, mq.namesrv_addr).collect()
+    assert sorted((row.reason, row.tries, row["count"]) for row in letters) == [
+        ("no departure time", 3, cancelled),
+        ("not a flight", 3, 1),
+    ]
+
+
+def test_an_example_is_one_command_and_ends_in_order_with_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, EXAMPLES / "spark_flights_to_parquet.py", "--rows", "300", "--follow"]
+    said, troubles = tmp_path / "said", tmp_path / "troubles"
+    with said.open("w") as out, troubles.open("w") as err:
+        run = subprocess.Popen(command, cwd=tmp_path, stdout=out, stderr=err, start_new_session=True)
+    try:
+        deadline_s = time.monotonic() + 300
+        while "batch 0: 300 rows" not in said.read_text():
+            assert run.poll() is None, troubles.read_text()
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+        os.killpg(run.pid, signal.SIGINT)  # a terminal's Ctrl-C is for all that run in it
+        assert run.wait(300) == 0, troubles.read_text()
+    finally:
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+    assert "stopped" in said.read_text()
+    assert "|     UA|" in said.read_text()
+    assert "Traceback" not in troubles.read_text()
 
 
 def test_a_change_stream_is_kept_as_a_table(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    merging, wait = example("spark_merge_changes"), example("stage").wait
+    merging.publish(mq.namesrv_addr, *merging.CHANGES)
+    wait(merging.run(spark, mq.namesrv_addr, tmp_path))
+    assert rows(merging, spark, tmp_path) == [("N14228", "United", 150), ("N668DN", "Delta", 178)]
+    assert [(dead.keys, dead.body) for dead in mq.messages("%DLQ%planes-table")] == [(["N668DN"], b"seats: 190")]
+    merging.publish(
+        mq.namesrv_addr,
+        ("DELETE", "N14228", '{"tailnum": "N14228"}'),
+        ("INSERT", "N24211", '{"tailnum": "N24211", "airline": "Delta", "seats": 90}'),  # deleted before, here again
+        ("REPAINT", "N668DN", '{"tailnum": "N668DN"}'),
+    )
+    wait(merging.run(spark, mq.namesrv_addr, tmp_path))
+    assert rows(merging, spark, tmp_path) == [("N24211", "Delta", 90), ("N668DN", "Delta", 178)]
+    assert len(mq.messages("%DLQ%planes-table")) == 2
+
+
+def rows(merging: Any, spark: SparkSession, folder: Path) -> list[tuple[str, str, int]]:
+    return sorted(tuple(row) for row in merging.table(spark, folder)[1].collect())
+
+
+def test_merged_changes_take_effect_by_offset_and_each_batch_once(spark: SparkSession, tmp_path: Path) -> None:
     merging = example("spark_merge_changes")
-    merging.publish(
-        mq,
-        ("INSERT", "N1", '{"tailnum": "N1", "airline": "UA", "seats": 149}'),
-        ("INSERT", "N2", '{"tailnum": "N2", "airline": "UA", "seats": 149}'),
-        ("UPDATE", "N1", '{"tailnum": "N1", "airline": "UA", "seats": 150}'),
-    )
-    merging.run(spark, mq.namesrv_addr, tmp_path)
-    merging.publish(
-        mq,
-        ("DELETE", "N2", '{"tailnum": "N2"}'),
-        ("INSERT", "N3", '{"tailnum": "N3", "airline": "DL", "seats": 90}'),
-    )
-    merging.run(spark, mq.namesrv_addr, tmp_path)
-    merged, rows = merging.table(spark, tmp_path)
-    assert sorted(tuple(row) for row in rows.collect()) == [("N1", "UA", 150), ("N3", "DL", 90)]
-    bad = spark.createDataFrame([("DELETE", 99, b'{"tailnum": "N1"}')], "tags string, queueOffset bigint, body binary")
-    merging.merge(bad, merged, tmp_path)  # that batch again, as after a crash
-    assert merging.table(spark, tmp_path)[1].count() == 2
+
+    def merge(batch: int, *changes: tuple[str, int, str, int | None]) -> None:
+        made = [(kind, offset, (tailnum, "UA", seats)) for kind, offset, tailnum, seats in changes]
+        schema = "tags string, queueOffset bigint, row struct<tailnum:string,airline:string,seats:int>"
+        merging.merge(spark.createDataFrame(made, schema), batch, tmp_path)
+
+    merge(0, ("UPDATE", 7, "N1", 150), ("DELETE", 9, "N2", None), ("INSERT", 5, "N1", 149), ("INSERT", 8, "N2", 90))
+    assert rows(merging, spark, tmp_path) == [("N1", "UA", 150)]
+    merge(0, ("DELETE", 9, "N1", None))  # a batch that is in the table
+    assert rows(merging, spark, tmp_path) == [("N1", "UA", 150)]
+    for batch in range(1, 5):
+        (tmp_path / f"v{batch}").mkdir()  # left by a driver that died before it pointed CURRENT there
+        merge(batch, ("UPDATE", 20 + batch, "N1", 150 + batch))
+    assert rows(merging, spark, tmp_path) == [("N1", "UA", 154)]
+    assert sorted(path.name for path in tmp_path.glob("v*")) == ["v2", "v3", "v4"]
+    with pytest.raises(FileNotFoundError, match="no checkpoint"):
+        merging.run(spark, "127.0.0.1:1", tmp_path)
 
 
+@pytest.mark.parametrize(("delivery", "repeated"), [("transactional", 1), ("idempotent", 2)])
 def test_flights_are_enriched_in_the_order_of_their_plane(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+    spark: SparkSession, patient: EmbeddedRocketMQ, tmp_path: Path, delivery: str, repeated: int
 ) -> None:
-    enrich = example("spark_enrich")
-    enrich.publish(mq, 30)
-    enrich.run(spark, mq.namesrv_addr, str(tmp_path))
-    rows = [json.loads(message.body) for message in mq.messages("flights-enriched")]
-    assert {(row["carrier"], row["airline"]) for row in rows} == {
-        ("UA", "United Air Lines"),
-        ("DL", "Delta Air Lines"),
-    }
-    for plane in ("N14228", "N668DN"):
-        delays = [row["dep_delay"] for row in rows if row["tailnum"] == plane]
-        assert delays == sorted(delays)
-    assert len(rows) == 30
+    enrich, wait = example("spark_enrich"), example("stage").wait
+    example("stage").publish_flights(patient.namesrv_addr, 200)
+    wait(enrich.run(spark, patient.namesrv_addr, str(tmp_path), delivery))
+    for commit in (tmp_path / "commits").glob("*0*"):
+        commit.unlink()  # as after a driver that died before Spark wrote that the batch is done
+    wait(enrich.run(spark, patient.namesrv_addr, str(tmp_path), delivery))
+    found = patient.messages("flights-enriched")
+    assert len(found) == 200 * repeated
+    numbered = {tuple(message.properties[f"SPARK_{name}"] for name in ("PARTITION", "SEQUENCE")) for message in found}
+    assert len(numbered) == 200
+    told = [json.loads(message.body) for message in found]
+    assert {flight.get("airline") for flight in told} == {name for _, name in enrich.AIRLINES} | {None}
+    if repeated == 1:
+        counted = enrich.enriched(spark, patient.namesrv_addr).collect()
+        assert sum(row["count"] for row in counted) == 200
+        asked = [json.loads(message.body) for message in patient.messages("flights")]
+        for plane in {flight["tailnum"] for flight in asked if flight["tailnum"]}:
+            given = [flight["flight"] for flight in asked if flight["tailnum"] == plane]
+            assert [flight["flight"] for flight in told if flight.get("tailnum") == plane] == given
 
 
 def test_a_backfill_takes_its_span_of_time_and_replaces_itself(
@@ -87,7 +168,8 @@ def test_a_backfill_takes_its_span_of_time_and_replaces_itself(
     wait_past(end)
     publish(b"after")
     for _ in range(2):
-        assert backfill.run(spark, mq.namesrv_addr, str(begin), str(end), tmp_path / "flights") == 2
+        backfill.run(spark, mq.namesrv_addr, str(begin), str(end), str(tmp_path / "flights"))
+        assert sum(row.messages for row in backfill.by_hour(spark, str(tmp_path / "flights")).collect()) == 2
     bodies = {bytes(row.body) for row in spark.read.parquet(str(tmp_path / "flights")).collect()}
     assert bodies == {b"that", b"night"}
 
@@ -101,24 +183,32 @@ def wait_past(moment_ms: int) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.filterwarnings("ignore")  # matplotlib's own
-def test_dead_letters_are_drawn_mended_and_replayed(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
-    triage = example("spark_dead_letters")
-    triage.publish(mq)
-    triage.run(spark, mq.namesrv_addr, tmp_path / "letters.png")
-    assert (tmp_path / "letters.png").read_bytes().startswith(b"\x89PNG")
-    letters = triage.dead_letters(spark, mq.namesrv_addr).collect()
-    assert sorted((row.topic, row.reason, row.tags) for row in letters) == [
-        ("flights", "no departure time", "AA"),
-        ("flights", "no departure time", "UA"),
-        ("flights", "not a flight", "??"),
-    ]
-    first = {message.message_id: message for message in mq.messages("flights")[:4]}
-    replayed = mq.messages("flights")[4:]
-    by_body = {message.body: message for message in mq.messages("flights")}
-    assert {b"UA 1714 0530", b"AA 1141 0530"} <= by_body.keys()
-    for body in (b"UA 1714 0530", b"AA 1141 0530"):
-        again = by_body[body]
-        assert (again.tags, again.reconsume_times) == (body[:2].decode(), 0)
-        assert "RETRY_REASON" not in again.properties
-        assert [one for one in (*first.values(), *replayed) if one.message_id == again.message_id and one is not again]
+@pytest.mark.filterwarnings("ignore")  # matplotlib's own, and pandas' through Spark
+def test_the_notebook_draws_mends_and_replays_dead_letters(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    notebook = json.loads((EXAMPLES / "spark_dead_letters.ipynb").read_text("utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
+    names: dict[str, Any] = {"__name__": "notebook"}
+    figures = []
+    from matplotlib import pyplot
+
+    monkeypatch.setattr(pyplot, "show", lambda: figures.append(pyplot.gcf()))
+    try:
+        for cell in cells:
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)  # noqa: S102 - they are ours
+    finally:
+        if names.get("own") is not None:
+            names["own"].stop()
+    by_reason = dict(zip(names["summary"]["reason"], names["summary"]["letters"], strict=True))
+    assert by_reason.keys() == {"no departure time", "no plane", "not a flight"}
+    assert by_reason["not a flight"] == 2
+    assert names["replayed"] == by_reason["no departure time"] > 2
+    assert [len(figure.axes) for figure in figures] == [1, 2]
+    assert [len(bars) for bars in figures[0].axes[0].containers] == [3]
+    assert sum(bar.get_width() for bar in figures[0].axes[0].patches) == sum(by_reason.values())

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-PAGES = Path(__file__).parents[3] / "docs/spark"
+ROOT = Path(__file__).parents[3]
+PAGES = ROOT / "docs/spark"
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -48,10 +49,13 @@ def names(spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path) -> Ite
 
 def run_page(page: str, names: dict[str, Any]) -> None:
     """Its snippets one after the other; a stream that one starts has done its work before the next one."""
-    text = (PAGES / page).read_text("utf-8")
+    run_snippets((PAGES / page).read_text("utf-8"), page, names)
+
+
+def run_snippets(text: str, page: str, names: dict[str, Any]) -> None:
     for found in SNIPPET.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
-        exec(compile("\n" * line + found[1], str(PAGES / page), "exec"), names)  # noqa: S102 - they are ours
+        exec(compile("\n" * line + found[1], page, "exec"), names)  # noqa: S102 - they are ours
         names["mq"]["namesrvAddr"] = names["spark_address"]
         for query in names["spark"].streams.active:
             try:
@@ -60,8 +64,20 @@ def run_page(page: str, names: dict[str, Any]) -> None:
                 query.stop()
 
 
+def test_the_readme_reads_writes_and_retries(names: dict[str, Any], flights: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    text = text.replace("/data/", f"{tmp_path}/data/").replace("127.0.0.1:9876", flights.namesrv_addr)
+    begin, end = text.index("## A topic as a table"), text.index("## A RocketMQ inside pytest")
+    run_snippets(text[begin:end], "README.md", {**names, "spark_address": flights.namesrv_addr})
+    assert len(flights.messages("flights-copy")) == 4
+    good = names["spark"].read.parquet(f"{tmp_path}/data/delays").collect()
+    assert sorted(row.delay for row in good) == [-1, 4, 25]
+    flights.wait_until(lambda: flights.messages("%RETRY%delays"))
+
+
 def test_the_first_page_reads_counts_and_copies(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
     run_page("index.md", {**names, "spark_address": flights.namesrv_addr})
+    assert len(names["spark"].read.parquet(names["path"]).collect()) == 3
     assert sorted(message.body for message in flights.messages("flights-copy")) == [b"-1", b"25", b"4", b"NA"]
 
 
@@ -84,3 +100,4 @@ def test_a_bad_row_is_retried_given_up_and_replayed_as_the_page_says(
 def test_tables_and_keys_are_as_the_page_says(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
     run_page("deploy.md", {**names, "spark_address": flights.namesrv_addr})
     assert names["spark"].table("flights_topic").count() == 4
+    assert sorted(message.body for message in flights.messages("departures")) == [b"-1", b"25", b"4", b"NA"]
