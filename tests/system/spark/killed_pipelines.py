@@ -222,7 +222,7 @@ class Pipelines:
         writer = getattr(self, f"_{name}")()
         return (  # type: ignore[no-any-return]
             writer.option("checkpointLocation", str(self._directory / "checkpoints" / name))
-            .trigger(processingTime="1 second")
+            .trigger(processingTime="6 seconds")
             .start()
         )
 
@@ -318,6 +318,10 @@ def _session(directory: Path) -> SparkSession:
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.python.authenticate.socketTimeout": "120s",
         "spark.log.level": "ERROR",
+        # A life is short: no time to compile well.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
     }
     builder = SparkSession.builder.master("local[2,8]").appName("killed")
     for key, value in settings.items():

@@ -13,7 +13,7 @@ from kill_moments import KillMoments
 
 KILLS = int(os.environ.get("SPROCKETMQ_SPARK_KILLS", "4"))
 SECONDS = float(os.environ.get("SPROCKETMQ_SPARK_KILL_SECONDS", "inf"))
-SEED = os.environ.get("SPROCKETMQ_SPARK_KILL_SEED", "11" if KILLS <= 4 else str(random.randrange(1 << 32)))
+SEED = os.environ.get("SPROCKETMQ_SPARK_KILL_SEED", "126" if KILLS <= 4 else str(random.randrange(1 << 32)))
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 + 90 * KILLS)]
 
