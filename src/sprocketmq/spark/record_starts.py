@@ -4,8 +4,9 @@ Three ways, of which the first that fits counts. All give the same; none believe
 
 1. Records of one body are often all of one size. The places where they then would start are looked at together: if each holds that size,
    and the last one ends with its body, they are the records (by induction from the first).
-2. Many bodies do not depend on each other: all of them are walked in step, one record of each at a time, until few are left.
-3. Few bodies, as large pulls bring them: the first byte of the magic word is searched for. If what is found makes a chain (each
+2. Many bodies do not depend on each other: all of them are walked in step, one record of each at a time, until few are left. Those are
+   walked by Python, which takes a run of records of one size at once.
+3. Few bodies of small records of many sizes: the first byte of the magic word is searched for. If what is found makes a chain (each
    record ends where the next begins, from the first byte to the last, and bodies begin with one), these are the records: the chain is
    what a walk would have followed. Bodies may hold the magic word, too: then there is no chain, and Python walks.
 """
@@ -32,6 +33,8 @@ _MAGIC_AT: Final = 4
 _FEW_BODIES: Final = 64
 # A search costs by the byte, a walk by the record: beyond this size the walk is cheaper.
 _WALKED_BYTES: Final = 800
+# So many of one size after each other are the beginning of a run.
+_ALIKE: Final = 32
 _size_at: Final = struct.Struct(">i").unpack_from
 
 
@@ -52,7 +55,11 @@ def record_starts(raw: bytes, data: Any, bodies: Sequence[PullBody]) -> tuple[An
     if not filled.any():
         return np.empty(0, np.int64), np.zeros(len(bodies), np.int64)
     starts = _of_equal_size(sizes, begins[filled], ends[filled])
-    if starts is None and len(bodies) < _FEW_BODIES and sizes[begins[filled][0]] < _WALKED_BYTES:
+    if (
+        starts is None
+        and len(bodies) < _FEW_BODIES
+        and _are_small_and_unlike(sizes, int(begins[filled][0]), int(ends[-1]))
+    ):
         starts = _by_magic(data, sizes, begins[filled], int(ends[-1]))
     if starts is None:
         starts = _walked(raw, sizes, begins, ends, bodies)
@@ -70,6 +77,15 @@ def _of_equal_size(sizes: Any, begins: Any, ends: Any) -> Any:
     expected = np.repeat(own, counts)
     starts = np.repeat(begins, counts) + numbers * expected
     return starts if (sizes[starts] == expected).all() else None
+
+
+def _are_small_and_unlike(sizes: Any, at: int, end: int) -> bool:
+    """Judged by the first records."""
+    size = int(sizes[at])
+    if size >= _WALKED_BYTES:
+        return False
+    next_ones = range(at, min(end, at + _ALIKE * max(size, 1)), max(size, 1))
+    return any(sizes[place] != size for place in next_ones)
 
 
 def _by_magic(data: Any, sizes: Any, begins: Any, end: int) -> Any:
@@ -105,13 +121,28 @@ def _walked(raw: bytes, sizes: Any, begins: Any, ends: Any, bodies: Sequence[Pul
         at = after
     rest: list[int] = []
     for start, end in zip(at.tolist(), upto.tolist(), strict=True):
+        last = alike = 0
         while start < end:
             (size,) = _size_at(raw, start)
             if size < SMALLEST_RECORD or start + size > end:
                 raise _misfit(bodies, ends, start, size)
             rest.append(start)
             start += size
+            alike = alike + 1 if size == last else 0
+            last = size
+            if alike == _ALIKE:
+                run = _run(sizes, start, end, size)
+                rest.extend(range(start, start + run * size, size))
+                start += run * size
+                alike = 0
     return np.sort(np.concatenate([*found, np.array(rest, np.int64)]))
+
+
+def _run(sizes: Any, start: int, end: int, size: int) -> int:
+    """How many records of ``size`` follow from ``start`` on."""
+    count = (end - start) // size
+    same = sizes[start : start + count * size : size] == size
+    return count if same.all() else int(np.argmin(same))
 
 
 def _misfit(bodies: Sequence[PullBody], ends: Any, at: int, size: int) -> ProtocolError:

@@ -77,3 +77,10 @@ def test_a_record_that_reaches_into_the_next_body_is_refused() -> None:
     pulls = pulls_of([[first, second[:60]], [second[60:], third]])
     with pytest.raises(ProtocolError, match="of a pull body of .*0.* does not fit its remaining 60 bytes"):
         found(pulls)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(CONTENT.map(lambda body: record(body=body)), st.integers(1, 120)), min_size=1, max_size=6))
+def test_runs_of_alike_records_behind_each_other(runs: list[tuple[bytes, int]]) -> None:
+    groups = [[one for part, count in runs for one in [part] * count]]
+    assert found(pulls_of(groups)) == walked(groups)
