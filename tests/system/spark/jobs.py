@@ -1,0 +1,64 @@
+"""Reads and streams of numbered messages, and what a user reads when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.message import Message
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamReader, StreamingQuery
+
+__all__ = ["Numbers", "last_words", "publish", "reading", "run", "streaming"]
+
+Each = Callable[["DataFrame", int], object]
+
+
+def publish(mq: EmbeddedRocketMQ, start: int, end: int, topic: str = "flights") -> None:
+    with mq.producer() as producer:
+        for at in range(start, end, 500):
+            producer.send_batch([Message(topic, b"%d" % number) for number in range(at, min(at + 500, end))])
+
+
+def reading(spark: SparkSession, mq: EmbeddedRocketMQ, **options: object) -> DataFrame:
+    return (
+        spark.read.format("rocketmq").options(**{"namesrvAddr": mq.namesrv_addr, "topic": "flights", **options}).load()
+    )
+
+
+def streaming(spark: SparkSession, mq: EmbeddedRocketMQ, **options: object) -> DataStreamReader:
+    given = {"namesrvAddr": mq.namesrv_addr, "topic": "flights", "startingOffsets": "earliest", **options}
+    return spark.readStream.format("rocketmq").options(**given)
+
+
+def run(rows: DataFrame, each: Each, checkpoint: Path) -> StreamingQuery:
+    query = (
+        rows.writeStream.foreachBatch(each)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(300)
+    return query
+
+
+def last_words(error: PySparkException) -> str:
+    """The last line of what is shown, above Spark's own account of the query."""
+    shown = str(error).split("\n=== Streaming Query ===")[0].replace("SQLSTATE: ", "\nSQLSTATE: ")
+    lines = [line.strip() for line in shown.splitlines()]
+    return [line for line in lines if line and not line.startswith("SQLSTATE: ")][-1]
+
+
+class Numbers:
+    """A function for foreachBatch that keeps what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        self.seen += [int(row.body) for row in rows.select("body").collect()]

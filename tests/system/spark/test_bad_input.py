@@ -1,0 +1,148 @@
+"""Bad input through a real Spark: the sentence is the last thing that a user reads, and no task has begun where it could be known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from jobs import Numbers, last_words, publish, reading, run, streaming
+from pyspark.errors import PySparkException, StreamingQueryException
+
+from sprocketmq.testing import EmbeddedRocketMQ
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+def no_task(spark: SparkSession) -> Callable[[], None]:
+    """Call it later: no job has run since."""
+    tracker = spark.sparkContext.statusTracker()
+    before = len(tracker.getJobIdsForGroup(None))
+
+    def check() -> None:
+        assert len(tracker.getJobIdsForGroup(None)) == before
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"sql92": "a >"}, "ConfigurationError: sql92 is 'a >', which broker broker-a refuses: "),
+        (
+            {"maxInFlight": 5},
+            "ConfigurationError: maxInFlight is given for a read and is an option of writing; leave it out",
+        ),
+        (
+            {"subscribe": "flights"},
+            "ConfigurationError: option 'subscribe' is unknown to the rocketmq data source; did you mean topic?",
+        ),
+        (
+            {"startingOffsets": '{"trains":{"broker-a":{"0":1}}}'},
+            "names topic 'trains', which is not read; allowed is flights",
+        ),
+        (
+            {"startingOffsets": '{"flights":{"broker-a":{"99":1}}}'},
+            "startingOffsets names flights/broker-a/99, which does not exist",
+        ),
+        ({"topic": "flihgts"}, "topic 'flihgts' is unknown to the name server"),
+        (
+            {"namesrvAddr": "127.0.0.1:1", "retryTimeoutMs": "1s"},
+            "cannot connect to 127.0.0.1:1: Connection refused; is a server",
+        ),
+    ],
+)
+def test_a_read_that_cannot_be_is_told_in_the_last_line_and_no_task_begins(
+    spark: SparkSession, mq: EmbeddedRocketMQ, options: dict[str, object], sentence: str
+) -> None:
+    publish(mq, 0, 2)
+    unharmed = no_task(spark)
+    with pytest.raises(PySparkException) as error:
+        reading(spark, mq, **options).collect()
+    assert sentence in last_words(error.value)
+    assert "\tat " not in str(error.value)  # none of Java's stack
+    unharmed()
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "sentence"),
+    [
+        ("id AS body", {}, "column 'body' is bigint; binary or string is allowed; cast it"),
+        (
+            "'x' AS value",
+            {},
+            "the rows have no column 'body', which a write with mode send needs; they have value; rename 'value'",
+        ),
+        (
+            "'x' AS body",
+            {"failOnDataLoss": "false"},
+            "failOnDataLoss is given for a write and is an option of reading; leave it out",
+        ),
+        (
+            "'x' AS body",
+            {"delayLevel": 3},
+            "delayLevel is given with mode send, where each row has its own delay; use a column",
+        ),
+        ("'x' AS body, 'k' AS key", {}, "column 'key' means nothing to the sink; known are "),
+    ],
+)
+def test_a_write_that_cannot_be_is_told_in_the_last_line_and_no_task_begins(
+    spark: SparkSession, mq: EmbeddedRocketMQ, columns: str, options: dict[str, object], sentence: str
+) -> None:
+    unharmed = no_task(spark)
+    rows = spark.range(1).selectExpr(*columns.split(", "))
+    with pytest.raises(PySparkException) as error:
+        rows.write.format("rocketmq").mode("append").options(namesrvAddr=mq.namesrv_addr, topic="t", **options).save()
+    assert sentence in last_words(error.value)
+    unharmed()
+
+
+def test_a_row_without_body_or_topic_is_told_in_the_last_line(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    rows = spark.createDataFrame([("x", "one"), (None, "one")], "body string, topic string").coalesce(1)
+    for given, sentence in (
+        (rows, "a row for topic 'one' has no body, which RocketMQ does not store; filter it out"),
+        (
+            rows.selectExpr("coalesce(body, 'y') AS body", "IF(body IS NULL, NULL, topic) AS topic"),
+            "a row has no topic; fill the column",
+        ),
+    ):
+        with pytest.raises(PySparkException) as error:
+            given.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).save()
+        assert sentence in last_words(error.value)
+
+
+def test_a_checkpoint_of_another_version_or_topic_is_refused_and_stays_good(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    publish(mq, 0, 10)
+    publish(mq, 0, 1, "trains")
+    numbers = Numbers()
+    run(streaming(spark, mq).load(), numbers, tmp_path)
+    with pytest.raises(StreamingQueryException) as error:
+        run(streaming(spark, mq, topic="trains").load(), numbers, tmp_path)
+    assert "the checkpoint is of topic flights and the query reads trains; use a new checkpoint location" in last_words(
+        error.value
+    )
+
+    journal = tmp_path / "offsets/0"
+    kept, crc = journal.read_text(), tmp_path / "offsets/.0.crc"
+    crc.unlink(missing_ok=True)
+    offset = json.loads(kept.splitlines()[-1])
+    before = {**offset, "v": 0}
+    journal.write_text(kept.replace(kept.splitlines()[-1], json.dumps(before)))
+    with pytest.raises(StreamingQueryException) as error:
+        run(streaming(spark, mq).load(), numbers, tmp_path)
+    assert (
+        "an offset of version 0, version 1 of the rocketmq source is allowed; use the SprocketMQ version that wrote it"
+        in last_words(error.value)
+    )
+
+    journal.write_text(kept)
+    publish(mq, 10, 15)
+    run(streaming(spark, mq).load(), numbers, tmp_path)
+    assert sorted(numbers.seen) == list(range(15))
