@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-old-spark lint format mixed-groups soak spark-soak bench bench-client bench-delay crash spark-kills hostile fuzz docs interop lock mutants clean
+.PHONY: help setup demo test test-old-spark lint format mixed-groups soak spark-soak bench bench-client bench-spark bench-delay crash spark-kills hostile fuzz docs interop lock mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -45,12 +45,16 @@ format: $(VENV)/.ready ## let ruff put the code in shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup ## our broker and Apache RocketMQ 5.4.0 side by side, then our client and others, as ratios
+bench: setup ## our broker and Apache RocketMQ 5.4.0 side by side, our client and others, our Spark source and Kafka's, as ratios
 	@$(BIN)/python bench/broker_bench.py $(BENCH_ARGS)
 	@$(BIN)/python bench/client_bench.py $(CLIENT_BENCH_ARGS)
+	@$(BIN)/python bench/spark_bench.py $(SPARK_BENCH_ARGS)
 
 bench-client: setup ## our client, Java's and two Python peers side by side (BENCH_ARGS=--quick for a look)
 	@$(BIN)/python bench/client_bench.py $(BENCH_ARGS)
+
+bench-spark: setup ## our Spark source and sink beside Spark's Kafka connector (BENCH_ARGS=--quick for a look)
+	@$(BIN)/python bench/spark_bench.py $(BENCH_ARGS)
 
 bench-delay: setup ## how late delayed messages come, with 100,000 of them waiting
 	@$(BIN)/python bench/delay_bench.py $(BENCH_ARGS)
