@@ -27,6 +27,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from rich.console import Console
 from rich.table import Table
 
+from sprocketmq.net.kept_memory import keep_freed_memory
 from sprocketmq.spark.decode import BatchDecoder, PullBody
 from sprocketmq.spark.options import COLUMNS
 from sprocketmq.spark.source import message_schema
@@ -124,6 +125,7 @@ def measure(case: Case, rounds: int, each_s: float) -> Speed:
     Raises:
         SystemExit: the two ways differ, so no figure means anything.
     """
+    keep_freed_memory()  # as a task does
     pulls = pull_bodies(case.body_bytes)
     decoder = BatchDecoder(to_arrow_schema(message_schema(case.columns), timezone="UTC"))
     batch = decoder.decode(pulls)
