@@ -162,7 +162,7 @@ def test_every_batch_write_of_the_pages_says_append_as_spark_takes_no_other_mode
     writes = [
         (page.name, found)
         for page in pages
-        for found in re.findall(r'\.write\.format\("rocketmq"\)[^#]*?\.save\(\)', page.read_text("utf-8"), re.DOTALL)
+        for found in re.findall(r'\.write\.format\("rocketmq"\).*?\.save\(\)', page.read_text("utf-8"), re.DOTALL)
     ]
-    assert len(writes) >= 5
+    assert len(writes) >= 4
     assert [page for page, text in writes if '.mode("append")' not in text] == []
