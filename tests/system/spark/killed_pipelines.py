@@ -222,7 +222,7 @@ class Pipelines:
         writer = getattr(self, f"_{name}")()
         return (  # type: ignore[no-any-return]
             writer.option("checkpointLocation", str(self._directory / "checkpoints" / name))
-            .trigger(processingTime="6 seconds")
+            .trigger(processingTime="3 seconds")
             .start()
         )
 
@@ -237,7 +237,7 @@ class Pipelines:
     def _rows(self, topic: str, **more: str | bool) -> DataFrame:
         reader = self._spark.readStream.format("killed_rocketmq").options(namesrvAddr=self._namesrv_addr, topic=topic)
         return (
-            reader.options(**more).options(startingOffsets="earliest", maxOffsetsPerTrigger=150, minPartitions=2).load()
+            reader.options(**more).options(startingOffsets="earliest", maxOffsetsPerTrigger=500, minPartitions=2).load()
         )
 
     def _copied(self) -> Any:
