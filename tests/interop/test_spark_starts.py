@@ -1,0 +1,79 @@
+"""P2 and P3 through a real Spark at Apache's brokers, both generations: where a read begins and ends, also after its first batch failed."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+
+import sprocketmq as rmq
+from interop.spark_flow import Flow, offsets
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_batch_begins_and_ends_where_it_is_told(flow: Flow) -> None:
+    topic = flow.topic(2)
+    flow.send(topic, range(10), 0)
+    flow.send(topic, range(100, 105), 1)
+    moment_ms = flow.moment_ms()
+    flow.send(topic, range(10, 20), 0)
+
+    early, late, other = list(range(10)), list(range(10, 20)), list(range(100, 105))
+    found = flow.several(
+        {
+            "everything": {"topic": topic},
+            "from JSON": {"topic": topic, "startingOffsets": offsets(topic, [15, -2])},
+            "to JSON": {"topic": topic, "endingOffsets": offsets(topic, [5, -1])},
+            "between": {
+                "topic": topic,
+                "startingOffsets": offsets(topic, [4, 1]),
+                "endingOffsets": offsets(topic, [6, 1]),
+            },
+            "from a time": {
+                "topic": topic,
+                "startingTimestamp": moment_ms,
+                "startingOffsetsByTimestampStrategy": "latest",
+            },
+            "from times": {"topic": topic, "startingOffsetsByTimestamp": offsets(topic, [moment_ms])},
+            "to a time": {"topic": topic, "endingTimestamp": moment_ms},
+            "to times": {"topic": topic, "endingOffsetsByTimestamp": offsets(topic, [moment_ms, None])},
+        }
+    )
+    assert found == {
+        "everything": early + late + other,
+        "from JSON": [*range(15, 20), *other],
+        "to JSON": [*range(5), *other],
+        "between": [4, 5],
+        "from a time": late,
+        "from times": late + other,
+        "to a time": early + other,
+        "to times": early + other,
+    }
+    with pytest.raises(
+        PySparkException, match=f"startingTimestamp is {moment_ms}, and {topic}/broker-a/1 holds no message"
+    ):
+        flow.numbers(topic, startingTimestamp=moment_ms)
+
+
+def test_a_read_begins_where_the_group_is_and_falls_back_as_told(flow: Flow) -> None:
+    """Also at 4.9, whose broker answers 0 for a group that has committed nothing for a young topic; and 0 may be what it has committed."""
+    topic, group = flow.topic(3), flow.name()
+    for queue in range(3):
+        flow.send(topic, range(queue * 10, queue * 10 + 5), queue)
+    flow.admin.create_group(group)
+    flow.admin.set_consumer_offset(group, rmq.MessageQueue(topic, "broker-a", 0), 3)
+    flow.admin.set_consumer_offset(group, rmq.MessageQueue(topic, "broker-a", 1), 0)
+    at_group = {"topic": topic, "startingOffsets": "group", "group": group}
+    assert flow.several(
+        {
+            "default": at_group,
+            "latest": {**at_group, "groupOffsetsFallback": "latest"},
+            "another group": {**at_group, "group": f"{group}-new", "groupOffsetsFallback": "latest"},
+        }
+    ) == {
+        "default": [3, 4, *range(10, 15), *range(20, 25)],
+        "latest": [3, 4, *range(10, 15)],
+        "another group": [],
+    }
+    with pytest.raises(PySparkException, match=f"the group has committed nothing for {topic}/broker-a/2"):
+        flow.numbers(**at_group, groupOffsetsFallback="error")
