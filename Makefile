@@ -32,7 +32,7 @@ demo: setup ## a year of flights through broker, consumers and Spark (ROWS=5000 
 test: setup ## all tests: unit, inproc, system, interop
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-old-spark: setup ## the tests of Spark with PySpark 4.2, in an environment of its own (about 25 minutes; SPARK=4.2.0 is another version)
+test-old-spark: setup ## the tests of Spark with PySpark 4.2, in an environment of its own (SPARK=4.2.0 is another version)
 	@SPARK=$(SPARK) scripts/test-old-spark $(PYTEST_ARGS)
 
 lint: $(VENV)/.ready ## ruff, mypy --strict, import-linter
