@@ -73,6 +73,10 @@ class Judge:
         """Whether nothing is missing any more."""
         return all(ids <= set(self._ids(topic)) for topic, ids in self._expected.items())
 
+    def came(self) -> int:
+        """How much is there; grows while anything moves."""
+        return sum(len(self._ids(topic)) for topic in self._expected) + sum(1 for _ in self._notes("tries"))
+
     def verdict(self) -> Verdict:
         verdict = Verdict(counts={"rows": sum(self._sent.values())})
         self._copied(verdict)

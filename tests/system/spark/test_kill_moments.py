@@ -15,7 +15,7 @@ KILLS = int(os.environ.get("SPROCKETMQ_SPARK_KILLS", "4"))
 SECONDS = float(os.environ.get("SPROCKETMQ_SPARK_KILL_SECONDS", "inf"))
 SEED = os.environ.get("SPROCKETMQ_SPARK_KILL_SEED", "126" if KILLS <= 4 else str(random.randrange(1 << 32)))
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 + 90 * KILLS)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800 + 90 * KILLS)]
 
 
 def test_three_streams_keep_their_promises_wherever_they_are_killed(tmp_path: Path) -> None:
