@@ -71,7 +71,10 @@ if __name__ == "__main__":
     parser = arguments(__doc__)
     parser.set_defaults(rows=500)
     parser.add_argument(
-        "--checkpoint", dest="out", help="where the query keeps its progress (a folder that is gone afterwards)"
+        "--checkpoint",
+        dest="out",
+        metavar="FOLDER",
+        help="where the query keeps its progress (a folder that is gone afterwards)",
     )
     parser.add_argument("--delivery", choices=["transactional", "idempotent", "atLeastOnce"], default="transactional")
     parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
