@@ -75,7 +75,7 @@ class Judge:
 
     def came(self) -> int:
         """How much is there; grows while anything moves."""
-        return sum(len(self._ids(topic)) for topic in self._expected) + sum(1 for _ in self._notes("tries"))
+        return sum(len(self._ids(topic)) for topic in self._expected) + len(self._messages(f"%RETRY%{GROUP}"))
 
     def verdict(self) -> Verdict:
         verdict = Verdict(counts={"rows": sum(self._sent.values())})
