@@ -65,3 +65,13 @@ def test_a_right_expression_is_asked_about_once_and_read_with(mq: EmbeddedRocket
     with mq.faults.delay(RequestCode.CHECK_CLIENT_CONFIG, 0, times=None) as asked:
         first_batch(readers(startingoffsets="earliest", tags="UA"))
         assert not asked.hits
+
+
+def test_of_what_apaches_parser_says_the_first_line_is_shown(mq: EmbeddedRocketMQ) -> None:
+    said = 'org.apache.rocketmq.filter.parser.ParseException: Encountered "<EOF>" at line 1, column 3.\nWas expecting one of:\n    "NOT"'
+    source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "flights", "sql92": "n >"})
+    refused = mq.faults.fail(RequestCode.CHECK_CLIENT_CONFIG, ResponseCode.SUBSCRIPTION_PARSE_FAILED, said)
+    with refused, pytest.raises(ConfigurationError) as error:
+        source.reader(source.schema()).partitions()
+    assert 'broker-a refuses: Encountered "<EOF>" at line 1, column 3; correct the expression' in str(error.value)
+    assert "\n" not in str(error.value)
