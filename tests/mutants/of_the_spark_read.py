@@ -165,7 +165,7 @@ SPARK_READ_MUTANTS = [
         f"{SPARK}/cluster.py",
         "offsets.min_offset = offsets.max_offset",
         "pass",
-        f"{LOST}::test_a_queue_without_any_message_left_is_empty_for_who_begins_and_a_loss_for_who_goes_on",
+        f"{LOST}::test_a_queue_that_is_emptied_under_a_running_stream_is_a_loss_before_a_task_misses_it",
     ),
     Mutant(
         "spark",

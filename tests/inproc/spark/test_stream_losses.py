@@ -393,6 +393,17 @@ def test_a_stream_that_was_away_meanwhile_knows_it_when_it_comes_back(
     assert after["q"] == {"trains": {"broker-a": {"0": 12}}}
 
 
+def test_a_queue_that_is_emptied_under_a_running_stream_is_a_loss_before_a_task_misses_it(
+    trains: EmbeddedRocketMQ, readers: Readers, request: pytest.FixtureRequest
+) -> None:
+    send(trains, *range(3), topic="trains")
+    reader = readers(topics="trains", startingoffsets="earliest", failondataloss="false")
+    end, _ = first_batch(reader)
+    assert ask(reader, end) == end
+    request.getfixturevalue("emptied")  # of these and five more
+    assert lost(ask(reader, end)) == [(ONE, "deleted", 3, 8)]
+
+
 def test_what_a_task_is_not_given_is_a_loss_though_no_answer_says_so(
     emptied: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
 ) -> None:
