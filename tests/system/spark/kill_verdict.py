@@ -105,6 +105,13 @@ class Judge:
         verdict.holds(f"{topic}: does not belong there", stored.keys() - self._expected[topic])
         verdict.holds(f"{topic}: twice", [number for number, count in stored.items() if count > 1])
         verdict.counts[topic] = stored.total()
+        with open(
+            self._directory / f"twice-{topic}.jsonl", "w"
+        ) as file:  # to look into: one half shown twice, or two of them
+            for message in self._messages(topic):
+                if stored[int(message.body)] > 1:
+                    said = {"id": int(message.body), "stored": message.store_timestamp_ms, **message.properties}
+                    file.write(json.dumps(said) + "\n")
 
     def _tries(self, verdict: Verdict) -> None:
         runs: dict[int, list[set[tuple[int, int]]]] = {}
