@@ -37,7 +37,8 @@ from interop.child import Child, poll_until, unwind_on_sigterm  # noqa: E402
 _MIB: Final = 1 << 20
 _SAMPLE_S: Final = 10.0
 _SETTLE_S: Final = 600.0
-# Too short a run says nothing about memory.
+# Too short a run says nothing about memory, and neither do the processes that live for a moment only.
+_SAMPLES: Final = 8
 _JUDGED_FROM_S: Final = 540.0
 # Other work on the machine only adds time, so the lower quartile is looked at; a fifth and 20 ms are borne.
 _PLANNING: Final = ("latestOffset", "walCommit", "queryPlanning", "getBatch", "commitOffsets", "commitBatch")
@@ -164,7 +165,7 @@ class SoakRun:
             return found
         for role, points in self.memory.items():
             series = Series(points)
-            if len(points) >= 20 and not series.is_flat():
+            if len(points) >= _SAMPLES and not series.is_flat():
                 grown, allowed = series.growth() / _MIB, series.allowed_bytes() / _MIB
                 found.append(
                     f"the memory of {role} grew by {grown:.1f} MiB after the first quarter, {allowed:.1f} are borne"
@@ -199,6 +200,8 @@ class SoakRun:
             ("planning of a batch: second quarter, last quarter", f"{early_ms:.0f}, {late_ms:.0f} ms"),
         ]
         for role, points in self.memory.items():
+            if len(points) < _SAMPLES:  # a process of a moment
+                continue
             rest = Series(points).rest()
             growth = Series(points).growth() / _MIB
             rows.append(
