@@ -141,4 +141,12 @@ EXACTLY_ONCE_MUTANTS = [
         "    bound = False",
         f"{SINK}::test_rows_of_one_key_keep_their_order",
     ),
+    Mutant(
+        "exactly-once",
+        "rows travel in batches, and are seen before anything is decided",
+        HALVES,
+        "    def _elements(self, batch: Any) -> None:",
+        "    def _elements_of(self, batch: Any) -> None:",
+        f"{SINK}::test_rows_appear_with_the_commit_and_not_before",
+    ),
 ]
