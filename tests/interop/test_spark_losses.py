@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
+import sprocketmq as rmq
 from interop.apache_cluster import ApacheCluster
-from interop.java_peers import VERSIONS
+from interop.child import poll_until
+from interop.java_peers import APACHE_4, VERSIONS
 from interop.mqadmin_session import MqadminSession
-from interop.spark_flow import Flow
-from sprocketmq.spark import LagReport, RocketMQProgressListener
+from interop.spark_flow import PATIENCE_S, Flow, Kept, offsets
+from sprocketmq.spark import LagReport, LossReport, RocketMQProgressListener
 from sprocketmq.spark.losses import Loss
 from sprocketmq.wire.message import MessageQueue
 
@@ -68,6 +70,22 @@ def losses(reports: list[LagReport], topic: str) -> list[Loss]:
     return [loss for report in list(reports) for loss in report.losses if loss.queue.topic == topic]
 
 
+def expire(flow: Flow, topic: str, upto: int) -> None:
+    """Apache deletes what queue 0 holds below `upto`, which is all that it holds, and nothing that is sent from now on."""
+    queue = MessageQueue(topic, "broker-a", 0)
+    flow.send(flow.topic(), range(20), size=LARGE)  # the last file is never deleted
+    flow.admin.update_broker_config({"fileReservedTime": 0}, cluster="DefaultCluster")
+    flow.admin.delete_expired_commit_logs()
+
+    def is_gone() -> bool:
+        held = flow.admin.topic_stats(topic)[queue]
+        # 4.9 lets an empty queue begin where it did.
+        return held.last_update_timestamp < 0 if flow.apache.version == APACHE_4 else held.min_offset == upto
+
+    poll_until(is_gone, "Apache has deleted the messages", 120)
+    flow.admin.update_broker_config({"fileReservedTime": 72}, cluster="DefaultCluster")
+
+
 def test_a_topic_deleted_by_mqadmin_is_a_loss_and_made_anew_is_new(
     flow: Flow, tools: Tools, reports: list[LagReport]
 ) -> None:
@@ -92,3 +110,92 @@ def test_sql_filters_that_a_broker_does_not_take_are_said_so(flow: Flow) -> None
     flow.send(topic, range(3))
     with pytest.raises(PySparkException, match=r"(?i)filter"):
         flow.numbers(topic, sql92="n > 1")
+
+
+def test_what_expired_before_a_batch_is_named_or_counted(flow: Flow) -> None:
+    topic = flow.topic()
+    flow.send(topic, range(10), size=LARGE)
+    expire(flow, topic, 10)
+    assert flow.numbers(topic) == [], "nothing was lost of what was never asked for"
+    flow.send(topic, range(10, 15))
+    queue = MessageQueue(topic, "broker-a", 0)
+    assert flow.admin.min_offset(queue) == (0 if flow.apache.version == APACHE_4 else 10), "what the broker says itself"
+    assert flow.numbers(topic) == list(range(10, 15))
+    from_2 = {"startingOffsets": offsets(topic, [2])}
+    with pytest.raises(PySparkException) as failure:
+        flow.numbers(topic, **from_2)
+    assert (
+        f"{topic}/broker-a/0: offsets 2 to 10 (8 messages) are missing, the broker holds 10 to 15 (deleted by retention)"
+    ) in str(failure.value)
+    report = LossReport(flow.spark)
+    left = flow.numbers(topic, **from_2, format=report.format, failOnDataLoss="false", **report.options)
+    assert left == list(range(10, 15))
+    assert report.losses == [Loss(queue, 2, 10, "deleted")]
+
+
+def test_what_expired_while_a_stream_was_away_is_named_or_counted(flow: Flow, reports: list[LagReport]) -> None:
+    topic = flow.topic()
+    flow.send(topic, range(3), size=LARGE)
+    flow.bounded(topic, startingOffsets="earliest").until_over()
+    flow.send(topic, range(3, 10), size=LARGE)
+    expire(flow, topic, 10)
+    said = flow.bounded(topic).failure()
+    assert f"{topic}/broker-a/0: offsets 3 to 10 (7 messages) are missing" in said
+    assert "(deleted by retention)" in said
+    flow.send(topic, range(10, 15))
+    again = flow.bounded(topic, failOnDataLoss="false")
+    again.until_over()
+    assert again.kept.numbers == list(range(10, 15))
+    queue = MessageQueue(topic, "broker-a", 0)
+    poll_until(lambda: losses(reports, topic), "the listener's report", PATIENCE_S)
+    assert losses(reports, topic) == [Loss(queue, 3, 10, "deleted")]
+    assert [report.lost_by_queue for report in reports if report.losses and queue in report.by_queue] == [{queue: 7}]
+
+
+def test_what_expires_under_a_running_read_is_named_or_counted(flow: Flow) -> None:
+    """The batch is journaled, its tasks have not begun. At 4.9 the queue still claims to begin at 0: no answer says "moved" there."""
+    topic = flow.topic()
+    flow.send(topic, range(10), size=LARGE)
+    queue = MessageQueue(topic, "broker-a", 0)
+
+    def delete(batch_id: int) -> None:
+        if flow.admin.topic_stats(topic)[queue].last_update_timestamp > 0:
+            expire(flow, topic, 10)
+
+    strict = flow.bounded(topic, checkpoint="strict", startingOffsets="earliest", kept=Kept(delete))
+    said = strict.failure()
+    assert f"{topic}/broker-a/0: offsets 0 to 10 (10 messages) are missing" in said
+    assert "(deleted by retention)" in said
+    if flow.apache.version == APACHE_4:
+        assert flow.admin.min_offset(queue) == 0
+
+    report = LossReport(flow.spark)
+    with_report = {"format": report.format, "failOnDataLoss": "false", **report.options}
+    # The journal of the failed batch: the very same range.
+    lenient = flow.bounded(topic, checkpoint="strict", **with_report)
+    lenient.until_over()
+    assert lenient.kept.numbers == []
+    assert report.losses == [Loss(queue, 0, 10, "deleted")]
+
+
+def test_a_broker_that_cannot_be_asked_is_no_group_without_progress_and_a_stream_waits_for_it(flow: Flow) -> None:
+    topic, group = flow.topic(), flow.name()
+    flow.send(topic, range(5))
+    flow.admin.create_group(group)
+    flow.admin.set_consumer_offset(group, rmq.MessageQueue(topic, "broker-a", 0), 3)
+    at_group = {"startingOffsets": "group", "group": group}
+    with flow.stream(topic, **at_group, commitOffsets="off") as stream:
+        stream.until_read([3, 4])
+        flow.apache.kill()
+        try:
+            with pytest.raises(PySparkException) as failure:
+                flow.numbers(topic, **at_group, groupOffsetsFallback="latest", retryTimeoutMs=500)
+        finally:
+            flow.apache.start_broker()
+        said = str(failure.value)
+        assert "committed nothing" not in said
+        # A name server forgets a broker when its connection breaks.
+        assert any(why in said for why in ("is unknown to the name server", "ConnectFailed", "ConnectionLost")), said
+        poll_until(lambda: flow.stored(topic) == 5, "the broker is back", PATIENCE_S)
+        flow.send(topic, range(5, 8))
+        stream.until_read(range(3, 8))
