@@ -1,7 +1,7 @@
 """What all tests share: Hypothesis without deadlines, one Spark session, two columns side by side, and the count by folder at the end.
 
-With ``-n 2`` (``make test``) the interop tests, which mostly wait for JVMs, run beside all others, which mostly compute: two columns and no
-more, so that each server and the Spark session still start once. docs/decisions/0010.
+With ``-n 2`` the tests that start JVMs, and mostly wait for them, run beside all others, which mostly compute: two columns and no more, so
+that each server and the Spark session still start once. docs/decisions/0010.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 
     class Columns(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "peers" if nodeid.startswith("tests/interop/") else "ours"
+            return "jvm" if nodeid.startswith(("tests/interop/", "tests/system/spark/")) else "python"
 
     return Columns(config, log)
 
