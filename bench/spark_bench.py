@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from py4j.protocol import Py4JError
 from rich.console import Console
 from rich.table import Table
 
@@ -85,18 +86,32 @@ RATES: Final = (
 # -- rows per second -----------------------------------------------------------------------------------------------------------------
 
 
-def measured(ways: Ways, rate: Rate, rounds: int) -> dict[str, Run]:
-    """The medians of each way."""
+def measured(ways: Ways, rate: Rate, rounds: int, console: Console) -> dict[str, Run]:
+    """The medians of each way; a peer that failed is said, and left out."""
     if rate.prepared is not _writing:
         ways.fill(rate.topic)
     names = [*ways.names, *([CEILING] if CEILING in rate.goals else [])]
     seen: dict[str, list[Run]] = {way: [] for way in names}
     for number in range(rounds + 1):
         for way in names if number % 2 == 0 else reversed(names):
-            run = ways.timed(way, rate.topic.rows, rate.prepared(ways, way, rate.topic))
+            try:
+                run = ways.timed(way, rate.topic.rows, rate.prepared(ways, way, rate.topic))
+            except Py4JError as error:
+                if way == OURS:
+                    raise
+                console.print(f"{rate.name}: {way} failed: {_first_line(error)}")
+                continue
             if number:
                 seen[way].append(run)
-    return {way: Run(*map(statistics.median, zip(*runs, strict=True))) for way, runs in seen.items()}
+            console.print(
+                f"[dim]{rate.name}, {number or 'warm-up'}: {way} {run.rows_per_s:,.0f} rows/s[/dim]", highlight=False
+            )
+    return {way: Run(*map(statistics.median, zip(*runs, strict=True))) for way, runs in seen.items() if runs}
+
+
+def _first_line(error: Exception) -> str:
+    causes = [line for line in str(error).splitlines() if "Caused by" in line or "Exception" in line]
+    return (causes or [str(error)])[-1][:160]
 
 
 def rates(ways: Ways, chosen: list[Rate], rounds: int, console: Console) -> dict[str, dict[str, Run]]:
@@ -106,7 +121,7 @@ def rates(ways: Ways, chosen: list[Rate], rounds: int, console: Console) -> dict
     results: dict[str, dict[str, Run]] = {}
     for rate in chosen:
         with console.status(rate.name):
-            results[rate.name] = runs = measured(ways, rate, rounds)
+            results[rate.name] = runs = measured(ways, rate, rounds, console)
         for way, run in runs.items():
             ratio = runs[OURS].rows_per_s / run.rows_per_s
             verdict = "" if way == OURS else at_least(ratio, rate.goals.get(way, 0))
@@ -204,6 +219,7 @@ def others(ways: Ways, chosen: list[str], rounds: int, console: Console) -> dict
         with console.status(name):
             finding = OTHERS[name](ways, rounds)
         found[name] = finding.figures
+        console.print(f"{name}: {finding.verdict}", highlight=False)
         table.add_row(name, "; ".join(f"{key} {value:,.0f}" for key, value in finding.figures.items()), finding.verdict)
     if found:
         console.print(table)
@@ -238,6 +254,7 @@ def parsed_options() -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, default=3, help="rounds per line, default 3, after one that does not count"
     )
+    parser.add_argument("--scale", type=float, help="of all numbers of rows, default 1, or a tenth with --quick")
     parser.add_argument("--no-kafka", action="store_true", help="ours and the ceiling alone")
     parser.add_argument("--json", type=Path, help="write all figures to this file as well")
     return parser.parse_args()
@@ -248,6 +265,7 @@ def main() -> None:
     unwind_on_sigterm()
     console = Console(width=None if sys.stdout.isatty() else 140)
     rounds, scale = (1, 0.1) if options.quick else (options.rounds, 1.0)
+    scale = options.scale or scale
 
     def is_chosen(name: str) -> bool:
         return any(text.strip() in name for text in options.rows.split("|"))
