@@ -10,7 +10,7 @@ from sprocketmq.wire.command import encode_command, request
 from sprocketmq.wire.end_frames import EndTemplate
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
-NAMES = st.text("aB%1\"\\é飞 ", max_size=12)
+NAMES = st.text('aB%1"\\é飞 ', max_size=12)
 OFFSETS = st.integers(0, 2**62)
 
 
