@@ -43,6 +43,21 @@ def test_a_batch_holds_about_so_many_bytes(flow: Flow) -> None:
     assert all(18 <= len(batch) <= 23 for batch in stream.kept.batches[:-1])
 
 
+def test_a_small_trigger_waits_for_its_minimum_but_not_longer_than_its_delay(flow: Flow) -> None:
+    topic = flow.topic()
+    with flow.stream(topic, checkpoint="patient", minOffsetsPerTrigger=20) as patient:
+        patient.until_begun()
+        with flow.stream(topic, checkpoint="hasty", minOffsetsPerTrigger=20, maxTriggerDelay="1s") as hasty:
+            hasty.until_begun()
+            flow.send(topic, range(5))
+            hasty.until_read(range(5))
+            assert patient.kept.numbers == []
+            flow.send(topic, range(5, 30))
+            hasty.until_read(range(30))
+            patient.until(lambda: len(patient.kept.numbers) >= 20, "its minimum")
+            assert len(next(batch for batch in patient.kept.batches if batch)) >= 20
+
+
 def test_a_hot_queue_is_split_small_ones_are_packed_and_ordered_splits_none(flow: Flow) -> None:
     topic = flow.topic(4)
     flow.send(topic, range(3000), 0)
