@@ -1,0 +1,121 @@
+"""What fails under a job of a real Spark, a broker or the user's own function: it is told in its own words, and nothing is lost, as who
+mends the cause and starts again has every row. And what neither other queries nor other triggers may change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from jobs import Numbers, last_words, publish, reading, run, streaming
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as f
+
+from sprocketmq.spark import foreach_batch
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+Each = Callable[["DataFrame", int], object]
+
+
+def test_a_broker_that_dies_under_a_task_is_waited_for_then_told_and_nothing_is_lost(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with EmbeddedRocketMQ(clock="system", store_dir=tmp_path / "store") as mq:
+        mq.create_topic("flights", queues=1)
+        publish(mq, 0, 600)
+        with mq.faults.delay(RequestCode.PULL_MESSAGE, 20, times=None) as slowed:
+
+            def restart() -> None:
+                mq.wait_until(lambda: slowed.hits > 4, 300_000)
+                mq.restart_broker()
+
+            killer = threading.Thread(target=restart)
+            killer.start()
+            rows = reading(spark, mq, maxPartitions=1, pullBatchSize=8, pullPipelining=2).select("body").collect()
+            killer.join()
+        assert sorted(int(row.body) for row in rows) == list(range(600))
+
+        numbers = Numbers()
+        given = {"retryTimeoutMs": "1s", "group": "delays"}
+        with (
+            mq.faults.close_connection(RequestCode.PULL_MESSAGE, times=None),
+            pytest.raises(StreamingQueryException) as error,
+        ):
+            run(streaming(spark, mq, **given).load(), numbers, tmp_path / "checkpoint")
+        assert "the connection to 127.0.0.1:" in last_words(error.value)
+        assert (numbers.seen, mq.consumer_offset("delays", "flights")) == ([], {})
+        run(streaming(spark, mq, **given).load(), numbers, tmp_path / "checkpoint")
+        assert sorted(numbers.seen) == list(range(600))
+
+
+def test_a_function_of_the_user_that_raises_stops_the_stream_with_its_words_and_loses_nothing(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    publish(mq, 0, 10)
+    good = Numbers()
+
+    def raises(rows: DataFrame, batch_id: int) -> DataFrame:
+        raise OSError("my table is away")
+
+    def raises_in_a_task(rows: DataFrame, batch_id: int) -> DataFrame:
+        return rows.withColumn("failed", f.udf(lambda body: 1 // (int(body) - 3) > 99, "boolean")("body"))
+
+    def says_yes(rows: DataFrame, batch_id: int) -> DataFrame:
+        return rows.withColumn("failed", f.lit("yes"))
+
+    def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+        return rows.withColumn("failed", rows.body.cast("string") == "3")
+
+    def run_with(judge: Callable[[DataFrame, int], DataFrame], write: Each | None) -> None:
+        retry = foreach_batch(judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr)
+        run(streaming(spark, mq, group="delays").load(), retry, tmp_path)
+
+    for broken, write, words in (
+        (raises, good, "OSError: my table is away"),
+        (raises_in_a_task, good, "ZeroDivisionError: integer division or modulo by zero"),
+        (raises_in_a_task, None, "ZeroDivisionError: integer division or modulo by zero"),
+        (
+            says_yes,
+            good,
+            "ConfigurationError: column 'failed' of the judged rows is string; boolean is allowed; cast it",
+        ),
+    ):
+        with pytest.raises(StreamingQueryException) as error:
+            run_with(broken, write)
+        assert words in last_words(error.value), f"{broken.__name__}: {error.value}"
+        assert not good.seen
+        assert not mq.messages("%RETRY%delays")
+    assert mq.consumer_offset("delays", "flights") == {}
+    run_with(judge, good)
+    assert sorted(good.seen) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    mq.wait_until(lambda: mq.messages("%RETRY%delays"))
+    assert [message.body for message in mq.messages("%RETRY%delays")] == [b"3"]
+
+
+def test_a_filter_of_one_query_is_none_of_the_next(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    """Spark 4.3.0 keeps a filter that a source took, and applies it to the next query of the same DataFrame."""
+    publish(mq, 0, 10)
+    rows = reading(spark, mq, columns="body,queueOffset,topic")
+    assert (rows.where("topic = 'none'").count(), rows.count()) == (0, 10)
+
+
+def test_a_single_run_reads_everything_whatever_the_options_limit(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    publish(mq, 0, 20)
+    numbers = Numbers()
+    rows = streaming(spark, mq, maxBytesPerTrigger=1, minOffsetsPerTrigger=1_000).load()
+    query = (
+        rows.writeStream.foreachBatch(numbers).option("checkpointLocation", str(tmp_path)).trigger(once=True).start()
+    )
+    assert query.awaitTermination(300)
+    assert sorted(numbers.seen) == list(range(20))
+    assert len(query.recentProgress) == 1
