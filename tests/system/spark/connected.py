@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -12,13 +14,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+EXAMPLE = Path(__file__).parents[3] / "examples/spark_pipeline_sql"
+
+
 def main(namesrv_addr: str, directory: str) -> None:
     from sprocketmq.spark import foreach_batch
 
     mq = {"namesrvAddr": namesrv_addr}
     spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "1").getOrCreate()
     rows = spark.read.format("rocketmq").options(**mq, topic="flights").load()
-    spark.sql(f"CREATE TABLE flights_topic USING rocketmq OPTIONS (namesrvAddr '{namesrv_addr}', topic 'flights')")
+    create = (EXAMPLE / "tables.sql").read_text("utf-8")
+    spark.sql(create.replace("topic 'flights'", f"namesrvAddr '{namesrv_addr}', topic 'flights'"))
     rows.select("body").write.format("rocketmq").options(**mq, topic="copy").mode("append").save()
 
     def judge(rows: DataFrame, batch_id: int) -> DataFrame:
@@ -39,8 +45,20 @@ def main(namesrv_addr: str, directory: str) -> None:
     query.awaitTermination(600)
     good = spark.read.parquet(directory + "/good").count()
     table = spark.sql("SELECT count(*) AS n FROM flights_topic").first()
-    print(json.dumps({"session": type(spark).__module__, "count": rows.count(), "good": good, "table": table.n}))
-    spark.stop()
+    said = {"session": type(spark).__module__, "count": rows.count(), "good": good, "table": table.n}
+    run_sql_pipeline(Path(directory) / "pipeline")  # the command stops the session
+    print(json.dumps(said))
+
+
+def run_sql_pipeline(place: Path) -> None:
+    """What ``spark-pipelines run`` does, on this session, whose catalog has the table."""
+    from pyspark.pipelines import cli
+
+    shutil.copytree(EXAMPLE, place)
+    spec = place / "spark-pipeline.yml"
+    text = spec.read_text("utf-8").replace("file:///tmp/sprocketmq-pipeline-sql", f"file://{place}/storage")
+    spec.write_text(text, "utf-8")
+    cli.run(spec, [], False, [], False)
 
 
 if __name__ == "__main__":

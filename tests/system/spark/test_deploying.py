@@ -40,6 +40,13 @@ def run(command: list[str | Path], environment: dict[str, str], cwd: Path) -> di
     return said
 
 
+def table_of(folder: Path) -> Any:
+    """What Spark wrote as Parquet, without Spark."""
+    import pyarrow.dataset as dataset
+
+    return dataset.dataset(str(folder), format="parquet", exclude_invalid_files=True).to_table()
+
+
 def test_a_zip_of_the_packages_is_all_that_workers_need(flights: EmbeddedRocketMQ, tmp_path: Path) -> None:
     shipped = tmp_path / "sprocketmq.zip"
     with zipfile.ZipFile(shipped, "w") as packed:
@@ -66,13 +73,17 @@ def test_a_zip_of_the_packages_is_all_that_workers_need(flights: EmbeddedRocketM
     assert len(flights.messages("copy")) == 10
 
 
-def test_connect_reads_writes_and_gives_rows_back(flights: EmbeddedRocketMQ, tmp_path: Path) -> None:
+def test_connect_reads_writes_gives_rows_back_and_runs_a_pipeline_in_sql(
+    flights: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
     pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
     environment = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     command: list[str | Path] = [sys.executable, HERE / "connected.py", flights.namesrv_addr, str(tmp_path)]
     said = run(command, environment, tmp_path)
     assert said["session"].startswith("pyspark.sql.connect")
     assert (said["count"], said["table"], said["good"]) == (10, 10, 9)
+    made = table_of(tmp_path / "spark-warehouse/delays").to_pylist()  # by a pipeline in SQL alone
+    assert made == [{"carrier": "UA", "flights": 10, "mean_delay": 4.5}]
     assert len(flights.messages("copy")) == 10
     assert [(dead.body, dead.properties["RETRY_REASON"]) for dead in flights.messages("%DLQ%delays")] == [
         (b"7", "seven")

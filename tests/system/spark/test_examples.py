@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +60,28 @@ def test_flights_become_a_table_and_cancelled_ones_dead_letters(
         ("no departure time", 3, cancelled),
         ("not a flight", 3, 1),
     ]
+
+
+def test_an_example_is_one_command_and_ends_in_order_with_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, EXAMPLES / "spark_flights_to_parquet.py", "--rows", "300", "--follow"]
+    said, troubles = tmp_path / "said", tmp_path / "troubles"
+    with said.open("w") as out, troubles.open("w") as err:
+        run = subprocess.Popen(command, cwd=tmp_path, stdout=out, stderr=err, start_new_session=True)
+    try:
+        deadline_s = time.monotonic() + 300
+        while "batch 0: 300 rows" not in said.read_text():
+            assert run.poll() is None, troubles.read_text()
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+        os.killpg(run.pid, signal.SIGINT)  # a terminal's Ctrl-C is for all that run in it
+        assert run.wait(300) == 0, troubles.read_text()
+    finally:
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+    assert "stopped" in said.read_text()
+    assert "|     UA|" in said.read_text()
+    assert "Traceback" not in troubles.read_text()
 
 
 def test_a_change_stream_is_kept_as_a_table(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_deploying import table_of
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -37,8 +38,7 @@ def test_a_declarative_pipeline_in_python_and_sql_runs_by_its_command(mq: Embedd
     }
     done = subprocess.run([command, "run"], cwd=place, env=environment, text=True, capture_output=True, timeout=800)
     assert done.returncode == 0, done.stderr[-4_000:]
-    import pyarrow.dataset as dataset
-
-    found = dataset.dataset(str(place / "spark-warehouse/delays"), format="parquet", exclude_invalid_files=True)
-    rows = {(row["carrier"], row["flights"], row["mean_delay"]) for row in found.to_table().to_pylist()}
+    made = table_of(place / "spark-warehouse/delays").to_pylist()
+    rows = {(row["carrier"], row["flights"], row["mean_delay"]) for row in made}
     assert rows == {("UA", 2, 6.0), ("DL", 1, -1.0)}
+    assert [(message.tags, message.body) for message in mq.messages("late-flights")] == [("UA", b"8")]
