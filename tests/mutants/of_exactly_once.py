@@ -137,8 +137,8 @@ EXACTLY_ONCE_MUTANTS = [
         "exactly-once",
         "rows of one key are ended all at once",
         HALVES,
-        "    bound = row.queue_id >= 0 or row.sharding_key is not None",
-        "    bound = False",
+        "    return row.message.topic, broker_name, queue_id if row.is_bound else -1",
+        "    return row.message.topic, broker_name, -1",
         f"{SINK}::test_rows_of_one_key_keep_their_order",
     ),
     Mutant(

@@ -267,9 +267,8 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     subscription_expired_timeout_ms: int = 600_000
     access_message_in_memory_max_ratio: int = 40
     max_transfer_bytes_in_memory: int = 256 * 1024
-    max_transfer_count_in_memory: int = (
-        1024  # Apache: 32, which bulk readers pay for by the request; the bytes are the limit here
-    )
+    # Apache: 32, which bulk readers pay for by the request; the bytes are the limit here.
+    max_transfer_count_in_memory: int = 1024
     # retry and delay
     timer_wheel_enable: bool = True
     timer_max_delay_sec: int = 3 * 24 * 3600

@@ -322,7 +322,7 @@ class AsyncProducer:
     def elements_sender(self) -> Sender | None:
         """For who writes batches without making messages (the Spark sink); None while hooks or a namespace want to see each message."""
         sender = self._started()
-        return sender if sender.takes_elements else None
+        return sender if sender.is_unseen else None
 
     async def request(
         self,

@@ -176,7 +176,7 @@ class Sender:
     ) -> tuple[Outgoing, BegunSend] | None:
         """Write the first try of ``send`` now, for who has many of them in flight and waits for their answers itself; ``deliver`` with a
         timeout takes it up. None when it cannot be begun so: nothing was sent."""
-        if not self._ends_with_first or self.hooks is not None or self.namespace is not None:
+        if not (self._ends_with_first and self.is_unseen):
             return None
         outgoing = self.writer.one(message, None, 0, None, None, extra)
         if queue is None and (queues := self._known_queues(outgoing.topic)):
@@ -204,8 +204,8 @@ class Sender:
         return await self.deliver(outgoing, chosen, timeout_ms)
 
     @property
-    def takes_elements(self) -> bool:
-        """Whether nobody has to see, or add to, the messages of a batch: no hooks, no namespace."""
+    def is_unseen(self) -> bool:
+        """Whether nobody has to see, or add to, a message before it leaves: no hooks, no namespace."""
         return self.hooks is None and self.namespace is None
 
     def unique_keys(self, count: int) -> list[str]:
@@ -216,7 +216,7 @@ class Sender:
         return keys[:count]
 
     async def send_elements(self, topic: str, elements: bytes | memoryview) -> SendResult:
-        """A batch that is written already (``wire.batch``), by who knows what is in it; only while ``takes_elements``."""
+        """A batch that is written already (``wire.batch``), by who knows what is in it; only while ``is_unseen``."""
         return await self.deliver(self.writer.elements(topic, elements), None, None)
 
     async def send_oneway(

@@ -53,7 +53,16 @@ async def end_lane(
     Returns:
         The halves that are left to the broker's check.
     """
-    ends = _Ends(api, address, group, lane, state, quiet_ms)
+    header = EndTransactionRequestHeader(
+        producer_group=group,
+        tran_state_table_offset=0,
+        commit_log_offset=0,
+        commit_or_rollback=state.sys_flag,
+        msg_id=lane.broker_name,
+        topic=lane.topic,
+        bname=lane.broker_name,
+    )
+    ends = _Ends(api, address, header, quiet_ms)
     halves = list(lane)
     if lane.in_order:
         for at, half in enumerate(halves):
@@ -72,28 +81,13 @@ async def end_lane(
 
 
 class _Ends:
-    """Writes the ENDs of one lane."""
+    """Writes the ENDs of one lane, whose ``header`` lacks only the two offsets."""
 
     def __init__(
-        self,
-        api: RemotingApi,
-        address: str,
-        group: str,
-        lane: HalfLane,
-        state: LocalTransactionState,
-        quiet_ms: int | None,
+        self, api: RemotingApi, address: str, header: EndTransactionRequestHeader, quiet_ms: int | None
     ) -> None:
-        self._api, self._address, self._quiet_ms = api, address, quiet_ms
-        self._header = EndTransactionRequestHeader(
-            producer_group=group,
-            tran_state_table_offset=0,
-            commit_log_offset=0,
-            commit_or_rollback=state.sys_flag,
-            msg_id=lane.broker_name,
-            topic=lane.topic,
-            bname=lane.broker_name,
-        )
-        self._template = EndTemplate(self._header)
+        self._api, self._address, self._header, self._quiet_ms = api, address, header, quiet_ms
+        self._template = EndTemplate(header)
 
     def begin(self, half: Half) -> asyncio.Future[Any] | None:
         """Write the END of ``half``; None when it is too old."""

@@ -24,13 +24,12 @@ from typing import Any, Final
 
 from sprocketmq.client.results import SendStatus
 from sprocketmq.client.transaction_producer import AsyncTransactionProducer, BegunHalf
-from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError, SystemBusy
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.options import SinkOptions
 from sprocketmq.spark.responder import ATTEMPT, SEQUENCE, TRY, half_name
 from sprocketmq.spark.row_messages import OutgoingRow
-from sprocketmq.spark.row_sender import RowSender
+from sprocketmq.spark.row_sender import RowSender, may_pass
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.send_frames import StoredAnswer
 
@@ -126,8 +125,7 @@ class HalfSender(RowSender):
                         f"a row for topic {row.message.topic!r} has a delay, which delivery=transactional cannot keep; leave delayLevel "
                         "and deliverTimeMs out, or write these rows with another delivery"
                     )
-                is_bound = row.queue_id >= 0 or row.sharding_key is not None
-                await flight.take(row, await self._queue_of(row) if is_bound else None, sequence)
+                await flight.take(row, await self._queue_of(row) if row.is_bound else None, sequence)
         finally:  # a failure must not leave sends behind that nobody waits for
             failures = await flight.land()
             for lane, half in flight.halves():
@@ -154,9 +152,8 @@ class HalfSender(RowSender):
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
         pause_s = _FIRST_PAUSE_S
         for tried in range(_MOST_LOST):
-            if (
-                tried
-            ):  # another message under another key: whoever is asked about one of them must not answer for the other
+            # Another message under another key: whoever is asked about one of them must not answer for the other.
+            if tried:
                 message.properties[TRY] = str(tried)
                 message.properties.pop(props.UNIQ_KEY, None)
                 begun, sent_ms = None, _now_ms()
@@ -165,7 +162,7 @@ class HalfSender(RowSender):
                 asked = producer.send_prepared(message, queue=queue) if begun is None else producer.prepared(begun)
                 half, place = await asked
             except (NetworkError, RequestTimeout, RemoteError) as error:
-                if not _passes(error) or time.monotonic() + pause_s > deadline_s:
+                if not may_pass(error) or time.monotonic() + pause_s > deadline_s:
                     raise
             else:
                 if half.status is SendStatus.SEND_OK:
@@ -253,17 +250,8 @@ class _Flight:
 
 
 def _lane_of(row: OutgoingRow, broker_name: str, queue_id: int) -> Lane:
-    bound = row.queue_id >= 0 or row.sharding_key is not None
-    return row.message.topic, broker_name, queue_id if bound else -1
+    return row.message.topic, broker_name, queue_id if row.is_bound else -1
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _passes(error: RocketMQError) -> bool:
-    """Whether sending again later can help."""
-    return not isinstance(error, RemoteError) or isinstance(error, SystemBusy) or error.code in _PASSING
-
-
-_PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL})

@@ -89,6 +89,11 @@ class OutgoingRow:
         """Delayed messages cannot travel in a batch."""
         return self.message.delay_level > 0 or self.deliver_time_ms is not None
 
+    @property
+    def is_bound(self) -> bool:
+        """Bound to a queue, by its number or by a key, so that order counts."""
+        return self.queue_id >= 0 or self.sharding_key is not None
+
 
 def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
     """Check the columns of a write before a task runs.

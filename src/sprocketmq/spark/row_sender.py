@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sprocketmq.client.producer import AsyncProducer
 from sprocketmq.core.send_latency import queue_of_sharding_key
-from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, SystemBusy
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError, SystemBusy
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.kept_memory import keep_freed_memory
 from sprocketmq.spark.access import Access
@@ -30,7 +30,7 @@ from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import Message, MessageQueue
 
-__all__ = ["RowSender", "Stamp"]
+__all__ = ["RowSender", "Stamp", "may_pass"]
 
 # A batch must stay below the broker's message limit (4 MiB); far below it, the broker's loop is shared more evenly.
 _BATCH_BYTES: Final = 512 * 1024
@@ -151,7 +151,7 @@ class RowSender:
         topic = row.message.topic
         if row.sharding_key is not None:
             row.message.properties[props.SHARDING_KEY] = props.checked_value("shardingKey", row.sharding_key)
-        if row.queue_id < 0 and row.sharding_key is None:
+        if not row.is_bound:
             return None
         queues: list[MessageQueue] = await self._until_answered(lambda: self._producer.publish_queues(topic))
         if row.queue_id < 0:
@@ -199,8 +199,7 @@ class RowSender:
             try:
                 return await ask()
             except (NetworkError, RequestTimeout, RemoteError) as error:
-                passes = not isinstance(error, RemoteError) or isinstance(error, SystemBusy) or error.code in _PASSING
-                if not passes or time.monotonic() + pause_s > deadline_s:
+                if not may_pass(error) or time.monotonic() + pause_s > deadline_s:
                     raise
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -216,6 +215,11 @@ async def _all_of(work: Sequence[Awaitable[None]]) -> None:
 def _notes(stamp: Stamp) -> dict[str, str]:
     query_id, batch_id, partition = stamp
     return {"SPARK_QUERY_ID": query_id, "SPARK_BATCH_ID": batch_id, "SPARK_PARTITION": str(partition)}
+
+
+def may_pass(error: RocketMQError) -> bool:
+    """Whether sending again later can help."""
+    return not isinstance(error, RemoteError) or isinstance(error, SystemBusy) or error.code in _PASSING
 
 
 _SEQUENCE: Final = "SPARK_SEQUENCE"
