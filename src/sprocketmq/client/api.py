@@ -293,8 +293,12 @@ class RemotingApi:
 
     async def topic_stats(self, address: str, topic: str) -> bodies.TopicStatsTable:
         """GET_TOPIC_STATS_INFO."""
+        return bodies.TopicStatsTable.decode((await self.topic_stats_answer(address, topic)).body)
+
+    async def topic_stats_answer(self, address: str, topic: str) -> Command:
+        """The same, not decoded: for who has to know what kind of broker says it."""
         header = headers.GetTopicStatsInfoRequestHeader(topic=topic)
-        return bodies.TopicStatsTable.decode((await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, header)).body)
+        return await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, header)
 
     async def consume_stats(self, address: str, group: str, topic: str | None = None) -> bodies.ConsumeStats:
         """GET_CONSUME_STATS."""

@@ -21,15 +21,7 @@ from typing import ClassVar, Final, TypeVar
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.name_servers import NameServers, parse_addresses
 from sprocketmq.core.retry_schedule import DLQ_PREFIX
-from sprocketmq.errors import (
-    NetworkError,
-    RemoteError,
-    RequestTimeout,
-    RocketMQError,
-    SystemBusy,
-    TopicNotExist,
-    remote_error,
-)
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError, SystemBusy, TopicNotExist
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
@@ -447,10 +439,7 @@ class Cluster:
 
     async def _topic_stats(self, address: str, topic: str) -> tuple[bodies.TopicStatsTable, bool]:
         """A queue of a 4.x broker whose last message is gone is empty, wherever it says that it begins."""
-        command = request(RequestCode.GET_TOPIC_STATS_INFO, headers.GetTopicStatsInfoRequestHeader(topic=topic))
-        answer = await self.api.invoke(address, command, self.api.timeout_ms)
-        if answer.code != ResponseCode.SUCCESS:
-            raise remote_error(answer.code, answer.remark, address)
+        answer = await self.api.topic_stats_answer(address, topic)
         table, is_old = bodies.TopicStatsTable.decode(answer.body), _is_apache_4(answer)
         for offsets in table.offset_table.values():
             if offsets.last_update_timestamp < 0 and is_old:
