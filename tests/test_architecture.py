@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,3 +27,14 @@ def test_every_map_row_says_what_the_file_is() -> None:
     for line in (ROOT / "docs/architecture.md").read_text().splitlines():
         if MAP.match(line):
             assert len(line.split("|")[2].strip()) > 10, line
+
+
+def test_test_modules_outside_packages_have_names_of_their_own() -> None:
+    """pytest imports them by their bare name: two of one name cannot be collected in one run, only apart."""
+    loose = [
+        path
+        for path in (ROOT / "tests").rglob("*.py")
+        if not (path.parent / "__init__.py").exists() and path.name != "conftest.py"
+    ]
+    names = Counter(path.name for path in loose)
+    assert [str(path.relative_to(ROOT)) for path in loose if names[path.name] > 1] == []

@@ -1,4 +1,4 @@
-"""The way of a loss from a task to the driver, without the Spark in between (tests/system/spark/test_losses.py has it)."""
+"""The way of a loss from a task to the driver, without the Spark in between (tests/system/spark/test_data_loss.py has it)."""
 
 from __future__ import annotations
 
