@@ -12,7 +12,9 @@ from interop.child import poll_until
 from interop.peers import ApacheCluster
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.losses import DataLoss, Loss
+from sprocketmq.spark.offset_search import look_at, offsets_by_time
 from sprocketmq.spark.offsets import StreamOffset
+from sprocketmq.spark.queue_bounds import gone_queues, held_bounds
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.stream_reader import StreamReader
 from sprocketmq.wire.message import MessageQueue
@@ -44,14 +46,14 @@ def test_a_time_is_found_to_the_message(apache: ApacheCluster) -> None:
         time.sleep(0.05)  # other store times
         producer.send_batch([rmq.Message(topic, b"%d" % number) for number in range(20, 40)])
         cluster = Cluster.at(apache.namesrv_addr)
-        poll_until(lambda: cluster.bounds([queue])[queue].max == 40, "forty messages")
-    looks = [cluster.look({queue: at}, "ours", 1)[queue].stored_ms for at in range(40)]
-    bounds = cluster.bounds([queue])
+        poll_until(lambda: held_bounds(cluster, [queue])[queue].max == 40, "forty messages")
+    looks = [look_at(cluster, {queue: at}, "ours", 1)[queue].stored_ms for at in range(40)]
+    bounds = held_bounds(cluster, [queue])
     assert bounds[queue].newest_ms == looks[-1]
     for time_ms in sorted({looks[0] - 1, looks[0], looks[19], looks[20] - 1, looks[20], looks[39]}):
         expected = next(at for at, stored_ms in enumerate(looks) if stored_ms >= time_ms)
-        assert cluster.offsets_by_time(bounds, {queue: time_ms}, "ours") == {queue: expected}
-    assert cluster.offsets_by_time(bounds, {queue: looks[39] + 1}, "ours") == {}
+        assert offsets_by_time(cluster, bounds, {queue: time_ms}, "ours") == {queue: expected}
+    assert offsets_by_time(cluster, bounds, {queue: looks[39] + 1}, "ours") == {}
 
 
 def test_a_topic_deleted_under_a_stream_is_a_loss_and_made_anew_is_new(apache: ApacheCluster) -> None:
@@ -89,5 +91,5 @@ def test_a_queue_that_never_was_is_gone_and_one_whose_broker_nobody_knows_is_not
     cluster = Cluster.at(apache.namesrv_addr)
     beyond = MessageQueue(topic, queue.broker_name, 7)
     elsewhere = MessageQueue(topic, "nowhere", 0)
-    poll_until(lambda: cluster.gone([queue]) == {}, "the queue")
-    assert cluster.gone([queue, beyond, elsewhere]) == {beyond: "queue gone"}
+    poll_until(lambda: gone_queues(cluster, [queue]) == {}, "the queue")
+    assert gone_queues(cluster, [queue, beyond, elsewhere]) == {beyond: "queue gone"}

@@ -98,9 +98,9 @@ SPARK_READ_MUTANTS = [
     Mutant(
         "spark",
         "the message nearest to a time is taken for the first at or after it",
-        f"{SPARK}/cluster.py",
-        "            while at > held.min:",
-        "            while False:",
+        f"{SPARK}/offset_search.py",
+        "        while at > held.min:",
+        "        while False:",
         f"{LOOKS}::test_a_time_is_found_exactly_whatever_message_near_it_the_broker_names",
     ),
     Mutant(
@@ -162,7 +162,7 @@ SPARK_READ_MUTANTS = [
     Mutant(
         "spark",
         "a queue of 4.9 whose messages are all gone still begins at the first",
-        f"{SPARK}/cluster.py",
+        f"{SPARK}/queue_bounds.py",
         "offsets.min_offset = offsets.max_offset",
         "pass",
         f"{LOST}::test_a_queue_that_is_emptied_under_a_running_stream_is_a_loss_before_a_task_misses_it",
@@ -170,9 +170,9 @@ SPARK_READ_MUTANTS = [
     Mutant(
         "spark",
         "0 of a 4.9 broker is taken for what a group has committed",
-        f"{SPARK}/cluster.py",
-        "                    del found[queue]",
-        "                    pass",
+        f"{SPARK}/group_progress.py",
+        "                del found[queue]",
+        "                pass",
         "tests/inproc/spark/test_stream_starts.py::test_a_broker_of_4_9_that_says_0_for_none_is_asked_for_its_whole_table",
     ),
     Mutant(
@@ -186,9 +186,9 @@ SPARK_READ_MUTANTS = [
     Mutant(
         "spark",
         "a queue of 4.9 begins where its broker says",
-        f"{SPARK}/cluster.py",
-        "            return replace(held, min=there)",
-        "            return held",
+        f"{SPARK}/offset_search.py",
+        "        return replace(held, min=there)",
+        "        return held",
         f"{LOST}::test_a_queue_of_4_9_begins_at_its_first_message_that_is_there",
     ),
     Mutant(

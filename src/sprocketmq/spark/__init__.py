@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from sprocketmq.spark.lag import LagReport
     from sprocketmq.spark.loss_report import LossReport
     from sprocketmq.spark.progress_listener import RocketMQProgressListener
-    from sprocketmq.spark.row_retry import each_try_once, foreach_batch, send_back
+    from sprocketmq.spark.row_retry import each_try_once, foreach_batch
+    from sprocketmq.spark.sent_back import send_back
     from sprocketmq.spark.source import RocketMQDataSource, message_schema
     from sprocketmq.spark.write_marks import each_write_once
 
@@ -36,7 +37,7 @@ _HOME = {
     "each_write_once": "write_marks",
     "foreach_batch": "row_retry",
     "message_schema": "source",
-    "send_back": "row_retry",
+    "send_back": "sent_back",
 }
 
 

@@ -27,6 +27,7 @@ from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.options import ReadOptions
 from sprocketmq.spark.plan import RETRY_PREFIX
+from sprocketmq.spark.queue_bounds import gone_queues, held_bounds
 from sprocketmq.wire import bodies
 from sprocketmq.wire.message import MessageQueue
 
@@ -100,7 +101,7 @@ class BrokerWatch:
         waits = self._options.broker_unavailable == "wait"
         try:
             queues = self.cluster.queues(self._source_topics(), missing_ok=True)
-            bounds = self.cluster.bounds(queues, partial=waits)
+            bounds = held_bounds(self.cluster, queues, partial=waits)
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
                 raise
@@ -130,7 +131,7 @@ class BrokerWatch:
             return {}
         self._gone_until_s = now_s + _GONE_AGE_S
         try:
-            found = self.cluster.gone(missing)
+            found = gone_queues(self.cluster, missing)
         except RocketMQError as error:
             self.warn("no news of %d queues, the stream waits for them: %s", len(missing), error)
             return {}

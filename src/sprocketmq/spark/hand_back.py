@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.spark.access import PLAIN, Access
-from sprocketmq.spark.cluster import Cluster, SendBack
+from sprocketmq.spark.sent_back import SendBack, send_back
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -170,8 +170,7 @@ class HandBack:
         asked = {row.message: row for row in rows if not row.reason}
         left = []
         if asked:
-            cluster = Cluster.at(self.namesrv_addr, self.retry_timeout_ms, self.access)
-            for message, error in cluster.send_back(self.group, list(asked), self.max_reconsume):
+            for message, error in self._refused(asked):
                 if asked[message].content is None:
                     left.append((asked[message], error))
                 else:
@@ -179,6 +178,16 @@ class HandBack:
         if copied:
             self.send_copies(copied)
         return left
+
+    def _refused(self, messages: Iterable[SendBack]) -> list[tuple[SendBack, RemoteError]]:
+        return send_back(
+            messages,
+            group=self.group,
+            namesrv_addr=self.namesrv_addr,
+            max_reconsume=self.max_reconsume,
+            retry_timeout_ms=self.retry_timeout_ms,
+            access=self.access,
+        )
 
     def send_copies(self, rows: Iterable[BadRow]) -> None:
         """Send rows with content as copies made here."""

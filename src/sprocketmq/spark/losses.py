@@ -46,7 +46,7 @@ class QueueBounds:
     """What a broker holds of one queue: offsets ``min`` (inclusive) to ``max`` (exclusive).
 
     ``sure``: its master said so; a replica may be behind. ``newest_ms``: when the broker stored the last message, 0 for never.
-    ``min_is_sure``: not so at 4.x brokers (``Cluster.first_held``).
+    ``min_is_sure``: not so at 4.x brokers (``offset_search.first_held``).
     """
 
     min: int

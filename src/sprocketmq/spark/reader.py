@@ -18,12 +18,15 @@ from sprocketmq.net.kept_memory import keep_freed_memory
 from sprocketmq.spark.broker_watch import check_sql92, source_topics
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.decode import BatchDecoder, PullBody
+from sprocketmq.spark.group_progress import committed_offsets
 from sprocketmq.spark.loss_report import tell
 from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merged
+from sprocketmq.spark.offset_search import first_held, offsets_by_time
 from sprocketmq.spark.offsets import QueueRange
 from sprocketmq.spark.options import Bound, ReadOptions
 from sprocketmq.spark.partitions import pack, task_count
 from sprocketmq.spark.plan import RETRY_PREFIX, Facts, resolve_batch, resolve_end, resolve_start
+from sprocketmq.spark.queue_bounds import gone_queues, held_bounds
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = [
@@ -86,13 +89,13 @@ class BatchReader(DataSourceReader):
 
 def facts_for(options: ReadOptions, bound: Bound, cluster: Cluster, queues: Sequence[MessageQueue]) -> Facts:
     """Ask the brokers what ``bound`` needs to be resolved, and no more."""
-    bounds = cluster.bounds(queues)
+    bounds = held_bounds(cluster, queues)
     if bound is options.starting:
-        bounds = cluster.first_held(bounds, options.group)
+        bounds = first_held(cluster, bounds, options.group)
     times_ms = bound.times_ms(queue for queue in bounds if not queue.topic.startswith(RETRY_PREFIX))
-    by_time = cluster.offsets_by_time(bounds, times_ms, options.group) if times_ms else {}
+    by_time = offsets_by_time(cluster, bounds, times_ms, options.group) if times_ms else {}
     asked = [queue for queue in bounds if bound.kind == "group" or queue.topic.startswith(RETRY_PREFIX)]
-    committed = cluster.committed(options.group, asked) if asked else {}
+    committed = committed_offsets(cluster, options.group, asked) if asked else {}
     return Facts(bounds, by_time, committed)
 
 
@@ -224,7 +227,7 @@ class _RangeRead:
         options = self._options
         cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         rest = [QueueRange(queue, at, self._ends[queue]) for queue, at in self._next.items() if at < self._ends[queue]]
-        gone = cluster.gone(entry.queue for entry in rest)
+        gone = gone_queues(cluster, (entry.queue for entry in rest))
         if not gone:
             raise failure
         self._lost += [

@@ -24,9 +24,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sprocketmq.client.name_servers import resolve_namesrv_addr
-from sprocketmq.errors import ConfigurationError, RemoteError
-from sprocketmq.spark.access import PLAIN, Access
-from sprocketmq.spark.cluster import Cluster, SendBack
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.access import Access
 from sprocketmq.spark.fetched_rows import fetched_rows
 from sprocketmq.spark.given_options import GivenOptions
 from sprocketmq.spark.hand_back import ACTIONS, CONTENT, BadRow, HandBack, action_of, bad_row
@@ -35,7 +34,7 @@ from sprocketmq.spark.verdict_columns import check_verdict
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["ACTIONS", "RowRetry", "each_try_once", "foreach_batch", "send_back"]
+__all__ = ["ACTIONS", "RowRetry", "each_try_once", "foreach_batch"]
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -231,30 +230,3 @@ class RowRetry:
             else:
                 self.retried += 1
             yield row
-
-
-def send_back(
-    messages: Iterable[SendBack],
-    *,
-    group: str,
-    namesrv_addr: str | None = None,
-    max_reconsume: int = 16,
-    retry_timeout_ms: int = 60_000,
-    access: Access = PLAIN,
-) -> list[tuple[SendBack, RemoteError]]:
-    """Send messages back for another try in ``group``: many requests in flight, each tried again while its broker does not answer.
-
-    Returns:
-        The messages that a broker refused for good, with its answer (code 1: the stored copy is gone).
-
-    Raises:
-        NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some may have gone back.
-    """
-    cluster = Cluster.at(resolve_namesrv_addr(namesrv_addr), retry_timeout_ms, access)
-    return [failure for chunk in _chunks(messages) for failure in cluster.send_back(group, chunk, max_reconsume)]
-
-
-def _chunks(messages: Iterable[SendBack]) -> Iterator[list[SendBack]]:
-    rest = iter(messages)
-    while chunk := list(islice(rest, _CHUNK)):
-        yield chunk

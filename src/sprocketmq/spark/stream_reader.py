@@ -39,12 +39,15 @@ from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError, NetworkError, RocketMQError
 from sprocketmq.spark.broker_watch import BrokerWatch, is_read, source_topics
+from sprocketmq.spark.group_progress import commit_offsets
 from sprocketmq.spark.lag import HeadReport
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.membership import Membership
+from sprocketmq.spark.offset_search import first_held, look_at
 from sprocketmq.spark.offsets import StreamOffset, batch_ranges
 from sprocketmq.spark.options import ReadOptions
 from sprocketmq.spark.plan import Step, next_step, resolve_start, unfinished
+from sprocketmq.spark.queue_bounds import held_bounds
 from sprocketmq.spark.reader import facts_for, partitions_for, read_partition, report_losses
 from sprocketmq.spark.trigger_limits import ByteLimit, MessageSizes, should_wait
 from sprocketmq.wire.message import MessageQueue
@@ -88,7 +91,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         cluster = self._watch.cluster
         # A topic that a checkpoint knows may be gone: that is for the first step to say.
         queues = cluster.queues(source_topics(self._options, cluster), missing_ok=True)
-        self._target = cluster.bounds(queues, partial=True)
+        self._target = held_bounds(cluster, queues, partial=True)
         self._unheard = set(queues).difference(self._target)
 
     def initialOffset(self) -> dict[str, Any]:
@@ -178,7 +181,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if attempt < _REWIND_ATTEMPTS - 1:
                 time.sleep(_REWIND_PAUSE_S)
         if not self._began:
-            bounds = watch.cluster.first_held(bounds, self._options.group)
+            bounds = first_held(watch.cluster, bounds, self._options.group)
             self._began = True
         missing = {queue for queue in position.queues if queue not in bounds and is_read(self._options, queue.topic)}
         if self._target is not None:
@@ -263,7 +266,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             (queue for queue, (count, _) in waiting.items() if count > 0), key=lambda queue: -waiting[queue][0]
         )
         ats = {queue: max(position.queues.get(queue, 0), bounds[queue].min) for queue in most[:_LOOKS]}
-        for queue, look in self._watch.cluster.look(ats, self._options.group, _SAMPLE).items():
+        for queue, look in look_at(self._watch.cluster, ats, self._options.group, _SAMPLE).items():
             self._sizes.learn(queue, look.messages, look.total_bytes)
 
     def _look_at_rest(self, step: Step) -> None:
@@ -273,7 +276,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             (queue for queue in ends if ends[queue] < heads.get(queue, 0)), key=lambda queue: ends[queue] - heads[queue]
         )
         looks = (
-            self._watch.cluster.look({queue: ends[queue] for queue in left[:_LOOKS]}, self._options.group, 1)
+            look_at(self._watch.cluster, {queue: ends[queue] for queue in left[:_LOOKS]}, self._options.group, 1)
             if left
             else {}
         )
@@ -304,7 +307,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not moved:
             return
         try:
-            self._watch.cluster.commit(self._options.group, moved)
+            commit_offsets(self._watch.cluster, self._options.group, moved)
         except RocketMQError as error:
             log.warning("progress of group %s is not on the brokers yet: %s", self._options.group, error)
         else:

@@ -9,10 +9,10 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.cluster import SendBack
 from sprocketmq.spark.hand_back import BadRow, HandBack, bad_row
 from sprocketmq.spark.retry_copies import joined_again
 from sprocketmq.spark.row_messages import replayed_rows
+from sprocketmq.spark.sent_back import SendBack
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.message import MessageExt

@@ -12,6 +12,8 @@ from as_spark import Readers, ask, first_batch, next_batch, read, send
 import sprocketmq as rmq
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.lag import source_lag
+from sprocketmq.spark.offset_search import offsets_by_time
+from sprocketmq.spark.queue_bounds import held_bounds
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import Command
@@ -170,7 +172,7 @@ def test_a_time_is_found_exactly_whatever_message_near_it_the_broker_names(
     queue = MessageQueue("flights", "broker-a", 0)
     cluster = Cluster.at(mq.namesrv_addr)
     real = cluster.api.search_offset
-    bounds = cluster.bounds([queue])
+    bounds = held_bounds(cluster, [queue])
 
     async def near(address: str, queue: MessageQueue, timestamp_ms: int) -> int:
         exact = await real(address, queue, timestamp_ms)
@@ -182,15 +184,15 @@ def test_a_time_is_found_exactly_whatever_message_near_it_the_broker_names(
     monkeypatch.setattr(cluster.api, "search_offset", near)
     for time_ms in sorted({stored[0] - 1, stored[0], stored[50] - 1, stored[50], stored[99]}):
         expected = next(offset for offset, stored_ms in enumerate(stored) if stored_ms >= time_ms)
-        assert cluster.offsets_by_time(bounds, {queue: time_ms}, "delays") == {queue: expected}
-    assert cluster.offsets_by_time(bounds, {queue: stored[99] + 1}, "delays") == {}
+        assert offsets_by_time(cluster, bounds, {queue: time_ms}, "delays") == {queue: expected}
+    assert offsets_by_time(cluster, bounds, {queue: stored[99] + 1}, "delays") == {}
     assert asking_an_empty_queue(cluster, mq) == {}
 
 
 def asking_an_empty_queue(cluster: Cluster, mq: EmbeddedRocketMQ) -> dict[MessageQueue, int]:
     mq.create_topic("empty", queues=1)
     queue = MessageQueue("empty", "broker-a", 0)
-    return cluster.offsets_by_time(cluster.bounds([queue]), {queue: 1}, "delays")
+    return offsets_by_time(cluster, held_bounds(cluster, [queue]), {queue: 1}, "delays")
 
 
 def test_each_queue_starts_at_its_own_time(mq: EmbeddedRocketMQ, readers: Readers) -> None:

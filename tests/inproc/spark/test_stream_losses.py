@@ -14,6 +14,7 @@ from sprocketmq.client.results import PullResult
 from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.group_progress import commit_offsets
 from sprocketmq.spark.losses import DataLoss, Loss
 from sprocketmq.spark.offsets import QueueRange, StreamOffset
 from sprocketmq.spark.reader import BatchReader, TaskPartition
@@ -139,7 +140,7 @@ def test_a_group_that_is_beyond_a_topic_made_anew_is_a_loss_in_the_first_batch(
     reader = readers(**options)
     ask(reader, first_batch(reader)[0])  # commits 5
     made_anew(trains, 7)  # which forgets the group's progress; a restored broker does not
-    Cluster.at(trains.namesrv_addr).commit("delays", {ONE: 5})
+    commit_offsets(Cluster.at(trains.namesrv_addr), "delays", {ONE: 5})
     with pytest.raises(DataLoss, match="offset 5 is not there"):
         first_batch(readers(**options))
     end, numbers = first_batch(readers(**options, failondataloss="false"))
@@ -192,13 +193,13 @@ def test_a_bounded_run_does_not_end_before_a_broker_that_was_away_is_read(
     end, _ = first_batch(readers(topics="trains", startingoffsets="earliest"))
     send(trains, 2, topic="trains")
     reader = readers(topics="trains", retrytimeoutms="300")
-    Cluster.at(trains.namesrv_addr)._routes.clear()  # as old as they are after a while
+    Cluster.at(trains.namesrv_addr).forget_routes()  # as old as they are after a while
     route = trains.faults.fail(RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST, "no", times=None)
     reader.prepareForTriggerAvailableNow()
     with pytest.raises(NetworkError, match=r"1 queues .* the first is trains/broker-a/0; start their brokers"):
         ask(reader, end)
     route.remove()
-    Cluster.at(trains.namesrv_addr)._routes.clear()
+    Cluster.at(trains.namesrv_addr).forget_routes()
     after = wait_for(trains, reader, end)
     assert read(reader, end, after) == [2]
     send(trains, 3, topic="trains")

@@ -11,6 +11,7 @@ from as_spark import Readers, ask, first_batch, next_batch, read, send
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.group_progress import commit_offsets, committed_offsets
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.message import MessageQueue
@@ -75,7 +76,7 @@ def test_a_broker_of_4_9_that_says_0_for_none_is_asked_for_its_whole_table(
     queues = [MessageQueue("flights", "broker-a", number) for number in (0, 1)]
     with mq.admin() as admin:
         admin.create_group("delays")
-    cluster.commit("delays", {queues[0]: 0})
+    commit_offsets(cluster, "delays", {queues[0]: 0})
     query, invoke = RemotingApi.query_consumer_offset, RemotingApi.invoke
 
     async def as_4_9(self: RemotingApi, *what: Any, **how: Any) -> int:
@@ -89,10 +90,10 @@ def test_a_broker_of_4_9_that_says_0_for_none_is_asked_for_its_whole_table(
     monkeypatch.setattr(RemotingApi, "query_consumer_offset", as_4_9)
     monkeypatch.setattr(RemotingApi, "invoke", by_apache)
     version = Version.V4_9_8
-    assert cluster.committed("delays", queues) == {queues[0]: 0}
-    assert cluster.committed("others", queues) == {}
+    assert committed_offsets(cluster, "delays", queues) == {queues[0]: 0}
+    assert committed_offsets(cluster, "others", queues) == {}
     version = Version.V5_0_0
-    assert cluster.committed("delays", queues) == dict.fromkeys(queues, 0), "a 5.x broker is believed"
+    assert committed_offsets(cluster, "delays", queues) == dict.fromkeys(queues, 0), "a 5.x broker is believed"
 
 
 def test_the_retry_topic_goes_on_where_the_group_stopped_whatever_the_start(
