@@ -33,7 +33,7 @@ BAD_INPUT_MUTANTS = [
     Mutant(
         "spark",
         "an option of writing is passed over by a read",
-        f"{SPARK}/options.py",
+        f"{SPARK}/read_options.py",
         '    given.only_of("read")\n',
         "",
         f"{OPTIONS}::test_an_option_of_the_other_side_is_refused_by_its_name_and_a_tables_is_left_alone",
@@ -41,7 +41,7 @@ BAD_INPUT_MUTANTS = [
     Mutant(
         "spark",
         "a delay that no row gets is taken without a word",
-        f"{SPARK}/options.py",
+        f"{SPARK}/sink_options.py",
         '        given.idle(("delayLevel",)',
         "        given.idle(()",
         f"{PAIRS}::test_a_pair_goes_together_or_is_refused_in_one_sentence_that_names_both",
@@ -49,7 +49,7 @@ BAD_INPUT_MUTANTS = [
     Mutant(
         "spark",
         "the topic of load() is forgotten where an option names another",
-        f"{SPARK}/options.py",
+        f"{SPARK}/named_topics.py",
         "    if path and named is not None and given.text(named) != path:\n",
         "    if False:\n",
         f"{OPTIONS}::test_a_mistake_in_a_stream_is_named",

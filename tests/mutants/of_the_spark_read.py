@@ -130,7 +130,7 @@ SPARK_READ_MUTANTS = [
     Mutant(
         "spark",
         "offsets of another topic are taken for a start",
-        f"{SPARK}/options.py",
+        f"{SPARK}/named_topics.py",
         "    if strange:",
         "    if False:",
         "tests/unit/spark/test_option_table.py::test_options_against_each_other_are_one_sentence",

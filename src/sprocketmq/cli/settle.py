@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.options import sink_options
 from sprocketmq.spark.responder import Responder
+from sprocketmq.spark.sink_options import sink_options
 
 __all__ = ["settle_halves"]
 

@@ -25,9 +25,9 @@ from typing import Final
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.losses import QueueBounds, Reason
-from sprocketmq.spark.options import ReadOptions
 from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.spark.queue_bounds import gone_queues, held_bounds
+from sprocketmq.spark.read_options import ReadOptions
 from sprocketmq.wire import bodies
 from sprocketmq.wire.message import MessageQueue
 

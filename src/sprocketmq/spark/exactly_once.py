@@ -37,9 +37,9 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.spark.decision_topic import DecisionTopic
 from sprocketmq.spark.half_ends import end_lane
 from sprocketmq.spark.half_messages import HalfLane, HalfSender
-from sprocketmq.spark.options import SinkOptions
 from sprocketmq.spark.responder import BATCH, LEDGER, PARTITION, QUERY, Responder
 from sprocketmq.spark.shown_rows import HALF_TOPIC
+from sprocketmq.spark.sink_options import SinkOptions
 from sprocketmq.wire.message import Message, MessageQueue
 
 __all__ = ["ExactlyOnce", "HalvesSent"]

@@ -25,10 +25,10 @@ from typing import Any, Final
 from sprocketmq.client.results import SendStatus
 from sprocketmq.client.transaction_producer import AsyncTransactionProducer, BegunHalf
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
-from sprocketmq.spark.options import SinkOptions
 from sprocketmq.spark.responder import ATTEMPT, SEQUENCE, TRY, half_name
 from sprocketmq.spark.row_messages import OutgoingRow
 from sprocketmq.spark.row_sender import RowSender, may_pass
+from sprocketmq.spark.sink_options import SinkOptions
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.send_frames import StoredAnswer

@@ -29,7 +29,7 @@ from sprocketmq.spark.sent_back import SendBack, send_back
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sprocketmq.spark.options import SinkOptions
+    from sprocketmq.spark.sink_options import SinkOptions
 
 __all__ = ["ACTIONS", "CONTENT", "DEAD_LETTER_LEVEL", "BadRow", "HandBack", "action_of", "bad_row", "bad_rows"]
 

@@ -22,8 +22,8 @@ from typing import Final
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.options import ReadOptions
 from sprocketmq.spark.plan import RETRY_PREFIX
+from sprocketmq.spark.read_options import ReadOptions
 from sprocketmq.version import __version__
 from sprocketmq.wire import bodies
 from sprocketmq.wire.bodies import running_info

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.bound import Bound
 from sprocketmq.spark.losses import Loss, QueueBounds, Reason
 from sprocketmq.spark.offsets import QueueRange, StreamOffset
-from sprocketmq.spark.options import Bound
 from sprocketmq.spark.trigger_limits import ByteLimit, limited_end
 from sprocketmq.wire.message import MessageQueue
 

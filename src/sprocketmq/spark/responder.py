@@ -26,8 +26,8 @@ from sprocketmq.core.open_transactions import LocalTransactionState
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.decision_topic import DecisionTopic
-from sprocketmq.spark.options import SinkOptions
 from sprocketmq.spark.shown_rows import HALF_TOPIC, ShownRows
+from sprocketmq.spark.sink_options import SinkOptions
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.message import MessageExt, MessageQueue

@@ -23,9 +23,9 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.kept_memory import keep_freed_memory
 from sprocketmq.spark.access import Access
-from sprocketmq.spark.options import SinkOptions
 from sprocketmq.spark.row_columns import Elements, element_rows
 from sprocketmq.spark.row_messages import SEND_COLUMNS, OutgoingRow, outgoing_rows, replayed_rows
+from sprocketmq.spark.sink_options import SinkOptions
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import Message, MessageQueue

@@ -30,8 +30,11 @@ from pyspark.sql.types import (
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import refuse_secrets_in_tables
+from sprocketmq.spark.given_options import CATALOG_PREFIX
 from sprocketmq.spark.option_table import OPTIONS
-from sprocketmq.spark.options import CATALOG_PREFIX, COLUMNS, ReadOptions, read_options, sink_options
+from sprocketmq.spark.read_options import ReadOptions, read_options
+from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.spark.source_columns import COLUMNS
 
 if TYPE_CHECKING:
     from sprocketmq.spark.reader import BatchReader
@@ -58,7 +61,7 @@ def message_schema(columns: tuple[str, ...] = tuple(COLUMNS)) -> StructType:
 
 
 class RocketMQDataSource(DataSource):
-    """RocketMQ topics as tables and streams. Options: ``sprocketmq.spark.options``; columns: ``message_schema()``.
+    """RocketMQ topics as tables and streams. Options: ``sprocketmq.spark.option_table``; columns: ``message_schema()``.
 
     ``import pyspark_rocketmq`` is not needed: Spark finds that module by itself. Elsewhere:
     ``spark.dataSource.register(RocketMQDataSource)``.

@@ -45,9 +45,9 @@ from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.membership import Membership
 from sprocketmq.spark.offset_search import first_held, look_at
 from sprocketmq.spark.offsets import StreamOffset, batch_ranges
-from sprocketmq.spark.options import ReadOptions
 from sprocketmq.spark.plan import Step, next_step, resolve_start, unfinished
 from sprocketmq.spark.queue_bounds import held_bounds
+from sprocketmq.spark.read_options import ReadOptions
 from sprocketmq.spark.reader import facts_for, partitions_for, read_partition, report_losses
 from sprocketmq.spark.trigger_limits import ByteLimit, MessageSizes, should_wait
 from sprocketmq.wire.message import MessageQueue

@@ -30,9 +30,9 @@ from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack, bad_rows
-from sprocketmq.spark.options import SinkOptions
 from sprocketmq.spark.row_messages import check_columns
 from sprocketmq.spark.row_sender import RowSender, Stamp
+from sprocketmq.spark.sink_options import SinkOptions
 
 if TYPE_CHECKING:
     from sprocketmq.spark.exactly_once import ExactlyOnce

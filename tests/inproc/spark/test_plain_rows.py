@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sprocketmq.spark import row_sender
-from sprocketmq.spark.options import sink_options
 from sprocketmq.spark.row_sender import RowSender
+from sprocketmq.spark.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.writer import TaskResult
 from sprocketmq.testing import EmbeddedRocketMQ

@@ -20,8 +20,9 @@ from sprocketmq.cli.main import app
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.spark.exactly_once import ExactlyOnce
 from sprocketmq.spark.hand_back import HandBack, bad_row
-from sprocketmq.spark.options import read_options, sink_options
+from sprocketmq.spark.read_options import read_options
 from sprocketmq.spark.row_sender import RowSender
+from sprocketmq.spark.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
 
 CA = trustme.CA()

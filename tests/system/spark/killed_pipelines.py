@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.spark import each_try_once, exactly_once, foreach_batch, half_ends, half_messages
 from sprocketmq.spark.hand_back import HandBack
-from sprocketmq.spark.options import sink_options
 from sprocketmq.spark.row_sender import RowSender
+from sprocketmq.spark.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.stream_reader import StreamReader
 from sprocketmq.spark.writer import StreamWriter

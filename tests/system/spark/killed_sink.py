@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from sprocketmq.spark import exactly_once, half_ends, half_messages, responder
-from sprocketmq.spark.options import sink_options
+from sprocketmq.spark.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.writer import StreamWriter
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.bound import Bound
 from sprocketmq.spark.option_table import OPTION_OF, OPTIONS, OptionRow
-from sprocketmq.spark.options import (
-    COLUMNS,
-    STREAM_ONLY,
-    Bound,
-    ReadOptions,
-    SinkOptions,
-    read_options,
-    sink_options,
-)
+from sprocketmq.spark.read_options import STREAM_ONLY, ReadOptions, read_options
+from sprocketmq.spark.sink_options import SinkOptions, sink_options
+from sprocketmq.spark.source_columns import COLUMNS
 from sprocketmq.wire.message import MessageQueue
 
 BASE = {"namesrvaddr": "127.0.0.1:9876", "topic": "flights"}

@@ -12,7 +12,8 @@ import pytest
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.option_table import OPTIONS, OptionRow
-from sprocketmq.spark.options import read_options, sink_options
+from sprocketmq.spark.read_options import read_options
+from sprocketmq.spark.sink_options import sink_options
 
 Use = Literal["batch", "stream", "write"]
 

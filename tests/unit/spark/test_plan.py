@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.bound import Bound
 from sprocketmq.spark.offsets import QueueRange, StreamOffset, batch_ranges
-from sprocketmq.spark.options import Bound
 from sprocketmq.spark.plan import (
     Facts,
     QueueBounds,

@@ -28,9 +28,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from sprocketmq.spark.decode import BatchDecoder, PullBody
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.options import COLUMNS
 from sprocketmq.spark.reader import BatchReader, _arrow_schema
 from sprocketmq.spark.source import RocketMQDataSource, message_schema
+from sprocketmq.spark.source_columns import COLUMNS
 from sprocketmq.spark.stream_reader import StreamReader
 from sprocketmq.spark.writer import BatchWriter, StreamWriter
 from sprocketmq.wire.message import MessageQueue

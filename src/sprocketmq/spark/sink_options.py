@@ -1,0 +1,97 @@
+"""The options of a write, parsed and checked once, on the driver, before a task runs; ``read_options`` does the same for a read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.access import PLAIN, Access
+from sprocketmq.spark.given_options import GivenOptions
+from sprocketmq.spark.named_topics import topic_to_write
+
+__all__ = ["SinkOptions", "sink_options"]
+
+_DEFAULT_GROUP: Final = "SPARK_ROCKETMQ_SINK"
+_LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Options of the sink."""
+
+    namesrv_addr: str
+    topic: str | None
+    group: str
+    mode: Literal["send", "ack", "replay"]
+    delivery: Literal["atLeastOnce", "idempotent", "transactional"]
+    send_timeout_ms: int
+    max_in_flight: int
+    max_reconsume_times: int
+    delay_level: int
+    retry_timeout_ms: int
+    access: Access = PLAIN
+    ledger_topic: str = ""
+    txn_app_id: str | None = None
+    txn_version: int | None = None
+    settle_timeout_ms: int = 180_000
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Options of a batch or streaming write.
+
+    Raises:
+        ConfigurationError: an unknown name or a bad value; one sentence.
+    """
+    given = GivenOptions(options)
+    given.only_of("write")
+    mode = given.choice("mode")
+    if mode == "ack" and not given.has("group"):
+        raise ConfigurationError("mode is 'ack' without group; name the consumer group whose messages are sent back")
+    if mode != "ack":
+        given.idle(("maxReconsumeTimes",), f"with mode {mode}, which sends no row back", "set mode to ack")
+        given.idle(("delayLevel",), f"with mode {mode}, where each row has its own delay", "use a column delayLevel")
+    topic = topic_to_write(given)
+    ledger_topic, txn_app_id, txn_version = _transaction(given, mode)
+    return SinkOptions(
+        namesrv_addr=given.namesrv_addr(),
+        topic=topic,
+        group=given.name("group", _DEFAULT_GROUP),
+        mode=mode,  # type: ignore[arg-type]
+        delivery=given.choice("delivery"),  # type: ignore[arg-type]
+        send_timeout_ms=given.duration_ms("sendTimeoutMs"),
+        max_in_flight=given.count("maxInFlight") or 1024,
+        max_reconsume_times=given.count("maxReconsumeTimes") or 16,
+        delay_level=given.count("delayLevel") or 0,
+        retry_timeout_ms=given.duration_ms("retryTimeoutMs"),
+        access=given.access(),
+        ledger_topic=ledger_topic,
+        txn_app_id=txn_app_id,
+        txn_version=txn_version,
+        settle_timeout_ms=given.duration_ms("settleTimeoutMs"),
+    )
+
+
+def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int | None]:
+    """Ledger topic, txnAppId and txnVersion; the topic is empty unless the delivery is transactional."""
+    app_id, version = given.text("txnAppId"), given.text("txnVersion")
+    delivery = given.choice("delivery")
+    if (mode == "ack" and delivery != "atLeastOnce") or (mode != "send" and delivery == "transactional"):
+        raise ConfigurationError(
+            f"delivery is {delivery!r} with mode {mode!r}; only rows that are sent can be {delivery}"
+        )
+    if delivery != "transactional":
+        names = ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs")
+        given.idle(names, "without delivery transactional", "add it")
+        return "", None, None
+    if not given.has("group"):
+        raise ConfigurationError(
+            "delivery is 'transactional' without group; name a producer group of its own, which answers for the half messages"
+        )
+    if (app_id is None) != (version is None) or app_id == "":
+        raise ConfigurationError("txnAppId and txnVersion belong together; give both or none")
+    if version is not None and not (version.strip().isascii() and version.strip().isdigit()):
+        given.refuse("txnVersion")
+    group = given.name("group", "")
+    return given.name("ledgerTopic", _LEDGER_PREFIX + group), app_id, None if version is None else int(version)
