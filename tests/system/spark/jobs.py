@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 
-__all__ = ["Numbers", "last_words", "publish", "reading", "run", "streaming"]
+__all__ = ["Numbers", "last_words", "publish", "reading", "run_available_now", "streaming"]
 
 Each = Callable[["DataFrame", int], object]
 
@@ -36,7 +36,7 @@ def streaming(spark: SparkSession, mq: EmbeddedRocketMQ, **options: object) -> D
     return spark.readStream.format("rocketmq").options(**given)
 
 
-def run(rows: DataFrame, each: Each, checkpoint: Path) -> StreamingQuery:
+def run_available_now(rows: DataFrame, each: Each, checkpoint: Path) -> StreamingQuery:
     query = (
         rows.writeStream.foreachBatch(each)
         .option("checkpointLocation", str(checkpoint))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import Numbers, last_words, publish, reading, run, streaming
+from jobs import Numbers, last_words, publish, reading, run_available_now, streaming
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -122,9 +122,9 @@ def test_a_checkpoint_of_another_version_or_topic_is_refused_and_stays_good(
     publish(mq, 0, 10)
     publish(mq, 0, 1, "trains")
     numbers = Numbers()
-    run(streaming(spark, mq).load(), numbers, tmp_path)
+    run_available_now(streaming(spark, mq).load(), numbers, tmp_path)
     with pytest.raises(StreamingQueryException) as error:
-        run(streaming(spark, mq, topic="trains").load(), numbers, tmp_path)
+        run_available_now(streaming(spark, mq, topic="trains").load(), numbers, tmp_path)
     assert "the checkpoint is of topic flights and the query reads trains; use a new checkpoint location" in last_words(
         error.value
     )
@@ -136,7 +136,7 @@ def test_a_checkpoint_of_another_version_or_topic_is_refused_and_stays_good(
     before = {**offset, "v": 0}
     journal.write_text(kept.replace(kept.splitlines()[-1], json.dumps(before)))
     with pytest.raises(StreamingQueryException) as error:
-        run(streaming(spark, mq).load(), numbers, tmp_path)
+        run_available_now(streaming(spark, mq).load(), numbers, tmp_path)
     assert (
         "an offset of version 0, version 1 of the rocketmq source is allowed; use the SprocketMQ version that wrote it"
         in last_words(error.value)
@@ -144,5 +144,5 @@ def test_a_checkpoint_of_another_version_or_topic_is_refused_and_stays_good(
 
     journal.write_text(kept)
     publish(mq, 10, 15)
-    run(streaming(spark, mq).load(), numbers, tmp_path)
+    run_available_now(streaming(spark, mq).load(), numbers, tmp_path)
     assert sorted(numbers.seen) == list(range(15))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import Numbers, last_words, publish, reading, run, streaming
+from jobs import Numbers, last_words, publish, reading, run_available_now, streaming
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as f
 
@@ -49,10 +49,10 @@ def test_a_broker_that_dies_under_a_task_is_waited_for_then_told_and_nothing_is_
             mq.faults.close_connection(RequestCode.PULL_MESSAGE, times=None),
             pytest.raises(StreamingQueryException) as error,
         ):
-            run(streaming(spark, mq, **given).load(), numbers, tmp_path / "checkpoint")
+            run_available_now(streaming(spark, mq, **given).load(), numbers, tmp_path / "checkpoint")
         assert "the connection to 127.0.0.1:" in last_words(error.value)
         assert (numbers.seen, mq.consumer_offset("delays", "flights")) == ([], {})
-        run(streaming(spark, mq, **given).load(), numbers, tmp_path / "checkpoint")
+        run_available_now(streaming(spark, mq, **given).load(), numbers, tmp_path / "checkpoint")
         assert sorted(numbers.seen) == list(range(600))
 
 
@@ -76,7 +76,7 @@ def test_a_function_of_the_user_that_raises_stops_the_stream_with_its_words_and_
 
     def run_with(judge: Callable[[DataFrame, int], DataFrame], write: Each | None) -> None:
         retry = foreach_batch(judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr)
-        run(streaming(spark, mq, group="delays").load(), retry, tmp_path)
+        run_available_now(streaming(spark, mq, group="delays").load(), retry, tmp_path)
 
     for broken, write, words in (
         (raises, good, "OSError: my table is away"),

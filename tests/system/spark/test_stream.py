@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from jobs import run_available_now
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from sprocketmq.spark import RocketMQProgressListener, foreach_batch
@@ -56,16 +56,6 @@ class Collected:
     @property
     def numbers(self) -> list[int]:
         return sorted(number for batch in self.batches for number in batch)
-
-
-def run_available_now(rows: DataFrame, each: Callable[[DataFrame, int], object], checkpoint: Path) -> None:
-    query = (
-        rows.writeStream.foreachBatch(each)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(300)
 
 
 def test_available_now_reads_all_in_limited_batches_and_leaves_no_lag(
