@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,23 +13,31 @@ if TYPE_CHECKING:
 __all__ = ["spark_session"]
 
 
-def spark_session(name: str, warehouse: str) -> SparkSession:
-    """A classic session with two cores; the caller stops it."""
+def spark_session(
+    name: str, warehouse: str, *, master: str = "local[2]", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A classic session with two cores; the caller stops it.
+
+    Args:
+        settings: of Spark, more than these or other than these.
+    """
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # On a busy machine a Python process may take longer than Spark's 15 s to say hello.
     os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = "120"
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName(name)
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", warehouse)
-        .config("spark.python.authenticate.socketTimeout", "120s")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    small = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": warehouse,
+        "spark.python.authenticate.socketTimeout": "120s",
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master(master).appName(name)
+    for setting, value in {**small, **(settings or {})}.items():
+        builder = builder.config(setting, value)
+    return builder.getOrCreate()
