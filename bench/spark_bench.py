@@ -32,7 +32,7 @@ from interop.child import unwind_on_sigterm  # noqa: E402
 from interop.sprocket_server import SprocketServer  # noqa: E402
 from ratios import at_least, at_most  # noqa: E402
 from spark_peers import KafkaBroker, PeersUnavailable, kafka_connector_jars  # noqa: E402
-from spark_ways import CEILING, DEFAULT, LARGE, OURS, SMALL, TUNED, Run, Topic, Ways, spark_session  # noqa: E402
+from spark_ways import CEILING, DEFAULT, LARGE, OURS, SMALL, TUNED, Run, Topic, Ways, bench_session  # noqa: E402
 
 ROWS_A_BATCH: Final = 200_000
 FEW_ROWS: Final = 1_000
@@ -278,7 +278,7 @@ def main() -> None:
     figures: dict[str, Any] = {}
     scratch = Path(tempfile.mkdtemp(prefix="bench-spark-"))
     with kafka_or_none(console, not options.no_kafka) as (kafka, jars), SprocketServer() as server:
-        spark = spark_session(jars, scratch, _PATHS)
+        spark = bench_session(jars, scratch, _PATHS)
         ways = Ways(spark, server, kafka)
         try:
             found = rates(ways, chosen, rounds, console)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,13 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_peers import CeilingSource, KafkaBroker
+from spark_session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from interop.sprocket_server import SprocketServer
 
-__all__ = ["CEILING", "DEFAULT", "LARGE", "OURS", "SMALL", "TUNED", "Run", "Topic", "Ways", "spark_session"]
+__all__ = ["CEILING", "DEFAULT", "LARGE", "OURS", "SMALL", "TUNED", "Run", "Topic", "Ways", "bench_session"]
 
 OURS, DEFAULT, TUNED, CEILING = "SprocketMQ", "Kafka default", "Kafka tuned", "ceiling"
 QUEUES: Final = 8
@@ -232,25 +232,15 @@ def _lines_of(pid: int, name: str) -> list[str]:
     return []
 
 
-def spark_session(jars: str, scratch: Path, paths: list[str]) -> SparkSession:
+def bench_session(jars: str, scratch: Path, paths: list[str]) -> SparkSession:
     """Local, two cores."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("spark_bench")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "2g")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
-        .config("spark.local.dir", str(scratch))
-        .config("spark.log.level", "ERROR")
-    )
-    session = (builder.config("spark.jars", jars) if jars else builder).getOrCreate()
+    settings = {
+        "spark.driver.memory": "2g",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+        "spark.local.dir": str(scratch),
+        **({"spark.jars": jars} if jars else {}),
+    }
+    session = spark_session("spark_bench", str(scratch / "warehouse"), settings=settings)
     session.dataSource.register(CeilingSource)
     return session
