@@ -1,4 +1,7 @@
-"""Run by test_deploying as a process of its own, as one Python process holds either a classic session or one of Connect."""
+"""Run by test_deploying as a process of its own, as one Python process holds either a classic session or one of Connect.
+
+SPARK_REMOTE says where the server is, for this session as for the pipeline's command.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def main(namesrv_addr: str, directory: str) -> None:
     from sprocketmq.spark import foreach_batch
 
     mq = {"namesrvAddr": namesrv_addr}
-    spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    spark = SparkSession.builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
     rows = spark.read.format("rocketmq").options(**mq, topic="flights").load()
     create = (EXAMPLE / "tables.sql").read_text("utf-8")
     spark.sql(create.replace("topic 'flights'", f"namesrvAddr '{namesrv_addr}', topic 'flights'"))

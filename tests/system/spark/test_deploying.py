@@ -12,6 +12,7 @@ from typing import Any
 
 import pyspark
 import pytest
+from connect_server import connect_server
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -77,9 +78,9 @@ def test_connect_reads_writes_gives_rows_back_and_runs_a_pipeline_in_sql(
     flights: EmbeddedRocketMQ, tmp_path: Path
 ) -> None:
     pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
-    environment = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     command: list[str | Path] = [sys.executable, HERE / "connected.py", flights.namesrv_addr, str(tmp_path)]
-    said = run(command, environment, tmp_path)
+    with connect_server(tmp_path) as remote:
+        said = run(command, {"SPARK_REMOTE": remote}, tmp_path)
     assert said["session"].startswith("pyspark.sql.connect")
     assert (said["count"], said["table"], said["good"]) == (10, 10, 9)
     made = table_of(tmp_path / "spark-warehouse/delays").to_pylist()  # by a pipeline in SQL alone
