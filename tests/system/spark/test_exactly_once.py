@@ -31,8 +31,9 @@ KILL_AT = POINTS if os.environ.get("SPROCKETMQ_ALL_KILL_POINTS") else ("after-de
 
 @pytest.fixture
 def exact_mq() -> Iterator[EmbeddedRocketMQ]:
-    """Asks after 5 s, so that both ways of ending a half are taken."""
-    with EmbeddedRocketMQ(clock="system", transactionTimeOut=5_000, transactionCheckInterval=1_000) as mq:
+    """Asks after 5 s, so that both ways of ending a half are taken; and goes on asking, as a query may take long to start again."""
+    given = {"transactionTimeOut": 5_000, "transactionCheckInterval": 1_000, "transactionCheckMax": 1_000}
+    with EmbeddedRocketMQ(clock="system", **given) as mq:
         mq.create_topic("raw", queues=2)
         mq.create_topic("flights", queues=2)
         with mq.producer() as producer:
