@@ -143,10 +143,11 @@ EXACTLY_ONCE_MUTANTS = [
     ),
     Mutant(
         "exactly-once",
-        "rows travel in batches, and are seen before anything is decided",
-        HALVES,
-        "    def _elements(self, batch: Any) -> None:",
-        "    def _elements_of(self, batch: Any) -> None:",
+        "a task ends its halves itself, and its rows are seen before anything is decided",
+        COMMIT,
+        "        done.sent, done.lanes, done.lost = sender.sent, sender.lanes, sorted(sender.lost)\n",
+        "        done.sent, done.lanes, done.lost = sender.sent, sender.lanes, sorted(sender.lost)\n"
+        "        responder.engine.run(self._end(responder, sender.lanes, _COMMIT))\n",
         f"{SINK}::test_rows_appear_with_the_commit_and_not_before",
     ),
 ]

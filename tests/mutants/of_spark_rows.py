@@ -9,6 +9,7 @@ COPIES = "tests/inproc/spark/test_retry_copies.py"
 BATCH = "tests/inproc/spark/test_row_retry.py"
 REPORT = "tests/unit/spark/test_loss_report.py"
 ACCESS = "tests/unit/spark/test_spark_access.py"
+PLAIN = "tests/inproc/spark/test_plain_rows.py"
 
 SPARK_ROW_MUTANTS = [
     Mutant(
@@ -123,5 +124,29 @@ SPARK_ROW_MUTANTS = [
         "            credentials=options.access.credentials,\n",
         "",
         "tests/inproc/spark/test_secured.py::test_rows_are_written_read_and_given_back_with_keys_over_tls",
+    ),
+    Mutant(
+        "spark",
+        "rows of one key go to any queue",
+        f"{SPARK}/row_sender.py",
+        "            return queue_of_sharding_key(row.sharding_key, queues)\n",
+        "            return None\n",
+        f"{PLAIN}::test_rows_of_one_key_are_stored_in_one_queue_in_their_order",
+    ),
+    Mutant(
+        "spark",
+        "the batches of one queue are all sent at once",
+        f"{SPARK}/message_sender.py",
+        "        for part in _parts(run):\n            await self._send_batch(part, queue, gate)\n\n",
+        "        await _all_of([self._send_batch(part, queue, gate) for part in reversed(list(_parts(run)))])\n\n",
+        f"{PLAIN}::test_rows_of_one_key_are_stored_in_one_queue_in_their_order",
+    ),
+    Mutant(
+        "spark",
+        "rows that go by columns are numbered anew in each batch",
+        f"{SPARK}/message_sender.py",
+        "_SEQUENCE: range(self.sent, self.sent + batch.num_rows)}",
+        "_SEQUENCE: range(batch.num_rows)}",
+        f"{PLAIN}::test_plain_rows_carry_the_notes_of_their_task",
     ),
 ]

@@ -22,12 +22,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+
 from sprocketmq.client.results import SendStatus
 from sprocketmq.client.transaction_producer import AsyncTransactionProducer, BegunHalf
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.responder import ATTEMPT, SEQUENCE, TRY, half_name
-from sprocketmq.spark.row_messages import OutgoingRow
-from sprocketmq.spark.row_sender import RowSender, may_pass
+from sprocketmq.spark.row_messages import OutgoingRow, outgoing_rows
+from sprocketmq.spark.row_sender import FIRST_PAUSE_S, LONGEST_PAUSE_S, RowSender, may_pass
 from sprocketmq.spark.sink_options import SinkOptions
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import MessageQueue
@@ -38,8 +40,6 @@ __all__ = ["Half", "HalfLane", "HalfSender"]
 # Topic, broker, queue that rows were bound to (or -1).
 Lane = tuple[str, str, int]
 
-_FIRST_PAUSE_S: Final = 0.1
-_LONGEST_PAUSE_S: Final = 2.0
 _NUMBERS: Final = 3
 # A task whose sends so often go unanswered had better run again than fill the ledger.
 _MOST_LOST: Final = 10_000
@@ -93,17 +93,15 @@ class HalfSender(RowSender):
         attempt: the name of this attempt, which nobody else has.
     """
 
+    _producer: AsyncTransactionProducer
+
     def __init__(
         self, options: SinkOptions, producer: AsyncTransactionProducer, marks: dict[str, str], attempt: str
     ) -> None:
-        self._transactional = producer
-        super().__init__(options)
+        super().__init__(options, producer)
         self._marks, self._attempt = marks, attempt
         self._halves: dict[Lane, list[Half]] = {}
         self.lost: set[str] = set()
-
-    def _started_producer(self) -> AsyncTransactionProducer:
-        return self._transactional
 
     @property
     def lanes(self) -> list[HalfLane]:
@@ -113,8 +111,16 @@ class HalfSender(RowSender):
             for (topic, broker_name, queue_id), halves in self._halves.items()
         ]
 
-    def _elements(self, batch: Any) -> None:
-        """No half travels in a batch, so none is written by columns: what were sent so would be seen at once."""
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Send all rows and wait until their halves are stored; what is stored when it raises is in ``lanes``, too.
+
+        Raises:
+            ConfigurationError: a row cannot be a message, or not one whose end is decided later.
+            NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
+        """
+        rows = self._messages_of(batch, outgoing_rows)
+        self._engine.run(self._send_all(rows))
+        self.sent += len(rows)
 
     async def _send_all(self, rows: Iterable[OutgoingRow]) -> None:
         flight = _Flight(self, self._options.max_in_flight)
@@ -138,7 +144,7 @@ class HalfSender(RowSender):
         properties = row.message.properties
         properties.update(self._marks)
         properties[SEQUENCE], properties[ATTEMPT] = str(sequence), self._attempt
-        return self._transactional.begin_prepared(row.message, queue=queue)
+        return self._producer.begin_prepared(row.message, queue=queue)
 
     async def store(
         self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: BegunHalf | None, sent_ms: int
@@ -150,14 +156,14 @@ class HalfSender(RowSender):
         """
         message = row.message
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
-        pause_s = _FIRST_PAUSE_S
+        pause_s = FIRST_PAUSE_S
         for tried in range(_MOST_LOST):
             # Another message under another key: whoever is asked about one of them must not answer for the other.
             if tried:
                 message.properties[TRY] = str(tried)
                 message.properties.pop(props.UNIQ_KEY, None)
                 begun, sent_ms = None, _now_ms()
-            producer = self._transactional
+            producer = self._producer
             try:
                 asked = producer.send_prepared(message, queue=queue) if begun is None else producer.prepared(begun)
                 half, place = await asked
@@ -174,7 +180,7 @@ class HalfSender(RowSender):
                     raise NetworkError(f"{half.message_queue} stores halves with {half.status.name} only")
             self._note_lost(half_name(self._attempt, str(sequence), str(tried)))
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
         raise NetworkError(f"row {sequence} could not be stored in {_MOST_LOST} tries")
 
     def _note_lost(self, name: str) -> None:

@@ -1,19 +1,21 @@
-"""Sends rows from a Spark task: many batches in flight, and nobody goes on before the broker has said that it stored each of them.
+"""What the two senders of a Spark task share: ``message_sender`` (messages that are seen at once) and ``half_messages`` (halves, which wait
+for a decision). Each has a ``send`` of its own and takes from here what a row goes through in both of them:
 
-Plain rows are written by columns (``row_columns``), all others one by one (``row_messages``). Rows without a queue of their own travel in
-batches (SEND_BATCH_MESSAGE) to queues in turn, several at once. Rows with a sharding key or a queue id are gathered by queue and sent to
-each queue one batch after the other, so their order is that of the task. Delayed rows go alone: RocketMQ takes none in a batch.
+    record batch --_messages_of--> rows with their messages --_queue_of--> the queue a row is bound to, or none --> the sender
+    any question to a broker --_until_answered--> its answer, though the broker was away for a while
 
-Law: ``send`` returns only when every row is stored. A row may be stored twice (an answer was lost, a task ran twice), never not at all.
+Laws
+1. Rows with one sharding key go to one queue, the one that Java's SelectMessageQueueByHash names; rows with a queue id to that queue, of
+   the broker they name if it has it. That such rows are stored in the task's order is for the sender.
+2. A failure that can pass is not the task's before ``retryTimeoutMs`` is over; one that cannot is at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -22,132 +24,43 @@ from sprocketmq.core.send_latency import queue_of_sharding_key
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError, SystemBusy
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.kept_memory import keep_freed_memory
-from sprocketmq.spark.access import Access
-from sprocketmq.spark.row_columns import Elements, element_rows
-from sprocketmq.spark.row_messages import SEND_COLUMNS, OutgoingRow, outgoing_rows, replayed_rows
+from sprocketmq.spark.row_messages import SEND_COLUMNS, OutgoingRow
 from sprocketmq.spark.sink_options import SinkOptions
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["RowSender", "Stamp", "may_pass"]
+__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "RowSender", "may_pass"]
 
-# A batch must stay below the broker's message limit (4 MiB); far below it, the broker's loop is shared more evenly.
-_BATCH_BYTES: Final = 512 * 1024
-_BATCH_MESSAGES: Final = 512
-_MESSAGE_OVERHEAD_BYTES: Final = 512
-# Fewer rows are not worth columns.
-_FEW_ROWS: Final = 16
-_FIRST_PAUSE_S: Final = 0.1
-_LONGEST_PAUSE_S: Final = 2.0
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 2.0
+_PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL})
 
-Stamp = tuple[str, str, int]
+AsMessages = Callable[[Mapping[str, Sequence[Any]], "str | None"], Iterator[OutgoingRow]]
 
 
 class RowSender:
-    """One task's way to the brokers. Producers are kept per process: Spark uses its workers again for later batches.
+    """One task's way to the brokers. ``sent`` counts the rows that are stored.
 
     Args:
         options: of the sink.
-        stamp: (query id, batch id, partition) to be noted in each message, so that a reader can tell a replay; None for no notes.
+        producer: started.
     """
 
-    _producers: ClassVar[dict[tuple[int, str, str, Access], AsyncProducer]] = {}
-
-    def __init__(self, options: SinkOptions, stamp: Stamp | None = None) -> None:
-        self._options = options
-        self._stamp = stamp
+    def __init__(self, options: SinkOptions, producer: AsyncProducer) -> None:
         keep_freed_memory()
+        self._options = options
+        self._producer = producer
         self._engine = Engine.shared()
-        self._producer = self._started_producer()
         self.sent = 0
 
-    def _started_producer(self) -> AsyncProducer:
-        key = (os.getpid(), self._options.namesrv_addr, self._options.group, self._options.access)
-        producer = self._producers.get(key)
-        if producer is None:
-            producer = AsyncProducer(
-                self._options.group,
-                namesrv_addr=self._options.namesrv_addr,
-                send_msg_timeout_ms=self._options.send_timeout_ms,
-                **self._options.access.client_options(),
-            )
-            self._engine.run(producer.start())
-            self._producers[key] = producer
-        return producer
-
-    def send(self, batch: pa.RecordBatch) -> None:
-        """Send all rows and wait until they are stored.
-
-        Raises:
-            ConfigurationError: a row cannot be a message.
-            NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
-        """
-        if (elements := self._elements(batch)) is not None:
-            self._engine.run(self._send_elements(elements))
-            self.sent += batch.num_rows
-            return
+    def _messages_of(self, batch: pa.RecordBatch, as_messages: AsMessages) -> list[OutgoingRow]:
+        """The rows one by one. Raises ConfigurationError: a row cannot be a message."""
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
-        as_messages = replayed_rows if self._options.mode == "replay" else outgoing_rows
-        rows = list(as_messages(columns, self._options.topic))
-        if self._stamp is not None:
-            self._note(rows, self._stamp)
-        self._engine.run(self._send_all(rows))
-        self.sent += len(rows)
-
-    def _note(self, rows: Sequence[OutgoingRow], stamp: Stamp) -> None:
-        same = _notes(stamp)
-        for number, row in enumerate(rows, self.sent):
-            row.message.properties.update({**same, _SEQUENCE: str(number)})
-
-    def _elements(self, batch: pa.RecordBatch) -> Elements | None:
-        """The rows by columns; None when they are to be made one by one."""
-        if self._options.mode != "send" or batch.num_rows < _FEW_ROWS or self._producer.elements_sender is None:
-            return None
-        unique_keys = self._engine.run(self._unique_keys(batch.num_rows))
-        notes: dict[str, str | range] = {}
-        if self._stamp is not None:
-            notes = {**_notes(self._stamp), _SEQUENCE: range(self.sent, self.sent + batch.num_rows)}
-        return element_rows(batch, self._options.topic, unique_keys, notes, _BATCH_BYTES // 2)
-
-    async def _unique_keys(self, count: int) -> list[str]:
-        sender = self._producer.elements_sender
-        assert sender is not None
-        return sender.unique_keys(count)
-
-    async def _send_elements(self, elements: Elements) -> None:
-        sender = self._producer.elements_sender
-        assert sender is not None
-        gate = self._gate()
-
-        async def send(part: memoryview) -> None:
-            async with gate:
-                await self._until_answered(lambda: sender.send_elements(elements.topic, part))
-
-        await _all_of([send(part) for part in elements.parts(_BATCH_BYTES, _BATCH_MESSAGES)])
-
-    def _gate(self) -> asyncio.Semaphore:
-        return asyncio.Semaphore(max(1, self._options.max_in_flight // _BATCH_MESSAGES))
-
-    async def _send_all(self, rows: Iterable[OutgoingRow]) -> None:
-        gate = self._gate()
-        single_gate = asyncio.Semaphore(self._options.max_in_flight)
-        free: dict[str, list[Message]] = {}
-        bound: dict[MessageQueue, list[OutgoingRow]] = {}
-        work: list[Awaitable[None]] = []
-        for row in rows:
-            queue = await self._queue_of(row)
-            if queue is not None:
-                bound.setdefault(queue, []).append(row)
-            elif row.alone:
-                work.append(self._send_one(row, None, single_gate))
-            else:
-                free.setdefault(row.message.topic, []).append(row.message)
-        work += [self._send_batch(part, None, gate) for messages in free.values() for part in _parts(messages)]
-        work += [self._send_in_order(queue, rows_of_queue, gate) for queue, rows_of_queue in bound.items()]
-        await _all_of(work)
+        return list(as_messages(columns, self._options.topic))
 
     async def _queue_of(self, row: OutgoingRow) -> MessageQueue | None:
+        """Where a bound row goes; None for a row that may go anywhere."""
         topic = row.message.topic
         if row.sharding_key is not None:
             row.message.properties[props.SHARDING_KEY] = props.checked_value("shardingKey", row.sharding_key)
@@ -165,36 +78,10 @@ class RowSender:
             )
         return (same_broker or named)[0]
 
-    async def _send_in_order(self, queue: MessageQueue, rows: Sequence[OutgoingRow], gate: asyncio.Semaphore) -> None:
-        run: list[Message] = []
-        for row in rows:
-            if row.alone:
-                for part in _parts(run):
-                    await self._send_batch(part, queue, gate)
-                run = []
-                await self._send_one(row, queue, gate)
-            else:
-                run.append(row.message)
-        for part in _parts(run):
-            await self._send_batch(part, queue, gate)
-
-    async def _send_batch(self, messages: list[Message], queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
-        async with gate:
-            if len(messages) == 1:
-                await self._until_answered(lambda: self._producer.send(messages[0], queue=queue))
-            else:
-                await self._until_answered(lambda: self._producer.send_batch(messages, queue=queue))
-
-    async def _send_one(self, row: OutgoingRow, queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
-        async with gate:
-            await self._until_answered(
-                lambda: self._producer.send(row.message, queue=queue, deliver_time_ms=row.deliver_time_ms)
-            )
-
     async def _until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """The producer tries other brokers; this goes on after that, as long as ``retryTimeoutMs`` allows."""
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
-        pause_s = _FIRST_PAUSE_S
+        pause_s = FIRST_PAUSE_S
         while True:
             try:
                 return await ask()
@@ -202,38 +89,9 @@ class RowSender:
                 if not may_pass(error) or time.monotonic() + pause_s > deadline_s:
                     raise
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-
-
-async def _all_of(work: Sequence[Awaitable[None]]) -> None:
-    """A failure must not leave sends behind that nobody waits for."""
-    for outcome in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
-
-
-def _notes(stamp: Stamp) -> dict[str, str]:
-    query_id, batch_id, partition = stamp
-    return {"SPARK_QUERY_ID": query_id, "SPARK_BATCH_ID": batch_id, "SPARK_PARTITION": str(partition)}
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
 
 def may_pass(error: RocketMQError) -> bool:
     """Whether sending again later can help."""
     return not isinstance(error, RemoteError) or isinstance(error, SystemBusy) or error.code in _PASSING
-
-
-_SEQUENCE: Final = "SPARK_SEQUENCE"
-_PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL})
-
-
-def _parts(messages: Sequence[Message]) -> Iterable[list[Message]]:
-    part: list[Message] = []
-    size = 0
-    for message in messages:
-        size += len(message.body) + _MESSAGE_OVERHEAD_BYTES
-        if part and (size > _BATCH_BYTES or len(part) >= _BATCH_MESSAGES):
-            yield part
-            part, size = [], len(message.body) + _MESSAGE_OVERHEAD_BYTES
-        part.append(message)
-    if part:
-        yield part

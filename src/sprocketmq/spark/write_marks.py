@@ -1,4 +1,4 @@
-"""The marks that ``delivery=idempotent`` leaves in each message (row_sender), and how a reader drops by them what was written twice.
+"""The marks that ``delivery=idempotent`` leaves in each message (message_sender), and how a reader drops by them what was written twice.
 
 Law: a row has the same marks in each run of its batch, as long as the rows come out of the same source in the same order; no two rows of a
 query have the same.

@@ -30,8 +30,8 @@ from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack, bad_rows
+from sprocketmq.spark.message_sender import MessageSender, Stamp
 from sprocketmq.spark.row_messages import check_columns
-from sprocketmq.spark.row_sender import RowSender, Stamp
 from sprocketmq.spark.sink_options import SinkOptions
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ class _Sink:
             return self._once.write(batches)
         if self._options.mode == "ack":
             return TaskResult(back=[row for batch in batches for row in bad_rows(batch, self._options)])
-        sender: RowSender | None = None
+        sender: MessageSender | None = None
         for batch in batches:
             if batch.num_rows:
-                sender = sender or RowSender(self._options, self._stamp())
+                sender = sender or MessageSender(self._options, self._stamp())
                 sender.send(batch)
         return TaskResult(sent=sender.sent if sender is not None else 0)
 

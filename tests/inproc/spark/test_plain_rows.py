@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sprocketmq.spark import row_sender
-from sprocketmq.spark.row_sender import RowSender
+from sprocketmq.spark import message_sender
+from sprocketmq.spark.message_sender import MessageSender
 from sprocketmq.spark.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.writer import TaskResult
@@ -41,7 +41,7 @@ def plain_rows(**more: pa.Array) -> pa.RecordBatch:
 
 
 def test_plain_rows_are_stored_as_they_were_given(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_sender, "outgoing_rows", lambda *_: pytest.fail("one by one"))
+    monkeypatch.setattr(message_sender, "outgoing_rows", lambda *_: pytest.fail("one by one"))
     rows = plain_rows()
     source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "flights"})
     result = source.writer(from_arrow_schema(rows.schema), overwrite=False).write(iter([rows]))
@@ -56,7 +56,7 @@ def test_plain_rows_are_stored_as_they_were_given(mq: EmbeddedRocketMQ, monkeypa
 
 
 def test_plain_rows_carry_the_notes_of_their_task(mq: EmbeddedRocketMQ) -> None:
-    sender = RowSender(sink_options({"namesrvaddr": mq.namesrv_addr, "topic": "flights"}), ("q", "7", 3))
+    sender = MessageSender(sink_options({"namesrvaddr": mq.namesrv_addr, "topic": "flights"}), ("q", "7", 3))
     for _ in range(2):
         sender.send(plain_rows())
     notes: Any = [one.properties for one in mq.messages("flights")]
@@ -67,8 +67,24 @@ def test_plain_rows_carry_the_notes_of_their_task(mq: EmbeddedRocketMQ) -> None:
 
 def test_one_row_that_is_not_plain_has_all_of_its_batch_made_one_by_one(mq: EmbeddedRocketMQ) -> None:
     sharding = pa.array(["k" if number == 5 else None for number in range(COUNT)], pa.string())
-    sender = RowSender(sink_options({"namesrvaddr": mq.namesrv_addr, "topic": "flights"}))
+    sender = MessageSender(sink_options({"namesrvaddr": mq.namesrv_addr, "topic": "flights"}))
     sender.send(plain_rows(shardingKey=sharding))
     stored = mq.messages("flights")
     assert len(stored) == COUNT == sender.sent
     assert [one.keys for one in stored if one.properties.get("__SHARDINGKEY") == "k"] == [["N5"]]
+
+
+def test_rows_of_one_key_are_stored_in_one_queue_in_their_order(mq: EmbeddedRocketMQ) -> None:
+    names = [
+        None if number % 100 == 99 else f"k{number % 2}" for number in range(COUNT)
+    ]  # more of each than a batch holds
+    sender = MessageSender(sink_options({"namesrvaddr": mq.namesrv_addr, "topic": "flights"}))
+    for _ in range(2):
+        sender.send(plain_rows(shardingKey=pa.array(names, pa.string())))
+    stored = mq.messages("flights")
+    assert len(stored) == 2 * COUNT == sender.sent
+    for key in ("k0", "k1"):
+        of_key = [one for one in stored if one.properties.get("__SHARDINGKEY") == key]
+        assert len({one.queue_id for one in of_key}) == 1
+        in_order = sorted(of_key, key=lambda one: one.queue_offset)
+        assert [int(one.keys[0][1:]) for one in in_order] == 2 * [at for at in range(COUNT) if names[at] == key]

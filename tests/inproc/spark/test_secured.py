@@ -20,8 +20,8 @@ from sprocketmq.cli.main import app
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.spark.exactly_once import ExactlyOnce
 from sprocketmq.spark.hand_back import HandBack, bad_row
+from sprocketmq.spark.message_sender import MessageSender
 from sprocketmq.spark.read_options import read_options
-from sprocketmq.spark.row_sender import RowSender
 from sprocketmq.spark.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
 
@@ -72,7 +72,7 @@ def test_rows_are_written_read_and_given_back_with_keys_over_tls(options: dict[s
     keys = {"access_key": "Spark777", "secret_key": "spark-secret", "ssl_context": context}
     with rmq.Admin(namesrv_addr=options["namesrvAddr"], **keys) as admin:
         admin.create_topic("flights", queues=1)
-    RowSender(sink_options({**options, "topic": "flights"})).send(pa.record_batch({"body": [b"late", b"early"]}))
+    MessageSender(sink_options({**options, "topic": "flights"})).send(pa.record_batch({"body": [b"late", b"early"]}))
     rows = rows_of(options, topic="flights")
     assert [row["body"] for row in rows] == [b"late", b"early"]
     access = read_options({**options, "topic": "flights"}, streaming=False).access

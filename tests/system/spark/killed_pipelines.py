@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.spark import each_try_once, exactly_once, foreach_batch, half_ends, half_messages
 from sprocketmq.spark.hand_back import HandBack
-from sprocketmq.spark.row_sender import RowSender
+from sprocketmq.spark.message_sender import MessageSender
 from sprocketmq.spark.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.stream_reader import StreamReader
@@ -186,7 +186,7 @@ def _arm() -> None:
     _around(exactly_once.ExactlyOnce, "_append", "before-decision", "after-decision")
     _around(half_ends, "_told", after="mid-ends")
     _around(half_messages._Flight, "_first", after="mid-halves")
-    _around(RowSender, "_send_batch", after="mid-send")
+    _around(MessageSender, "_send_batch", after="mid-send")
     _around(RemotingApi, "consumer_send_message_back", after="mid-send-back")
     hand_back = HandBack.rows
 

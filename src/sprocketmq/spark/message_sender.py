@@ -1,0 +1,188 @@
+"""Sends rows from a Spark task as messages: many batches in flight, and nobody goes on before the broker has said that it stored each of
+them. For every write but the transactional one (``half_messages``).
+
+Plain rows are written by columns (``row_columns``), all others one by one (``row_messages``). Rows without a queue of their own travel in
+batches (SEND_BATCH_MESSAGE) to queues in turn, several at once. Rows with a sharding key or a queue id are gathered by queue and sent to
+each queue one batch after the other, so their order is that of the task. Delayed rows go alone: RocketMQ takes none in a batch.
+
+Law: ``send`` returns only when every row is stored. A row may be stored twice (an answer was lost, a task ran twice), never not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import ClassVar, Final
+
+import pyarrow as pa
+
+from sprocketmq.client.producer import AsyncProducer
+from sprocketmq.net.engine import Engine
+from sprocketmq.spark.access import Access
+from sprocketmq.spark.row_columns import Elements, element_rows
+from sprocketmq.spark.row_messages import OutgoingRow, outgoing_rows, replayed_rows
+from sprocketmq.spark.row_sender import RowSender
+from sprocketmq.spark.sink_options import SinkOptions
+from sprocketmq.wire.message import Message, MessageQueue
+
+__all__ = ["MessageSender", "Stamp"]
+
+# A batch must stay below the broker's message limit (4 MiB); far below it, the broker's loop is shared more evenly.
+_BATCH_BYTES: Final = 512 * 1024
+_BATCH_MESSAGES: Final = 512
+_MESSAGE_OVERHEAD_BYTES: Final = 512
+# Fewer rows are not worth columns.
+_FEW_ROWS: Final = 16
+_SEQUENCE: Final = "SPARK_SEQUENCE"
+
+Stamp = tuple[str, str, int]
+
+
+class MessageSender(RowSender):
+    """Sends the rows of one task. Producers are kept per process: Spark uses its workers again for later batches.
+
+    Args:
+        options: of the sink.
+        stamp: (query id, batch id, partition) to be noted in each message, so that a reader can tell a replay; None for no notes.
+    """
+
+    _producers: ClassVar[dict[tuple[int, str, str, Access], AsyncProducer]] = {}
+
+    def __init__(self, options: SinkOptions, stamp: Stamp | None = None) -> None:
+        super().__init__(options, self._started_producer(options))
+        self._stamp = stamp
+
+    @classmethod
+    def _started_producer(cls, options: SinkOptions) -> AsyncProducer:
+        key = (os.getpid(), options.namesrv_addr, options.group, options.access)
+        producer = cls._producers.get(key)
+        if producer is None:
+            producer = AsyncProducer(
+                options.group,
+                namesrv_addr=options.namesrv_addr,
+                send_msg_timeout_ms=options.send_timeout_ms,
+                **options.access.client_options(),
+            )
+            Engine.shared().run(producer.start())
+            cls._producers[key] = producer
+        return producer
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Send all rows and wait until they are stored.
+
+        Raises:
+            ConfigurationError: a row cannot be a message.
+            NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
+        """
+        if (elements := self._elements(batch)) is not None:
+            self._engine.run(self._send_elements(elements))
+        else:
+            rows = self._messages_of(batch, replayed_rows if self._options.mode == "replay" else outgoing_rows)
+            if self._stamp is not None:
+                self._note(rows, self._stamp)
+            self._engine.run(self._send_all(rows))
+        self.sent += batch.num_rows
+
+    def _note(self, rows: Sequence[OutgoingRow], stamp: Stamp) -> None:
+        same = _notes(stamp)
+        for number, row in enumerate(rows, self.sent):
+            row.message.properties.update({**same, _SEQUENCE: str(number)})
+
+    def _elements(self, batch: pa.RecordBatch) -> Elements | None:
+        """The rows by columns; None when they are to be made one by one."""
+        if self._options.mode != "send" or batch.num_rows < _FEW_ROWS or self._producer.elements_sender is None:
+            return None
+        unique_keys = self._engine.run(self._unique_keys(batch.num_rows))
+        notes: dict[str, str | range] = {}
+        if self._stamp is not None:
+            notes = {**_notes(self._stamp), _SEQUENCE: range(self.sent, self.sent + batch.num_rows)}
+        return element_rows(batch, self._options.topic, unique_keys, notes, _BATCH_BYTES // 2)
+
+    async def _unique_keys(self, count: int) -> list[str]:
+        sender = self._producer.elements_sender
+        assert sender is not None
+        return sender.unique_keys(count)
+
+    async def _send_elements(self, elements: Elements) -> None:
+        sender = self._producer.elements_sender
+        assert sender is not None
+        gate = self._gate()
+
+        async def send(part: memoryview) -> None:
+            async with gate:
+                await self._until_answered(lambda: sender.send_elements(elements.topic, part))
+
+        await _all_of([send(part) for part in elements.parts(_BATCH_BYTES, _BATCH_MESSAGES)])
+
+    def _gate(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(max(1, self._options.max_in_flight // _BATCH_MESSAGES))
+
+    async def _send_all(self, rows: Iterable[OutgoingRow]) -> None:
+        gate = self._gate()
+        single_gate = asyncio.Semaphore(self._options.max_in_flight)
+        free: dict[str, list[Message]] = {}
+        bound: dict[MessageQueue, list[OutgoingRow]] = {}
+        work: list[Awaitable[None]] = []
+        for row in rows:
+            queue = await self._queue_of(row)
+            if queue is not None:
+                bound.setdefault(queue, []).append(row)
+            elif row.alone:
+                work.append(self._send_one(row, None, single_gate))
+            else:
+                free.setdefault(row.message.topic, []).append(row.message)
+        work += [self._send_batch(part, None, gate) for messages in free.values() for part in _parts(messages)]
+        work += [self._send_in_order(queue, rows_of_queue, gate) for queue, rows_of_queue in bound.items()]
+        await _all_of(work)
+
+    async def _send_in_order(self, queue: MessageQueue, rows: Sequence[OutgoingRow], gate: asyncio.Semaphore) -> None:
+        run: list[Message] = []
+        for row in rows:
+            if row.alone:
+                for part in _parts(run):
+                    await self._send_batch(part, queue, gate)
+                run = []
+                await self._send_one(row, queue, gate)
+            else:
+                run.append(row.message)
+        for part in _parts(run):
+            await self._send_batch(part, queue, gate)
+
+    async def _send_batch(self, messages: list[Message], queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            if len(messages) == 1:
+                await self._until_answered(lambda: self._producer.send(messages[0], queue=queue))
+            else:
+                await self._until_answered(lambda: self._producer.send_batch(messages, queue=queue))
+
+    async def _send_one(self, row: OutgoingRow, queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            await self._until_answered(
+                lambda: self._producer.send(row.message, queue=queue, deliver_time_ms=row.deliver_time_ms)
+            )
+
+
+async def _all_of(work: Sequence[Awaitable[None]]) -> None:
+    """A failure must not leave sends behind that nobody waits for."""
+    for outcome in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _notes(stamp: Stamp) -> dict[str, str]:
+    query_id, batch_id, partition = stamp
+    return {"SPARK_QUERY_ID": query_id, "SPARK_BATCH_ID": batch_id, "SPARK_PARTITION": str(partition)}
+
+
+def _parts(messages: Sequence[Message]) -> Iterable[list[Message]]:
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        size += len(message.body) + _MESSAGE_OVERHEAD_BYTES
+        if part and (size > _BATCH_BYTES or len(part) >= _BATCH_MESSAGES):
+            yield part
+            part, size = [], len(message.body) + _MESSAGE_OVERHEAD_BYTES
+        part.append(message)
+    if part:
+        yield part
