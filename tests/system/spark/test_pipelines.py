@@ -36,7 +36,11 @@ def test_a_declarative_pipeline_in_python_and_sql_runs_by_its_command(mq: Embedd
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PATH": f"{command.parent}:{os.environ['PATH']}",
     }
-    done = subprocess.run([command, "run"], cwd=place, env=environment, text=True, capture_output=True, timeout=800)
+    # The server that the command brings would listen on all addresses; its port is 15002, the only one where the command looks.
+    alone = ["--conf", "spark.connect.grpc.binding.address=127.0.0.1"]
+    done = subprocess.run(
+        [command, *alone, "run"], cwd=place, env=environment, text=True, capture_output=True, timeout=800
+    )
     assert done.returncode == 0, done.stderr[-4_000:]
     made = table_of(place / "spark-warehouse/delays").to_pylist()
     rows = {(row["carrier"], row["flights"], row["mean_delay"]) for row in made}
