@@ -103,6 +103,15 @@ EXACTLY_ONCE_MUTANTS = [
     ),
     Mutant(
         "exactly-once",
+        "what a broker said of its settings once is believed for ever",
+        COMMIT,
+        "            quiet_times_ms = dict(zip(addresses, await asyncio.gather(*asked), strict=True))\n",
+        "            told = dict(zip(addresses, await asyncio.gather(*asked), strict=True))\n"
+        "            quiet_times_ms = responder.__dict__.setdefault('told', told)\n",
+        f"{SINK}::test_a_broker_that_was_told_to_ask_earlier_is_left_to_ask_from_the_next_batch_on",
+    ),
+    Mutant(
+        "exactly-once",
         "a half on its way is forgotten when another row fails",
         HALVES,
         "            failures = await flight.land()",

@@ -237,11 +237,11 @@ class ExactlyOnce:
             (lane.topic, lane.broker_name): await cluster.address(MessageQueue(lane.topic, lane.broker_name, 0))
             for lane in lanes
         }
-        quiet_times_ms = (
-            {key: await responder.quiet_ms(address, key[0]) for key, address in addresses.items()}
-            if state is _COMMIT
-            else {}
-        )
+        quiet_times_ms: dict[tuple[str, str], int] = {}
+        if state is _COMMIT:
+            # Of this moment; ``quiet_ms`` says why no answer is kept for the next batch.
+            asked = [responder.quiet_ms(address, topic) for (topic, _), address in addresses.items()]
+            quiet_times_ms = dict(zip(addresses, await asyncio.gather(*asked), strict=True))
 
         async def one(lane: HalfLane) -> int:
             key = lane.topic, lane.broker_name

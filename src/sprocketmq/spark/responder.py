@@ -172,7 +172,13 @@ class Responder:
 
     async def quiet_ms(self, address: str, topic: str) -> int:
         """How old a half for ``topic`` may be for the broker at ``address`` to be told its END without being asked, by its settings
-        (core.decision_ledger.quiet_time_ms); 0 when it does not say."""
+        (core.decision_ledger.quiet_time_ms); 0 when it does not say.
+
+        Asked anew for each batch, about a millisecond. A broker goes by its settings of the moment in each round of questions
+        (TransactionalMessageCheckService.onWaitEnd), and an administrator may lower ``transactionTimeOut`` while it runs, or take the right
+        to ask the index. By an older answer an END would be told although a question is on its way, and Apache shows the row for the END
+        and for the answer to the question.
+        """
         try:
             answer = await self.cluster.api.invoke(address, request(RequestCode.GET_BROKER_CONFIG), _CONFIG_TIMEOUT_MS)
             if answer.code != ResponseCode.SUCCESS:

@@ -189,6 +189,17 @@ def test_a_commit_waits_for_the_checks_of_halves_that_are_too_old_to_be_ended() 
         assert appeared(mq) == once(*range(30))
 
 
+def test_a_broker_that_was_told_to_ask_earlier_is_left_to_ask_from_the_next_batch_on() -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        stream_writer(mq).commit(write(stream_writer(mq), range(5)), 0)
+        with mq.admin() as admin:
+            admin.update_broker_config({"transactionTimeOut": 1}, cluster="DefaultCluster")
+        Task.batch = 1
+        stream_writer(mq, settletimeoutms="1ms").commit(write(stream_writer(mq), range(5, 9)), 1)
+        assert appeared(mq) == once(*range(5)), "ended although the broker may be asking"
+        assert open_halves(mq) == 4
+
+
 def test_an_abort_takes_back_what_was_sent_unless_a_commit_may_have_been_tried() -> None:
     with rocketmq(**NEVER_ASKED) as mq:
         sent = write(stream_writer(mq), range(5))
