@@ -64,7 +64,8 @@ class _Route:
 class Cluster:
     """All brokers behind a name server, as the Spark parts see them. Use :meth:`at`, not the constructor.
 
-    Raises (every method): NetworkError, RequestTimeout, RemoteError when it still fails after ``retry_timeout_ms``.
+    What blocks tries again, and raises NetworkError, RequestTimeout or RemoteError when it still fails after ``retry_timeout_ms``; the
+    coroutines ask once, for who calls them within ``run`` or ``retrying``.
     """
 
     _by_process: ClassVar[dict[tuple[int, str, Access], Cluster]] = {}
@@ -219,7 +220,7 @@ class Cluster:
 
 
 def can_pass(error: RocketMQError) -> bool:
-    """Whether trying again later can help."""
+    """Whether asking again later can help; a send has more to wait for (``row_sender.may_pass``)."""
     return isinstance(error, NetworkError | RequestTimeout | SystemBusy)
 
 
