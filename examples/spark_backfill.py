@@ -43,13 +43,14 @@ def by_hour(spark: SparkSession, out: str) -> DataFrame:
 
 def publish_in_three_parts(given: argparse.Namespace) -> None:
     """Half of the flights were stored in the span that is asked for, a quarter before it, a quarter after."""
-    publish_flights(given.namesrv_addr, given.rows // 4)
+    quarter = max(given.rows // 4, 1)
+    publish_flights(given.namesrv_addr, quarter)
     time.sleep(0.1)
     given.begin = str(time.time_ns() // 1_000_000)
-    publish_flights(given.namesrv_addr, given.rows // 2)
+    publish_flights(given.namesrv_addr, 2 * quarter)
     time.sleep(0.1)
     given.end = str(time.time_ns() // 1_000_000)
-    publish_flights(given.namesrv_addr, given.rows // 4)
+    publish_flights(given.namesrv_addr, quarter)
 
 
 if __name__ == "__main__":

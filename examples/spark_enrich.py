@@ -68,8 +68,7 @@ def enriched(spark: SparkSession, namesrv_addr: str) -> DataFrame:
 
 
 if __name__ == "__main__":
-    parser = arguments(__doc__)
-    parser.set_defaults(rows=500)
+    parser = arguments(__doc__, rows=500)
     parser.add_argument(
         "--checkpoint",
         dest="out",

@@ -96,7 +96,7 @@ CHANGES = [
 ]
 
 if __name__ == "__main__":
-    parser = arguments(__doc__)
+    parser = arguments(__doc__, rows=None)
     parser.add_argument("--out", help="the folder of the table and its checkpoint (one that is gone afterwards)")
     parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
     with stage(parser, lambda given: publish(given.namesrv_addr, *CHANGES)) as (session, given):

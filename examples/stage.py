@@ -16,32 +16,47 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+import sprocketmq as rmq
 from sprocketmq.errors import RocketMQError
 from sprocketmq.testing import EmbeddedRocketMQ
 
 
-def arguments(paragraph: str | None) -> argparse.ArgumentParser:
-    """What every example takes; add the example's own."""
+def arguments(paragraph: str | None, rows: int | None = 2_000) -> argparse.ArgumentParser:
+    """What every example takes; add the example's own. ``rows``: None where the number of messages is not chosen."""
     parser = argparse.ArgumentParser(description=paragraph, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--namesrv-addr", metavar="HOST:PORT", help="your name servers; without it a broker comes and goes with the run"
     )
-    parser.add_argument("--rows", type=int, default=2_000, help="how many flights that broker gets (%(default)s)")
+    if rows is not None:
+        parser.add_argument("--rows", type=count, help=f"how many flights that broker gets ({rows})")
+        parser.set_defaults(own_rows=rows)
     return parser
+
+
+def count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of flights; a whole number from 1 is")
+    return int(text)
 
 
 @contextmanager
 def stage(
     parser: argparse.ArgumentParser, publish: Callable[[argparse.Namespace], object]
 ) -> Iterator[tuple[SparkSession, argparse.Namespace]]:
-    """A session and the arguments; ``publish`` fills the broker if it is one of our own. Ctrl-C ends it in order, and so do our errors.
+    """A session and the arguments; ``publish`` fills the broker if it is one of our own. Ctrl-C ends it in order, and so does an error,
+    which is told in one sentence.
 
     A folder that no argument names (``given.out``) is one that is gone afterwards.
     """
     given = parser.parse_args()
+    if "own_rows" in given:
+        if given.namesrv_addr and given.rows:
+            parser.error("--rows is for the broker that comes with the run; leave it out with --namesrv-addr")
+        given.rows = given.rows or given.own_rows
     with ExitStack() as stack:
         try:
             given.own = given.namesrv_addr is None
@@ -50,6 +65,9 @@ def stage(
                 mq = stack.enter_context(EmbeddedRocketMQ(clock="system", transactionTimeOut=600_000))
                 given.namesrv_addr = mq.namesrv_addr
                 publish(given)
+            else:
+                with rmq.Admin(namesrv_addr=given.namesrv_addr) as admin:
+                    admin.topics()  # nobody there? Said at once, and not by Spark's processes
             if getattr(given, "out", "") is None:
                 given.out = stack.enter_context(TemporaryDirectory(prefix="sprocketmq-"))
             spark = session(Path(sys.argv[0]).stem)
@@ -57,8 +75,17 @@ def stage(
             yield spark, given
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)
-        except RocketMQError as error:
+        except (RocketMQError, OSError) as error:
             sys.exit(f"error: {error}")
+        except PySparkException as error:
+            sys.exit(f"error: {last_words(error)}")
+
+
+def last_words(error: PySparkException) -> str:
+    """What went wrong, without the tracebacks of the processes that it came through."""
+    told = str(error).split("\n=== Streaming Query ===")[0].split(" SQLSTATE: ")[0]
+    last = told.strip().splitlines()[-1]
+    return last.partition(": ")[2] if last.startswith("sprocketmq.errors.") else last
 
 
 def session(name: str) -> SparkSession:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -82,6 +83,33 @@ def test_an_example_is_one_command_and_ends_in_order_with_ctrl_c(tmp_path: Path)
     assert "stopped" in said.read_text()
     assert "|     UA|" in said.read_text()
     assert "Traceback" not in troubles.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--namesrv-addr", "127.0.0.1:1"], "error: cannot connect to 127.0.0.1:1"),
+        (["--rows", "0"], "'0' is no number of flights; a whole number from 1 is"),
+        (["--rows", "5", "--namesrv-addr", "127.0.0.1:1"], "--rows is for the broker that comes with the run"),
+    ],
+)
+def test_an_example_says_in_one_sentence_what_is_wrong_with_its_arguments(arguments: list[str], words: str) -> None:
+    command = [sys.executable, EXAMPLES / "spark_enrich.py", *arguments]
+    run = subprocess.run(command, text=True, capture_output=True, timeout=300)
+    assert run.returncode != 0
+    assert words in run.stderr.splitlines()[-1]
+    assert "Traceback" not in run.stderr
+
+
+def test_an_example_says_in_one_sentence_why_its_stream_failed(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    enrich, stage = example("spark_enrich"), example("stage")
+    with pytest.raises(StreamingQueryException) as error:
+        stage.wait(enrich.run(spark, mq.namesrv_addr, str(tmp_path)))
+    said = stage.last_words(error.value)
+    assert said.startswith("code 17: topic 'flights' is unknown to the name server")
+    assert "\n" not in said
 
 
 def test_a_change_stream_is_kept_as_a_table(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
