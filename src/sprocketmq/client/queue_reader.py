@@ -62,6 +62,7 @@ __all__ = ["PulledChunk", "QueueReader"]
 OffsetMoved = Callable[[MessageQueue, int, int, int], None]
 
 _LONGEST_SEGMENT: Final = 4096
+_GROWS_EVERY: Final = 16
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
 # A broker builds its consume queues a moment behind its log; this long "there is nothing" may mean "not yet".
@@ -98,6 +99,8 @@ class _Range:
     next: int
     end: int
     span: int
+    fell_short: bool = False
+    whole_answers: int = 0  # since then
 
 
 class QueueReader:
@@ -282,7 +285,7 @@ class QueueReader:
                 upto = min(pulled.next_begin_offset, segment.limit)
                 segment.chunks.append(PulledChunk(where.queue, at, upto, pulled.body))
             if pulled.status in _MOVES_ON and pulled.next_begin_offset > at:
-                self._learn(where, pulled.next_begin_offset - at)
+                self._learn(where, segment.limit - at, pulled.next_begin_offset - at)
                 at = pulled.next_begin_offset
                 waiting_since_s = None
                 continue
@@ -319,13 +322,21 @@ class QueueReader:
             return False
         return TopicConfig.decode(answer.body).attributes.get("cleanup.policy") == "COMPACTION"
 
-    def _learn(self, where: _Range, progress: int) -> None:
-        """Segments of the length that one answer covers: shorter ones waste requests, longer ones are read in turns."""
+    def _learn(self, where: _Range, asked: int, progress: int) -> None:
+        """Segments of the length that one answer covers: shorter ones waste requests, longer ones are read in turns.
+
+        They grow fast until an answer falls short, slowly from then on: the rest of one that is a little too long costs a request, too. A
+        whole answer about such a rest says nothing.
+        """
         longest = _LONGEST_SEGMENT if self._filtered else min(self._max_messages, _LONGEST_SEGMENT)
-        if progress >= where.span:
+        if progress < asked:
+            where.span, where.fell_short = max(progress, 1), True
+        elif progress > where.span or (progress == where.span and not where.fell_short):
             where.span = min(max(where.span * 2, progress), longest)
-        else:
-            where.span = max(progress, 1)
+        elif progress == where.span:
+            where.whole_answers += 1
+            if where.whole_answers % _GROWS_EVERY == 0:
+                where.span = min(where.span + where.span // 4 + 1, longest)
 
     async def _pull(self, queue: MessageQueue, at: int, limit: int) -> PullResult:
         """One pull, tried again while the broker does not answer."""

@@ -5,7 +5,7 @@ Three ways, of which the first that fits counts. All give the same; none believe
 1. Records of one body are often all of one size. The places where they then would start are looked at together: if each holds that size,
    and the last one ends with its body, they are the records (by induction from the first).
 2. Many bodies do not depend on each other: all of them are walked in step, one record of each at a time, until few are left. Those are
-   walked by Python, which takes a run of records of one size at once.
+   walked by Python, each alone, which takes a run of records of one size at once.
 3. Few bodies of small records of many sizes: the first byte of the magic word is searched for. If what is found makes a chain (each
    record ends where the next begins, from the first byte to the last, and bodies begin with one), these are the records: the chain is
    what a walk would have followed. Bodies may hold the magic word, too: then there is no chain, and Python walks.
@@ -14,7 +14,7 @@ Three ways, of which the first that fits counts. All give the same; none believe
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -34,7 +34,9 @@ _FEW_BODIES: Final = 64
 # A search costs by the byte, a walk by the record: beyond this size the walk is cheaper.
 _WALKED_BYTES: Final = 800
 # So many of one size after each other are the beginning of a run.
-_ALIKE: Final = 32
+_ALIKE: Final = 8
+# Among so many first records sizes are compared.
+_SAMPLE: Final = 32
 _size_at: Final = struct.Struct(">i").unpack_from
 
 
@@ -84,7 +86,7 @@ def _are_small_and_unlike(sizes: Any, at: int, end: int) -> bool:
     size = int(sizes[at])
     if size >= _WALKED_BYTES:
         return False
-    next_ones = range(at, min(end, at + _ALIKE * max(size, 1)), max(size, 1))
+    next_ones = range(at, min(end, at + _SAMPLE * max(size, 1)), max(size, 1))
     return any(sizes[place] != size for place in next_ones)
 
 
@@ -119,30 +121,47 @@ def _walked(raw: bytes, sizes: Any, begins: Any, ends: Any, bodies: Sequence[Pul
             raise _misfit(bodies, ends, int(at[wrong][0]), int((after - at)[wrong][0]))
         found.append(at)
         at = after
-    rest: list[int] = []
     for start, end in zip(at.tolist(), upto.tolist(), strict=True):
-        last = alike = 0
-        while start < end:
-            (size,) = _size_at(raw, start)
-            if size < SMALLEST_RECORD or start + size > end:
-                raise _misfit(bodies, ends, start, size)
-            rest.append(start)
-            start += size
-            alike = alike + 1 if size == last else 0
-            last = size
-            if alike == _ALIKE:
-                run = _run(sizes, start, end, size)
-                rest.extend(range(start, start + run * size, size))
-                start += run * size
-                alike = 0
-    return np.sort(np.concatenate([*found, np.array(rest, np.int64)]))
+        found += _walked_alone(raw, sizes, start, end, lambda place, size: _misfit(bodies, ends, place, size))
+    return np.sort(np.concatenate(found))
+
+
+def _walked_alone(raw: bytes, sizes: Any, at: int, end: int, misfit: Callable[[int, int], ProtocolError]) -> list[Any]:
+    """One body: record after record, and runs of one size at once."""
+    singles: list[int] = []
+    runs: list[Any] = []
+    last = alike = 0
+    patience = _ALIKE
+    while at < end:
+        (size,) = _size_at(raw, at)
+        if size < SMALLEST_RECORD or at + size > end:
+            raise misfit(at, size)
+        alike = alike + 1 if size == last else 0
+        last = size
+        if alike < patience:
+            singles.append(at)
+            at += size
+            continue
+        count = _run(sizes, at, end, size)
+        # Looking for a run costs as much as a walk of some records: where they are short, it is looked for less often.
+        patience = _ALIKE if count > patience else 2 * patience
+        runs.append(np.arange(at, at + count * size, size))
+        at += count * size
+        alike = 0
+    return [np.array(singles, np.int64), *runs]
 
 
 def _run(sizes: Any, start: int, end: int, size: int) -> int:
-    """How many records of ``size`` follow from ``start`` on."""
-    count = (end - start) // size
-    same = sizes[start : start + count * size : size] == size
-    return count if same.all() else int(np.argmin(same))
+    """How many records of ``size`` follow from ``start`` on. Looked for in growing steps: what is behind the run costs nothing."""
+    most = (end - start) // size
+    known, step = 1, 2 * _ALIKE
+    while known < most:
+        upto = min(known + step, most)
+        same = sizes[start + known * size : start + upto * size : size] == size
+        if not same.all():
+            return known + int(np.argmin(same))
+        known, step = upto, 4 * step
+    return most
 
 
 def _misfit(bodies: Sequence[PullBody], ends: Any, at: int, size: int) -> ProtocolError:

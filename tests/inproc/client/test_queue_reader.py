@@ -81,6 +81,15 @@ def test_answers_that_stop_short_leave_no_gap(mq: EmbeddedRocketMQ) -> None:
     assert found == {queue: list(range(60)) for queue in queues}
 
 
+def test_answers_that_stop_short_teach_the_reader_to_ask_for_what_one_brings(mq: EmbeddedRocketMQ) -> None:
+    queue, count = next(iter(fill(mq, 600, body_bytes=20_000).items()))  # 256 KiB hold twelve of them
+    with QueueReader(mq.namesrv_addr, ranges=[(queue, 0, count)], pulls_in_flight=1, max_messages=20) as reader:
+        lengths = [chunk.end - chunk.start for chunk in reader]
+    assert sum(lengths) == count
+    # Of the first segment all that it takes; then now and then the rest of one that tried to be longer.
+    assert len([length for length in lengths[-40:] if length < max(lengths)]) <= 4, lengths
+
+
 def test_a_filter_leaves_the_others_out_and_ends(mq: EmbeddedRocketMQ) -> None:
     queues = fill(mq, 1000)
     ranges = [(queue, 0, count) for queue, count in queues.items()]
