@@ -24,7 +24,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, cast
 
 from sprocketmq.errors import ConnectionLost, ProtocolError, RocketMQError
@@ -37,7 +37,7 @@ from sprocketmq.wire.command import Command, decode_command, encode_command, enc
 from sprocketmq.wire.frame import MAX_FRAME_BYTES, FrameDecoder
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS, StoredAnswer, read_stored_answer
 
-__all__ = ["Connection", "RequestHandler", "ShortWay", "ShortWays", "ways_of_a_client"]
+__all__ = ["Connection", "RequestHandler", "ShortWay", "ShortWays", "close_all", "ways_of_a_client"]
 
 log = logging.getLogger("sprocketmq.net")
 # Of all connections together: who sends noise sends a lot of it, and must not fill the disk by way of the log.
@@ -224,6 +224,11 @@ class Connection(asyncio.Protocol):
     @property
     def is_closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of it is left; ``is_closed`` is so before, while bytes still go out."""
+        return self._transport is None
 
     @property
     def is_congested(self) -> bool:
@@ -431,6 +436,22 @@ _WAYS_OF_A_CLIENT: Final[Mapping[bytes, ShortWay]] = {STORED_ANSWER_BEGINS: Conn
 def ways_of_a_client() -> Mapping[bytes, ShortWay]:
     """The short ways of a connection that sends messages."""
     return _WAYS_OF_A_CLIENT
+
+
+async def close_all(connections: Collection[Connection]) -> None:
+    """Close ``connections`` and wait until they are gone: a loop that ends before is left with open sockets.
+
+    A peer that does not read may hold its bytes, and over TLS one may say no goodbye: it has half a second, then it is cut.
+    """
+    for connection in connections:
+        connection.close()
+    for turn in range(50):
+        if all(connection.is_gone for connection in connections):
+            return
+        await asyncio.sleep(0.01 if turn else 0)
+    for connection in connections:
+        connection.abort()
+    await asyncio.sleep(0)
 
 
 def _address(peer: tuple[Any, ...]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed
 from sprocketmq.net import fork
-from sprocketmq.net.connection import Connection, RequestHandler, ways_of_a_client
+from sprocketmq.net.connection import Connection, RequestHandler, close_all, ways_of_a_client
 from sprocketmq.wire.command import Command
 
 if TYPE_CHECKING:
@@ -117,10 +117,9 @@ class ConnectionPool:
         for task in list(self._opening.values()):
             task.cancel()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
-        for connection in list(self._open.values()):
-            connection.close()
+        closing = list(self._open.values())
         self._open.clear()
-        await asyncio.sleep(0)
+        await close_all(closing)
 
     def left_behind(self) -> None:
         """In a forked child: the connections are the parent's."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net import fork
 from sprocketmq.net.calm_log import CalmLog
-from sprocketmq.net.connection import Connection, RequestHandler, ShortWays
+from sprocketmq.net.connection import Connection, RequestHandler, ShortWays, close_all
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.net.tls_listener import TlsListener
 from sprocketmq.wire.frame import MAX_FRAME_BYTES
@@ -134,14 +134,7 @@ class Server:
             self._server.close()
         if self._tls_listener is not None:
             self._tls_listener.close()
-        for connection in list(self._connections):
-            connection.close()
-        for _ in range(50):  # a peer that does not read may hold its bytes: give it half a second, then cut
-            if not self._connections:
-                break
-            await asyncio.sleep(0.01)
-        for connection in list(self._connections):
-            connection.abort()
+        await close_all(list(self._connections))
         if self._server is not None:
             await self._server.wait_closed()
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,42 @@ def with_server(
 
 def with_settings(settings: TlsSettings, **changes: Any) -> ServerTls:
     return ServerTls(TlsSettings(**{**settings.__dict__, **changes}))
+
+
+@pytest.fixture
+def silent_peer(tmp_path: Path) -> Iterator[str]:
+    """It shakes hands, and from then on neither reads nor says anything, not even goodbye."""
+    settings = write_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(settings.cert_path, settings.key_path)
+    over = threading.Event()
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with context.wrap_socket(connection, server_side=True):
+            over.wait(60)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = threading.Thread(target=serve)
+        serving.start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        over.set()
+        serving.join()
+
+
+def test_a_client_that_closes_leaves_no_socket_to_a_peer_that_says_no_goodbye(silent_peer: str) -> None:
+    engine = Engine("test-tls-goodbye")
+
+    async def come_and_go() -> Connection:
+        pool = ConnectionPool(ssl_context=trusting())
+        connection = await pool.connection(silent_peer)
+        await pool.aclose()
+        return connection
+
+    connection = engine.run(come_and_go(), timeout_s=60)
+    engine.close()  # a loop with an open socket cannot be closed: its thread would end with an error
+    assert connection.is_gone
+    assert engine.loop.is_closed()
 
 
 def test_permissive_speaks_plain_and_tls_on_one_port(engine: Engine, tmp_path: Path) -> None:
