@@ -37,7 +37,8 @@ def run(spark: SparkSession, namesrv_addr: str, begin: str, end: str, out: str) 
 
 def by_hour(spark: SparkSession, out: str) -> DataFrame:
     found = "count(*) AS messages", "min(storeTimestamp) AS first", "max(storeTimestamp) AS last"
-    spark.read.parquet(out).createOrReplaceTempView("backfilled")
+    # With a schema a span in which nothing was stored is an empty table, and no riddle to Spark.
+    spark.read.schema("storeTimestamp timestamp, hour string").parquet(out).createOrReplaceTempView("backfilled")
     return spark.sql(f"SELECT hour, {', '.join(found)} FROM backfilled GROUP BY hour ORDER BY hour")
 
 

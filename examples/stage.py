@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -79,6 +80,8 @@ def stage(
             sys.exit(f"error: {error}")
         except PySparkException as error:
             sys.exit(f"error: {last_words(error)}")
+        except Py4JJavaError as error:  # what Spark has no words of its own for, as a folder that cannot be made
+            sys.exit(f"error: {error.java_exception.getMessage()}")
 
 
 def last_words(error: PySparkException) -> str:

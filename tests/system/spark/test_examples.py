@@ -200,6 +200,8 @@ def test_a_backfill_takes_its_span_of_time_and_replaces_itself(
         assert sum(row.messages for row in backfill.by_hour(spark, str(tmp_path / "flights")).collect()) == 2
     bodies = {bytes(row.body) for row in spark.read.parquet(str(tmp_path / "flights")).collect()}
     assert bodies == {b"that", b"night"}
+    backfill.run(spark, mq.namesrv_addr, str(begin - 2_000), str(begin - 1_000), str(tmp_path / "nothing"))
+    assert backfill.by_hour(spark, str(tmp_path / "nothing")).collect() == []
 
 
 def newest(mq: EmbeddedRocketMQ) -> int:
