@@ -110,7 +110,9 @@ class KillMoments:
         if child is None or child.poll() is not None:
             for name in ("started", "running", "pids"):
                 (self.directory / name).unlink(missing_ok=True)
-            path = os.pathsep.join([str(_CHILD.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+            path = os.pathsep.join(
+                [str(_CHILD.parent), str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+            )
             with open(self.directory / "child.log", "ab") as log:
                 self._child = subprocess.Popen(
                     [sys.executable, str(_CHILD), self.mq.namesrv_addr, str(self.directory), str(self.seed)],

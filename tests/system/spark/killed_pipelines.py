@@ -57,6 +57,13 @@ SINK_POINTS: Final = (
 )  # fmt: skip
 DRIVER_POINTS: Final = ("judged", "good-written", "mid-send-back", "sent-back", "batch-done")
 POINTS: Final = SOURCE_POINTS + TASK_POINTS + SINK_POINTS + DRIVER_POINTS
+# A life is short: no time to compile well.
+_SHORT_LIVED: Final = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 
 def roll(seed: int, number: int, tries: int) -> int:
@@ -302,36 +309,12 @@ def _expr(text: str) -> Any:
     return f.expr(text)
 
 
-def _session(directory: Path) -> SparkSession:
-    """A task is tried eight times, so that a killed worker is a task that runs again."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = "120"
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.python.authenticate.socketTimeout": "120s",
-        "spark.log.level": "ERROR",
-        # A life is short: no time to compile well.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.adaptive.enabled": "false",
-    }
-    builder = SparkSession.builder.master("local[2,8]").appName("killed")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
-
-
 def main(namesrv_addr: str, folder: str, seed: str) -> None:
+    from spark_session import spark_session  # not for workers, which import this file, too
+
     directory = Path(folder)
-    spark = _session(directory)
+    # A task is tried eight times, so that a killed worker is a task that runs again.
+    spark = spark_session("killed", str(directory / "warehouse"), master="local[2,8]", settings=_SHORT_LIVED)
     jvm = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
     (directory / "pids").write_text(f"{jvm} {os.getpid()}")
     spark.dataSource.register(KilledSource)

@@ -31,6 +31,15 @@ RETRY: Final = f"%RETRY%{GROUP}"
 DEAD: Final = f"%DLQ%{GROUP}"
 _HEAP_EACH_S: Final = 60.0
 _LOOK_EACH_S: Final = 2.0
+# As small as a driver is, with short memories of what was: what it keeps of old jobs would else grow for half an hour.
+_SMALL: Final = {
+    **dict.fromkeys(("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.ui.retainedTasks"), "50"),
+    "spark.sql.ui.retainedExecutions": "50",
+    "spark.sql.streaming.ui.retainedProgressUpdates": "50",
+    # The whole heap from the start: what the process grows by is then not the heap's size but something else.
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-Xms512m -XX:+AlwaysPreTouch",
+}
 
 
 def start(
@@ -60,31 +69,6 @@ def start(
     return query, retry
 
 
-def session(directory: str) -> SparkSession:
-    """As small as a driver is, with short memories of what was: what it keeps of old jobs would else grow for half an hour."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("soak")
-    for name in ("Jobs", "Stages", "Tasks"):
-        builder = builder.config(f"spark.ui.retained{name}", "50")
-    return (
-        builder.config("spark.sql.ui.retainedExecutions", "50")
-        .config("spark.sql.streaming.ui.retainedProgressUpdates", "50")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        # The whole heap from the start: what the process grows by is then not the heap's size but something else.
-        .config("spark.driver.memory", "512m")
-        .config("spark.driver.extraJavaOptions", "-Xms512m -XX:+AlwaysPreTouch")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", directory + "/warehouse")
-        .config("spark.local.dir", directory + "/local")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
-
-
 def say(event: str, **what: Any) -> None:
     # One write: the listener and the heap's thread both speak.
     sys.stdout.write(json.dumps({"event": event, **what}) + "\n")
@@ -92,7 +76,11 @@ def say(event: str, **what: Any) -> None:
 
 
 def main(namesrv_addr: str, directory: str, seed: int, trigger: str) -> None:
-    spark = session(directory)
+    from spark_session import spark_session
+
+    spark = spark_session(
+        "soak", directory + "/warehouse", settings={**_SMALL, "spark.local.dir": directory + "/local"}
+    )
     retries: list[RowRetry] = []
 
     def report(lag: LagReport) -> None:
