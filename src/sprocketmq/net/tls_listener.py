@@ -159,7 +159,7 @@ class TlsListener:
             )
         except (OSError, asyncio.TimeoutError) as error:  # SSLError and ConnectionError are OSErrors
             self._handshake_log.tell(
-                self._loop.time(), "the TLS handshake with %s failed: %s", peer, error or type(error).__name__
+                self._loop.time(), "the TLS handshake with %s failed: %s", peer, str(error) or type(error).__name__
             )
             connection.close()
         except asyncio.CancelledError:
