@@ -76,6 +76,7 @@ def stage(
             yield spark, given
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)
+            sys.exit(130)
         except (RocketMQError, OSError) as error:
             sys.exit(f"error: {error}")
         except PySparkException as error:

@@ -85,6 +85,19 @@ def test_an_example_is_one_command_and_ends_in_order_with_ctrl_c(tmp_path: Path)
     assert "Traceback" not in troubles.read_text()
 
 
+def test_ctrl_c_ends_an_example_in_order_before_spark_is_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(given: object) -> None:
+        raise KeyboardInterrupt
+
+    stage = example("stage")
+    monkeypatch.setattr(sys, "argv", ["spark_enrich.py"])
+    with pytest.raises(SystemExit) as ended, stage.stage(stage.arguments(None), interrupted):
+        pytest.fail("there is nothing to run yet")
+    assert (ended.value.code, capsys.readouterr().err) == (130, "stopped\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
