@@ -65,7 +65,7 @@ _HEAD: Final = np.dtype(
     ]
 )
 _HEAD_BYTES: Final = 88
-# What slices and properties are gathered by reads a little beyond their ends.
+# Heads, slices and properties are gathered by reads that may go a little beyond the last record: heads the farthest.
 _SPARE: Final = b"\0" * _HEAD_BYTES
 # Topics of copies, and where a copy says which topic it came from, the surest first.
 _COPIES: Final = (RETRY_PREFIX, DLQ_PREFIX)
@@ -90,7 +90,7 @@ class BatchDecoder:
     """Decodes pull bodies into batches of one schema.
 
     Args:
-        schema: the exact Arrow schema that Spark expects (``to_arrow_schema(schema, "UTC")``); names out of ``options.COLUMNS``.
+        schema: the exact Arrow schema that Spark expects (``to_arrow_schema(schema, "UTC")``); names out of ``source_columns.COLUMNS``.
         tags: keep only messages with one of these tags (brokers compare hash codes, so others slip through); empty keeps all.
             Retry topics are not filtered, as in Java.
     """
@@ -106,7 +106,7 @@ class BatchDecoder:
             ProtocolError: the bytes are not records; nothing of the batch is to be used.
         """
         try:
-            return self._decode_vectors(bodies)
+            return self._decode_vectors(bodies)  # what is odd may show as late as in the making of a column
         except (_OddRecord, OddProperties):
             return self.decode_plain(bodies)
 
@@ -118,7 +118,8 @@ class BatchDecoder:
         starts, counts = record_starts(raw, data, bodies)
         which = np.repeat(np.arange(len(bodies), dtype=np.int32), counts)
         # Gathered as opaque bytes: NumPy copies a structured item field by field, twenty times slower.
-        head = np.ndarray((len(data) - _HEAD_BYTES + 1,), f"V{_HEAD_BYTES}", data, strides=(1,))[starts].view(_HEAD)
+        heads = np.ndarray((len(data) - _HEAD_BYTES + 1,), f"V{_HEAD_BYTES}", data, strides=(1,))[starts]
+        head = heads.view(_HEAD)
         if len(head) and ((head["magic"] != _MAGIC_V1).any() or (head["sys_flag"] & _ODD_FLAGS).any()):
             raise _OddRecord
         offsets = head["queue_offset"]
@@ -126,7 +127,7 @@ class BatchDecoder:
         upto = np.array([entry.end for entry in bodies], np.int64)[which]
         wanted = (offsets >= first) & (offsets < upto)
         if not wanted.all():
-            head, starts, which = head[wanted], starts[wanted], which[wanted]
+            head, starts, which = heads[wanted].view(_HEAD), starts[wanted], which[wanted]
         rows = _Rows(data, starts, head, which, bodies)
         columns = [_BUILDERS[field.name](rows, field) for field in self.schema]
         return self._filtered(pa.RecordBatch.from_arrays(columns, schema=self.schema), rows)

@@ -1,6 +1,7 @@
 """Where each record of some pull bodies starts: a record is found only by the size of the one before it.
 
-Three ways, of which the first that fits counts. All give the same; none believes more than it has seen.
+Three ways; all give the same, and none believes more than it has seen. The first is tried first; where it does not fit, the third for few
+bodies of small records whose first ones differ in size, and then the second.
 
 1. Records of one body are often all of one size. The places where they then would start are looked at together: if each holds that size,
    and the last one ends with its body, they are the records (by induction from the first).
@@ -75,6 +76,7 @@ def _of_equal_size(sizes: Any, begins: Any, ends: Any) -> Any:
     if (own < SMALLEST_RECORD).any() or (lengths % own).any():
         return None
     counts = lengths // own
+    # Of each record its place among those of its body: 0, 1, 2, ... in each.
     numbers = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     expected = np.repeat(own, counts)
     starts = np.repeat(begins, counts) + numbers * expected
@@ -123,7 +125,7 @@ def _walked(raw: bytes, sizes: Any, begins: Any, ends: Any, bodies: Sequence[Pul
         at = after
     for start, end in zip(at.tolist(), upto.tolist(), strict=True):
         found += _walked_alone(raw, sizes, start, end, lambda place, size: _misfit(bodies, ends, place, size))
-    return np.sort(np.concatenate(found))
+    return np.sort(np.concatenate(found))  # steps went across the bodies, runs were left out of the singles
 
 
 def _walked_alone(raw: bytes, sizes: Any, at: int, end: int, misfit: Callable[[int, int], ProtocolError]) -> list[Any]:

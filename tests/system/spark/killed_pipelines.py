@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.sender import Sender
 from sprocketmq.spark import each_try_once, exactly_once, foreach_batch, half_ends, half_messages
 from sprocketmq.spark.hand_back import HandBack
 from sprocketmq.spark.message_sender import MessageSender
@@ -193,7 +194,8 @@ def _arm() -> None:
     _around(exactly_once.ExactlyOnce, "_append", "before-decision", "after-decision")
     _around(half_ends, "_told", after="mid-ends")
     _around(half_messages._Flight, "_first", after="mid-halves")
-    _around(MessageSender, "_send_batch", after="mid-send")
+    _around(MessageSender, "_send_batch", after="mid-send")  # rows that go one by one
+    _around(Sender, "send_elements", after="mid-send")  # rows that go by columns
     _around(RemotingApi, "consumer_send_message_back", after="mid-send-back")
     hand_back = HandBack.rows
 
