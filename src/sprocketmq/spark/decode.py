@@ -30,8 +30,9 @@ import pyarrow.compute as pc
 
 from sprocketmq.core.retry_schedule import DLQ_PREFIX
 from sprocketmq.errors import ProtocolError
+from sprocketmq.spark.byte_columns import slices
 from sprocketmq.spark.plan import RETRY_PREFIX
-from sprocketmq.spark.property_columns import OddProperties, PropertyColumns, property_columns, slices
+from sprocketmq.spark.property_columns import OddProperties, PropertyColumns, property_columns
 from sprocketmq.spark.record_starts import SMALLEST_RECORD, record_starts
 from sprocketmq.wire import properties as props
 from sprocketmq.wire import sys_flag as flags

@@ -24,17 +24,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["SPARE_BYTES", "OddProperties", "PropertyColumns", "property_columns", "slices", "text"]
+from sprocketmq.spark.byte_columns import SPARE_BYTES, NotText, binary, gathered, slices, strings
+
+__all__ = ["MANY_NAMES", "OddProperties", "PropertyColumns", "property_columns"]
 
 Array = Any  # pyarrow has no type information
 
-# Bytes that must follow the last text, or slice: both are gathered in words.
-SPARE_BYTES: Final = 12
-# A binary_view of at most 12 bytes holds them itself.
-_INLINE_BYTES: Final = 12
 _WORD_BYTES: Final = 8
 _MOST_SHAPES: Final = 48
-_MANY_NAMES: Final = 256
+# Names of properties in one batch beyond which columns by name no longer pay.
+MANY_NAMES: Final = 256
 _SEPARATORS_UPTO: Final = np.uint8(2)
 _NOT_ASCII: Final = 0x80
 
@@ -137,7 +136,10 @@ def _layout(template: Any) -> tuple[tuple[bytes, ...], tuple[tuple[int, int], ..
 
 
 def _like_the_first(texts: Any, size: int, values: Sequence[tuple[int, int]]) -> Any:
-    """Which texts have the first one's shape (law 2); None when all of them have."""
+    """Which texts have the first one's shape (law 2); None when all of them have.
+
+    Equal to it in every byte outside of values, separators among them, and with as many separators: so no value holds one.
+    """
     fixed = np.zeros(texts.shape[1], np.uint8)
     fixed[:size] = 0xFF
     for begin, end in values:
@@ -176,7 +178,7 @@ class ShapedProperties(PropertyColumns):
             for rows, _ in parts:
                 known[rows] = True
             validity = pa.py_buffer(np.packbits(known, bitorder="little"))
-        return text(_binary(self._count, offsets, laid, validity))
+        return _text(binary(offsets, laid, validity))
 
     def maps(self, kind: Any) -> Array:
         shapes = self._shapes
@@ -184,8 +186,12 @@ class ShapedProperties(PropertyColumns):
         for shape in shapes:
             pairs[_all_or(shape.rows)] = len(shape.names)
         pair_offsets = _offsets(pairs)
-        names = self._strings([(shape.rows, _repeated(shape)) for shape in shapes], _name_sizes(shapes), pair_offsets)
-        values = self._strings([(shape.rows, _side_by_side(shape)) for shape in shapes], _sizes(shapes), pair_offsets)
+        names = self._strings(
+            [(shape.rows, _repeated(shape)) for shape in shapes], _name_sizes_of(shapes), pair_offsets
+        )
+        values = self._strings(
+            [(shape.rows, _side_by_side(shape)) for shape in shapes], _value_sizes_of(shapes), pair_offsets
+        )
         return pa.MapArray.from_arrays(pa.array(pair_offsets), names, values, type=kind)
 
     def _strings(self, parts: list[tuple[Any, Any]], sizes: list[list[int]], pair_offsets: Any) -> Array:
@@ -195,18 +201,19 @@ class ShapedProperties(PropertyColumns):
             (rows, row_offsets[:-1][_all_or(rows)][:, None] + _offsets(np.array(own, np.int32))[:-1])
             for (rows, _), own in zip(parts, sizes, strict=True)
         ]
+        # Where each string begins, four bytes for each pair: laid out as the texts are, for rows have differing numbers of pairs.
         _, begin_bytes = _laid_out(self._count, [(rows, _as_bytes(part.astype(np.int32))) for rows, part in begins])
         offsets = np.empty(int(pair_offsets[-1]) + 1, np.int32)
         offsets[:-1] = begin_bytes.view(np.int32)
         offsets[-1] = row_offsets[-1]
-        return text(_binary(len(offsets) - 1, offsets, laid))
+        return _text(binary(offsets, laid))
 
 
-def _name_sizes(shapes: list[_Shape]) -> list[list[int]]:
+def _name_sizes_of(shapes: list[_Shape]) -> list[list[int]]:
     return [[len(name) for name in shape.names] for shape in shapes]
 
 
-def _sizes(shapes: list[_Shape]) -> list[list[int]]:
+def _value_sizes_of(shapes: list[_Shape]) -> list[list[int]]:
     return [[end - begin for begin, end in shape.values] for shape in shapes]
 
 
@@ -263,8 +270,12 @@ def _offsets(sizes: Any) -> Any:
     return offsets
 
 
-def _binary(count: int, offsets: Any, data: Any, validity: Any = None) -> Array:
-    return pa.Array.from_buffers(pa.binary(), count, [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+def _text(array: Array) -> Array:
+    """Raises OddProperties where it is not UTF-8: one by one replaces what is broken, as Java does."""
+    try:
+        return strings(array)
+    except NotText as error:
+        raise OddProperties from error
 
 
 # -- separators ----------------------------------------------------------------------------------------------------------------------
@@ -303,7 +314,7 @@ class SplitProperties(PropertyColumns):
             self._names: list[str] = [name.decode() for name in encoded.dictionary.to_pylist()]
         except UnicodeDecodeError as error:
             raise OddProperties from error
-        if len(self._names) > _MANY_NAMES:
+        if len(self._names) > MANY_NAMES:
             raise OddProperties
         self._pair_names = pa.array(self._names, pa.string()).take(encoded.indices)
         # A map that holds a name twice is not what Java shows (the last one counts).
@@ -316,7 +327,7 @@ class SplitProperties(PropertyColumns):
         if name not in self._names:
             return pa.nulls(self._count, pa.string())
         pairs = np.flatnonzero(self._name_codes == self._names.index(name))
-        values = text(slices(self._raw, self._values_at[pairs], self._value_sizes[pairs]))
+        values = _text(slices(self._raw, self._values_at[pairs], self._value_sizes[pairs]))
         if len(pairs) == self._count:
             return values
         at = np.full(self._count, -1, np.int32)
@@ -324,52 +335,5 @@ class SplitProperties(PropertyColumns):
         return values.take(pa.array(at, mask=at < 0))
 
     def maps(self, kind: Any) -> Array:
-        values = text(slices(self._raw, self._values_at, self._value_sizes))
+        values = _text(slices(self._raw, self._values_at, self._value_sizes))
         return pa.MapArray.from_arrays(pa.array(self._pair_offsets), self._pair_names, values, type=kind)
-
-
-# -- bytes ---------------------------------------------------------------------------------------------------------------------------
-
-
-def gathered(data: Any, starts: Any, size: int) -> Any:
-    """``size`` bytes of ``data`` from each start, a row each."""
-    # Gathered as opaque bytes: one memcpy each.
-    blocks = np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))[starts]
-    return blocks.view(np.uint8).reshape(len(starts), size)
-
-
-def slices(data: Any, starts: Any, sizes: Any) -> Array:
-    """``binary`` array of slices of ``data``, which must reach ``SPARE_BYTES`` beyond the last start."""
-    count = len(starts)
-    if count and sizes[0] > 0 and (sizes == sizes[0]).all():
-        block = gathered(data, starts, int(sizes[0]))
-        return _binary(count, np.arange(count + 1, dtype=np.int32) * np.int32(sizes[0]), block.reshape(-1))
-    views = np.empty((count, 4), np.int32)
-    views[:, 0] = sizes
-    views[:, 1:] = gathered(data, starts, _INLINE_BYTES).view(np.int32).reshape(-1, 3)
-    long: Any = sizes > _INLINE_BYTES
-    if long.all():
-        long = slice(None)
-    elif not long.any():
-        long = slice(0)
-    views[long, 2] = 0
-    views[long, 3] = starts[long]
-    # Arrow copies them in C++.
-    buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary_view(), count, buffers).cast(pa.binary())
-
-
-def text(array: Array) -> Array:
-    """Bytes as strings.
-
-    Raises:
-        OddProperties: not UTF-8; one by one replaces what is broken, as Java does.
-    """
-    count, (validity, offsets, data) = len(array), array.buffers()
-    content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    if not len(content) or content.max() < _NOT_ASCII:
-        return pa.Array.from_buffers(pa.string(), count, [validity, offsets, data], offset=array.offset)
-    try:
-        return array.cast(pa.string())
-    except pa.ArrowInvalid as error:
-        raise OddProperties from error

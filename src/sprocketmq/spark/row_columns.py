@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sprocketmq.spark.byte_columns import binary
+from sprocketmq.spark.property_columns import MANY_NAMES
 from sprocketmq.spark.row_messages import LEFT_OUT, SEND_COLUMNS
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.properties import MAX_PROPERTIES_BYTES
@@ -25,10 +27,11 @@ __all__ = ["Elements", "element_rows"]
 
 Array = Any  # pyarrow has no type information
 
+# Of an element: total size, magic code, body CRC, flag, body length (int32 each, of which brokers read the first and the last two).
 _HEAD_BYTES: Final = 20
+_TOTAL_SIZE, _BODY_LENGTH = 0, 4
 _LENGTH_BYTES: Final = 2
 _UNUSUAL: Final = frozenset(SEND_COLUMNS) - {"body", "topic", "tags", "keys", "properties", "brokerName"}
-_MANY_NAMES: Final = 256
 _MOST_BYTES: Final = 1 << 30  # of bodies in one batch of rows: Arrow counts with 32 bits
 _FIRST_PRINTABLE: Final = 0x21
 _LAST_PRINTABLE: Final = 0x7E
@@ -94,8 +97,8 @@ def _elements(
     if text_sizes.max() > MAX_PROPERTIES_BYTES:
         raise _Unusual
     heads = np.zeros((len(body), _HEAD_BYTES // 4), ">i4")
-    heads[:, 0] = _HEAD_BYTES + _LENGTH_BYTES + body_sizes + text_sizes
-    heads[:, 4] = body_sizes
+    heads[:, _TOTAL_SIZE] = _HEAD_BYTES + _LENGTH_BYTES + body_sizes + text_sizes
+    heads[:, _BODY_LENGTH] = body_sizes
     lengths = text_sizes.astype(">u2")
     joined = pc.binary_join_element_wise(_fixed(heads, _HEAD_BYTES), body, _fixed(lengths, _LENGTH_BYTES), text, b"")
     offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1]
@@ -114,11 +117,7 @@ def _only_topic(topic: str | None, column: Array) -> str:
 def _fixed(numbers: Any, width: int) -> Array:
     """``width`` bytes for each row."""
     offsets = np.arange(len(numbers) + 1, dtype=np.int32) * np.int32(width)
-    return _binary(offsets, numbers)
-
-
-def _binary(offsets: Any, data: Any) -> Array:
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return binary(offsets, numbers)
 
 
 # -- properties ----------------------------------------------------------------------------------------------------------------------
@@ -177,7 +176,7 @@ def _plain_values(values: Array) -> Array:
 
 
 def _has_odd_blank(values: Array, content: Any) -> bool:
-    """Whether a value may be of those controls that only Python calls white space."""
+    """Whether a value may be of nothing but those controls that only Python calls white space: then its first one is."""
     if not len(content) or content.min() >= _FIRST_PRINTABLE:
         return False
     return bool(pc.any(pc.match_substring_regex(values, r"^[\x00-\x1f ]")).as_py())
@@ -212,14 +211,14 @@ def _of_map(maps: Array) -> Array:
     known = encoded.dictionary.to_pylist()
     if (
         names.null_count
-        or len(known) > _MANY_NAMES
+        or len(known) > MANY_NAMES
         or any(not name or "\x01" in name or "\x02" in name for name in known)
     ):
         raise _Unusual
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     keep = _kept(values, codes, known)
     if keep is not None:
-        offsets = np.concatenate([[0], np.cumsum(keep)])[offsets]
+        offsets = np.concatenate([[0], np.cumsum(keep)])[offsets]  # as many pairs as are kept before each row
         codes, values = codes[keep], values.filter(pa.array(keep))
     rows = np.repeat(np.arange(count), np.diff(offsets))
     seen = np.zeros(count * max(1, len(known)), bool)
@@ -231,7 +230,7 @@ def _of_map(maps: Array) -> Array:
     if not len(texts):
         return pa.array([""] * count, pa.string())
     ends = np.frombuffer(texts.buffers()[1], np.int32)[: len(texts) + 1]
-    return _binary(np.ascontiguousarray(ends[offsets], np.int32), texts.buffers()[2])
+    return binary(np.ascontiguousarray(ends[offsets], np.int32), texts.buffers()[2])
 
 
 def _kept(values: Array, codes: Any, known: list[str]) -> Any:
