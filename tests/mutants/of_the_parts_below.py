@@ -197,6 +197,14 @@ LOWER_MUTANTS = [
     ),
     Mutant(
         "net",
+        "a closed pool does not wait until its connections are gone",
+        f"{NET}/pool.py",
+        "        await close_all(closing)\n",
+        "        for connection in closing:\n            connection.close()\n",
+        "tests/system/net/test_tls.py::test_a_client_that_closes_leaves_no_socket_to_a_peer_that_says_no_goodbye",
+    ),
+    Mutant(
+        "net",
         "an answer goes to whoever asked first",
         f"{NET}/waiting_requests.py",
         "        waiting = self._by_opaque.pop(opaque, None)\n        if",
