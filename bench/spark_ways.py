@@ -15,6 +15,7 @@ import json
 import os
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -77,6 +78,8 @@ class Ways:
         self.scratch = Path(tempfile.mkdtemp(prefix="bench-spark-"))
         self._numbers = iter(range(1_000_000))
         self._filled: set[str] = set()
+        # (way, topic) -> milliseconds of each full batch of its streams.
+        self.batches_ms: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
 
     @property
     def names(self) -> list[str]:
@@ -166,7 +169,11 @@ class Ways:
         )
         query.awaitTermination()
         events = [event for event in query.recentProgress if event["numInputRows"]]
-        return [event["durationMs"]["triggerExecution"] for event in events]
+        took_ms = [event["durationMs"]["triggerExecution"] for event in events]
+        # Limits are shared out among queues and rounded, so a full batch may lack some rows.
+        full = [ms for event, ms in zip(events, took_ms, strict=True) if event["numInputRows"] > 0.9 * rows_a_batch]
+        self.batches_ms[way, topic.name] += full
+        return took_ms
 
     def fresh(self, topic: Topic) -> Topic:
         """One like it that nobody has written to."""
