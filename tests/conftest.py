@@ -7,7 +7,9 @@ that each server and the Spark session still start once. docs/decisions/0010.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from spark_home import make_spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +33,14 @@ settings.load_profile("sprocketmq")
 # Programs inherit an ignored Ctrl-C, from nohup as from a worker of pytest-xdist; those that tests start are to be stopped by it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "SPARK_HOME" not in os.environ:
+        folder = Path(tempfile.mkdtemp(prefix="sprocketmq-spark-home-"))
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        if home := make_spark_home(folder):
+            os.environ["SPARK_HOME"] = str(home)  # of every process that a test starts, too
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:

@@ -171,8 +171,11 @@ class _RangeRead:
 
     def batches(self, decoder: BatchDecoder, expression: str, kind: str) -> Iterator[pa.RecordBatch]:
         options = self._options
+        # This process's connections, which outlive the task: a micro-batch would open and close as many each time.
+        cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         reader = QueueReader(
-            namesrv_addr=options.namesrv_addr,
+            api=cluster.api,
+            engine=cluster.engine,
             group=options.group,
             ranges=[(entry.queue, entry.start, entry.end) for entry in self._ranges],
             expression=expression,
@@ -181,8 +184,6 @@ class _RangeRead:
             pulls_in_flight=options.pull_pipelining,
             timeout_ms=options.pull_timeout_ms,
             retry_timeout_ms=options.retry_timeout_ms,
-            credentials=options.access.credentials,
-            ssl_context=options.access.ssl_context,
             on_offset_moved=self._on_offset_moved,
         )
         pulls: list[PullBody] = []
