@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-old-spark lint format mixed-groups soak spark-soak bench bench-client bench-spark bench-delay crash spark-kills hostile fuzz docs interop lock mutants clean
+.PHONY: help setup demo test test-all test-old-spark lint format mixed-groups soak spark-soak bench bench-client bench-spark bench-delay crash full-disk spark-kills hostile loop-share fuzz docs interop lock mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -29,8 +29,14 @@ $(VENV)/.java: scripts/setup-java | $(VENV)/.ready
 demo: setup ## a year of flights through broker, consumers and Spark (ROWS=5000 makes it short)
 	@$(BIN)/sprocketmq demo $(if $(ROWS),--rows $(ROWS))
 
-test: setup ## all tests: unit, inproc, system, interop
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+# Two workers, one for each core that the tests are timed with; docs/decisions/0011 says who runs what. WORKERS=0 is one test after the other.
+PYTEST := $(BIN)/python -m pytest -n $(or $(WORKERS),2) --durations=15 --durations-min=1
+
+test: setup ## all tests without Apache's servers, Spark with one session: a test of each of its rows
+	@$(PYTEST) --ignore=tests/interop -m "not spark or smoke" $(PYTEST_ARGS)
+
+test-all: setup ## all tests
+	@$(PYTEST) $(PYTEST_ARGS)
 
 test-old-spark: setup ## the tests of Spark with PySpark 4.2, in an environment of its own (SPARK=4.2.0 is another version)
 	@SPARK=$(SPARK) scripts/test-old-spark $(PYTEST_ARGS)
@@ -74,11 +80,17 @@ spark-soak: setup ## an hour of streaming at a steady rate, rows failing at rand
 crash: setup ## 500 kills under a mixed load, each followed by an audit (KILLS=20 makes it short)
 	@$(BIN)/python bench/kill_storm.py --kills $(or $(KILLS),500) $(CRASH_ARGS)
 
+full-disk: setup ## disks (ext4, XFS, tmpfs; needs root) that run full at random moments under a broker, judged to the message (ROUNDS=3 makes it short)
+	@SPROCKETMQ_FULL_DISK_ROUNDS=$(or $(ROUNDS),20) $(BIN)/python -m pytest tests/system/broker/test_full_disk.py -k under_load -s $(PYTEST_ARGS)
+
 spark-kills: setup ## driver and workers of three Spark streams killed at 100 random moments, then everything judged (KILLS=10 makes it short)
 	@SPROCKETMQ_SPARK_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest tests/system/spark/test_kill_moments.py -s $(PYTEST_ARGS)
 
 hostile: setup ## ten million hostile frames beside honest clients (FRAMES=100000 makes it short)
 	@$(BIN)/python bench/hostile_frames.py --frames $(or $(FRAMES),10000000) $(HOSTILE_ARGS)
+
+loop-share: setup ## how long each request and task holds the loop of a broker with large tables
+	@$(BIN)/python bench/loop_share.py $(LOOP_ARGS)
 
 fuzz: setup ## decoders, expressions, store and configuration files against made-up input (SECONDS_EACH=60)
 	@$(BIN)/python bench/fuzz_long.py --seconds $(or $(SECONDS_EACH),60)

@@ -1,6 +1,8 @@
 """Our broker and Apache RocketMQ's under the same load, side by side: `python bench/broker_bench.py [--quick] [--json FILE]`.
 
-Both run on this machine, with their defaults (ASYNC_FLUSH) on the same file system. load.c (compiled by `make -C bench`) plays the
+`--beside DIR` adds the broker of another checkout, for before and after a change.
+
+All run on this machine, with their defaults (ASYNC_FLUSH) on the same file system. load.c (compiled by `make -C bench`) plays the
 clients; it writes ready-made frames, so its own cost is small and the same for both. Each load is run in rounds in which the servers take
 turns, and the best of each figure counts: what else runs on the machine only ever makes a round worse. Only a ratio taken in one go
 means anything; on a shared machine look at CPU first.
@@ -173,7 +175,9 @@ def run_load(server: Server, load: Load, scale: float, idle: Idle) -> Run:
 
 
 def name_of(server: Server) -> str:
-    return f"Apache {server.version}" if isinstance(server, ApacheCluster) else "SprocketMQ"
+    if isinstance(server, ApacheCluster):
+        return f"Apache {server.version}"
+    return "SprocketMQ" if server.checkout is None else f"SprocketMQ of {server.checkout.name}"
 
 
 def best_run(runs: Sequence[Run]) -> Run:
@@ -220,9 +224,9 @@ def measure(
 
 
 def print_table(results: dict[str, dict[str, Run]], goals: dict[str, Goal], console: Console) -> None:
-    """One line per load and server; behind Apache's the ratios of ours to it, with the goal that each should reach."""
+    """One line per load and server; behind the others the ratios of ours to them, and at Apache's the goal that each should reach."""
     table = Table(
-        "load", "broker", title="best of the rounds; ratios are ours against Apache, above 1 is ours being better"
+        "load", "broker", title="best of the rounds; ratios are ours against the other, above 1 is ours being better"
     )
     for heading in ("messages/s", "p50 us", "p99 us", "CPU us/message", "busy", "throughput", "p50", "p99", "CPU"):
         table.add_column(heading, justify="right")
@@ -257,7 +261,7 @@ def compare(ours: Run, theirs: Run) -> tuple[float, float, float, float]:
     )
 
 
-def chosen_servers(names: Sequence[str], console: Console, **settings: str) -> list[Server]:
+def chosen_servers(names: Sequence[str], beside: Path | None, console: Console, **settings: str) -> list[Server]:
     """The servers that can be had here, not yet started; says on the console what is missing and why."""
     servers: list[Server] = []
     versions = [version for version in VERSIONS if version in names]
@@ -270,6 +274,12 @@ def chosen_servers(names: Sequence[str], console: Console, **settings: str) -> l
             console.print("without ours: the sprocketmq command is not installed beside this Python")
         else:
             servers.append(SprocketServer(**settings))
+    if beside is not None:
+        if SprocketServer.command(beside) is None:
+            raise SystemExit(
+                f"--beside {beside}: no .venv/bin/sprocketmq there; run `make setup` in that checkout first"
+            )
+        servers.append(SprocketServer(checkout=beside.absolute(), **settings))
     return servers
 
 
@@ -306,6 +316,12 @@ def parsed_options() -> argparse.Namespace:
     parser.add_argument(
         "--peers", default=APACHE_5, help=f"versions of Apache, by commas, out of {','.join(VERSIONS)}; - for none"
     )
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        metavar="DIR",
+        help="another checkout of ours, set up, as one more server: before and after a change",
+    )
     parser.add_argument("--loads", help="only loads with this text in their name")
     parser.add_argument("--no-scale", action="store_true", help="without start, memory, restart and the rows of scale")
     parser.add_argument(
@@ -332,7 +348,7 @@ def main() -> None:
         wanted = [load for load in loads if (options.loads or "") in load.name]
         if not wanted:
             continue
-        servers = chosen_servers(names, console, **settings)
+        servers = chosen_servers(names, options.beside, console, **settings)
         if not servers:
             raise SystemExit("nothing to measure")
         # A broker that syncs each answer is not warmed up by 200,000 of them.

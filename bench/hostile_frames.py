@@ -8,6 +8,11 @@ is up, every honest request of hostile.c was answered, every message that the pr
 in the server's log, and the memory of the last third is at most 5 % above that of the first.
 
 Memory is the process's own (RssAnon): the pages of the store's files, which a send fills, belong to the system.
+
+After the frames come floods of well-formed requests (hostile_floods.py): deaf peers, unfinished frames, heartbeats with 100,000 groups,
+registrations, keys, many requests in one write, each for --flood-seconds. Memory has to stay below --memory-limit-mib meanwhile, which is
+what all peers together may occupy (maxQueuedBytes, 128 MiB here), what is being worked on, and the tables at their limits. The longest
+silence that honest clients saw during each flood is told, with the goal of 0.3 s; a busy machine may miss it.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -34,6 +39,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
 import sprocketmq as rmq  # noqa: E402
 from broker_bench import cpu_seconds  # noqa: E402
+from hostile_floods import KINDS  # noqa: E402
 from interop.child import poll_until, unwind_on_sigterm  # noqa: E402
 from interop.hostile_requests import CREATES, spoilt_frames  # noqa: E402
 from interop.sprocket_server import SprocketServer  # noqa: E402
@@ -43,6 +49,8 @@ from sprocketmq.wire.frame import FrameDecoder  # noqa: E402
 HOSTILE: Final = ROOT / "bench/build/hostile"
 TOPIC: Final = "honest"
 ALLOWED_GROWTH: Final = 1.05
+GAP_GOAL_S: Final = 0.3
+MEMORY_LIMIT_MIB: Final = 300
 _CORPUS_FRAMES: Final = 25_000
 # A name that nobody has thought of before does not become a topic or a group by itself; everything else is as it comes.
 SETTINGS: Final[dict[str, str | int | bool]] = {
@@ -50,6 +58,7 @@ SETTINGS: Final[dict[str, str | int | bool]] = {
     "autoCreateSubscriptionGroup": False,
     "enablePropertyFilter": True,
     "mappedFileSizeCommitLog": 64 << 20,
+    "maxQueuedBytes": 128 << 20,
 }
 
 
@@ -153,12 +162,64 @@ def attack(server: SprocketServer, corpus: Path, options: argparse.Namespace, se
         yield counts
 
 
+class FloodSeen(NamedTuple):
+    """One flood: its counts, the most memory of the server meanwhile, and the longest silences that the honest clients saw."""
+
+    kind: str
+    counts: dict[str, int]
+    most_bytes: int
+    sent_gap_s: float
+    seen_gap_s: float
+
+
+def flooded(server: SprocketServer, honest: HonestClients, kind: str, seconds: float) -> FloodSeen:
+    command = [sys.executable, str(ROOT / "bench/hostile_floods.py"), "--kind", kind, "--seconds", str(seconds)]
+    command += ["--broker-port", server.broker_addr.rpartition(":")[2]]
+    command += ["--namesrv-port", server.namesrv_addr.rpartition(":")[2]]
+    honest.sent_gap_s = honest.seen_gap_s = 0.0
+    most_bytes = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            while process.poll() is None:
+                most_bytes = max(most_bytes, memory_bytes(server.broker_pid)[0])
+                time.sleep(0.02)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+        assert process.stdout is not None
+        text = process.stdout.read()
+    if process.returncode:
+        raise SystemExit(f"bench: the flood of {kind} ended with {process.returncode}, see above")
+    return FloodSeen(kind, json.loads(text), most_bytes, honest.sent_gap_s, honest.seen_gap_s)
+
+
 def thirds(samples: list[tuple[int, int]]) -> tuple[float, float]:
     """Mean of the first and of the last third of (frames, bytes), by frames."""
     end = samples[-1][0]
     first = [size for frames, size in samples if frames <= end / 3]
     last = [size for frames, size in samples if frames >= end * 2 / 3]
     return statistics.fmean(first or [samples[0][1]]), statistics.fmean(last)
+
+
+def flood_table(floods: list[FloodSeen]) -> Table:
+    table = Table(title="floods of well-formed requests")
+    columns = (
+        "flood",
+        "requests",
+        "answers",
+        "closed",
+        "most memory",
+        "longest gap, sends / consumed",
+        f"goal {GAP_GOAL_S} s",
+    )
+    for column in columns:
+        table.add_column(column, justify="left" if column == "flood" else "right")
+    for flood in floods:
+        counts = [f"{flood.counts[name]:,}" for name in ("requests", "answers", "closed")]
+        gaps = f"{flood.sent_gap_s:.2f} s / {flood.seen_gap_s:.2f} s"
+        kept = "kept" if max(flood.sent_gap_s, flood.seen_gap_s) <= GAP_GOAL_S else "missed"
+        table.add_row(flood.kind, *counts, f"{flood.most_bytes >> 20} MiB", gaps, kept)
+    return table
 
 
 def parsed_options() -> argparse.Namespace:
@@ -168,6 +229,8 @@ def parsed_options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=None, help="default: a new one, which is printed")
     parser.add_argument("--corpus", type=int, default=_CORPUS_FRAMES, help="different frames before bytes are changed")
     parser.add_argument("--no-memory", action="store_true", help="do not judge memory: too few frames for that")
+    parser.add_argument("--flood-seconds", type=float, default=20, help="for each flood; 0: none")
+    parser.add_argument("--memory-limit-mib", type=int, default=MEMORY_LIMIT_MIB, help="during the floods")
     parser.add_argument("--keep-log", type=Path, help="write the server's log to this file")
     return parser.parse_args()
 
@@ -202,6 +265,8 @@ def main() -> None:
                 if not console.is_terminal and len(samples) % 30 == 0:
                     console.print(line)
         cpu_s += cpu_seconds(server.broker_pid)
+        frames_gaps = honest.sent_gap_s, honest.seen_gap_s
+        floods = [flooded(server, honest, kind, options.flood_seconds) for kind in KINDS if options.flood_seconds]
         honest.finish()
         log = server.log_text()
         if options.keep_log:
@@ -229,14 +294,20 @@ def main() -> None:
     )
     table.add_row("slowest honest send", f"{honest.slowest_s * 1000:.0f} ms")
     table.add_row(
-        "longest gap between honest sends / messages consumed", f"{honest.sent_gap_s:.2f} s / {honest.seen_gap_s:.2f} s"
+        "longest gap between honest sends / messages consumed", f"{frames_gaps[0]:.2f} s / {frames_gaps[1]:.2f} s"
     )
     table.add_row("memory, mean of the first / last third", f"{first / (1 << 20):.1f} / {last / (1 << 20):.1f} MiB")
     table.add_row("resident at the end, files included", f"{rss / (1 << 20):.0f} MiB")
     table.add_row("CPU of the server per frame", f"{cpu_s * 1e6 / counts['frames']:.0f} us")
     table.add_row("lines in the server's log", f"{log.count(chr(10)):,}")
     console.print(table)
-    wrong = []
+    if floods:
+        console.print(flood_table(floods))
+    wrong = [
+        f"{flood.kind}: the server took {flood.most_bytes >> 20} MiB, {options.memory_limit_mib} are allowed"
+        for flood in floods
+        if flood.most_bytes > options.memory_limit_mib << 20
+    ]
     if counts["code"]:
         wrong.append(f"hostile.c ended with {counts['code']}: an honest request was not answered")
     if honest.failed:

@@ -133,7 +133,7 @@ def rates(ways: Ways, chosen: list[Rate], rounds: int, console: Console) -> dict
             cpu = f"{run.broker_us:.2f}", f"{run.spark_us:.2f}"
             table.add_row(rate.name if way == OURS else "", way, f"{run.rows_per_s:,.0f}", verdict, *cpu)
         table.add_section()
-        if rate.prepared is _streaming:
+        if rate.prepared is _streaming and rate.topic.rows >= ROWS_A_BATCH:  # with fewer no batch is a full one
             batches = {
                 way: ROWS_A_BATCH / statistics.median(ways.batches_ms[way, rate.topic.name]) * 1000 for way in runs
             }

@@ -1,17 +1,17 @@
-"""What all tests share: Hypothesis without deadlines, one Spark session, two columns side by side, and the count by folder at the end.
+"""What all tests share: Hypothesis without deadlines, one Spark session, columns side by side, and the counts at the end of a run.
 
-With ``-n 2`` the tests that start JVMs, and mostly wait for them, run beside all others, which mostly compute: two columns and no more, so
-that each server and the Spark session still start once. docs/decisions/0010.
+SPROCKETMQ_REQUIRE_PEERS=1   a test of Apache's servers or of Spark that is skipped before it begins counts as failed
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,6 @@ from spark_home import make_spark_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.scheduler import Scheduling
-
-_ROOT = Path(__file__).parent
 
 # No test asserts a duration, and a slow machine is no failure.
 settings.register_profile("sprocketmq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -44,11 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Columns(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return "jvm" if nodeid.startswith(("tests/interop/", "tests/system/spark/")) else "python"
+    from columns import Columns
 
     return Columns(config, log)
 
@@ -64,8 +58,25 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    required = os.environ.get("SPROCKETMQ_REQUIRE_PEERS") == "1" and {"peer", "spark"} & set(item.keywords)
+    if required and report.skipped and report.when == "setup" and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped although SPROCKETMQ_REQUIRE_PEERS=1: {report.longrepr}"
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """For scripts/failed-tests: a run that broke off says nothing of the tests that it did not come to."""
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        cache.set("sprocketmq/exit_code", int(exitstatus))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line per tier (tests/unit, tests/inproc, ...), so that a tier that did not run cannot hide."""
+    """One line per tier (tests/unit, tests/inproc, ...), so that a tier that did not run cannot hide; and what each column cost."""
     counts: dict[str, Counter[str]] = {}
     for outcome in ("passed", "failed", "error", "skipped"):
         for report in terminalreporter.stats.get(outcome, []):
@@ -78,3 +89,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(
                 f"{folder:10} " + ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
             )
+    if getattr(terminalreporter.config.option, "numprocesses", None):
+        from columns import column_lines
+
+        everything = itertools.chain.from_iterable(terminalreporter.stats.values())
+        if lines := column_lines(report for report in everything if isinstance(report, pytest.TestReport)):
+            terminalreporter.section("tests by column")
+            for line in lines:
+                terminalreporter.line(line)

@@ -6,6 +6,8 @@ Java clients and admin tools talk to a Java broker and name server, of the same 
 
 Each version is run twice, with JSON and with ROCKETMQ headers. Of each distinct frame (version, header type, link, sender, code, and
 what distinguishes it within its code) one is kept. The stores are taken from the JSON runs, after a clean stop.
+
+`python tests/golden/capture.py sends` captures the rarer forms of a send alone (sends-*.bin), and leaves everything else.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from golden.recording_proxy import RecordingProxy
-from golden.scenario import play
+from golden.scenario import play, play_sends
 from golden.store_heads import keep_store
 from interop.apache_cluster import ApacheCluster, free_ports
 from interop.child import unwind_on_sigterm
@@ -32,6 +34,7 @@ HERE = Path(__file__).resolve().parent
 SERIALIZE_TYPES = ("JSON", "ROCKETMQ")
 # A frame that shows more is better, up to a size that a repository can carry.
 GOOD_SIZE_BYTES = 6_000
+SENDS = (10, 310, 320)
 
 NAMES = {
     10: "SEND_MESSAGE", 11: "PULL_MESSAGE", 12: "QUERY_MESSAGE", 14: "QUERY_CONSUMER_OFFSET", 15: "UPDATE_CONSUMER_OFFSET",
@@ -87,13 +90,14 @@ class Recorder:
             if key not in self._kept or _is_better(frame, self._kept[key][0]):
                 self._kept[key] = (frame, entry)
 
-    def write(self) -> list[dict[str, Any]]:
-        """Write the .bin files and return their index entries."""
+    def write(self, prefix: str = "", codes: tuple[int, ...] = ()) -> list[dict[str, Any]]:
+        """Write the .bin files (of `codes`, if there are some) and return their index entries."""
         folder = HERE / "frames" / self.version
         folder.mkdir(parents=True, exist_ok=True)
         entries = []
-        for number, (frame, entry) in enumerate(sorted(self._kept.values(), key=lambda kept: _order(kept[1]))):
-            name = f"{self.serialize.lower()}-{number:03}-{entry['code']}-{entry['kind']}.bin"
+        kept = [one for one in self._kept.values() if not codes or one[1]["code"] in codes]
+        for number, (frame, entry) in enumerate(sorted(kept, key=lambda one: _order(one[1]))):
+            name = f"{prefix}{self.serialize.lower()}-{number:03}-{entry['code']}-{entry['kind']}.bin"
             if private := _private_word(frame):
                 print(f"not kept: {entry['shows']} holds {private!r}")
                 continue
@@ -117,8 +121,14 @@ def _detail(code: int, header: dict[str, Any], body: bytes, response: bool) -> l
         words += [
             word for word in ("DELAY", "TRAN_MSG", "REPLY_TO_CLIENT", "__SHARDINGKEY") if word in ext.get("i", "")
         ]
+        words += [word for word in ("TIMER_DELIVER_MS", "WAIT\x01false") if word in ext.get("i", "")]
+        words += (
+            ["KEYS"] if code == 320 and "KEYS" in ext.get("i", "") else []
+        )  # a batch that the client made by itself
     if code == 10 and not response:
         words.append(f"sysFlag {ext.get('sysFlag')}")
+    if code in (10, 310, 320) and not response and "Signature" in ext:
+        words.append("signed")
     if code in (11, 361) and not response:
         words.append(f"sysFlag {ext.get('sysFlag')} {ext.get('expressionType', 'no expression')}")
     if code == 37 and not response:
@@ -148,7 +158,7 @@ def _private_word(frame: bytes) -> str | None:
     return next((word for word in words if word.encode() in frame), None)
 
 
-def _capture(version: str, serialize: str) -> list[dict[str, Any]]:
+def _capture(version: str, serialize: str, *, sends: bool = False) -> list[dict[str, Any]]:
     recorder = Recorder(version, serialize)
     flags = (f"-Drocketmq.serialize.type={serialize}",)
     broker_port, broker_proxy_port = free_ports(-2, 1), free_ports()
@@ -174,6 +184,9 @@ def _capture(version: str, serialize: str) -> list[dict[str, Any]]:
             RecordingProxy("client-broker", broker_proxy_port, f"127.0.0.1:{broker_port}", recorder, rewrite),
         ):
             cluster.start_broker(for_broker.address, broker_port)
+            if sends:
+                play_sends(version, for_clients.address, flags)
+                return recorder.write("sends-", SENDS)
             play(version, for_clients.address, f"127.0.0.1:{broker_proxy_port}", flags, everything=serialize == "JSON")
             cluster.stop_broker()  # while the proxies listen: the broker takes its leave of the name server
         if serialize == "JSON":
@@ -185,12 +198,18 @@ def _capture(version: str, serialize: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     unwind_on_sigterm()
-    for folder in ("frames", "store"):
-        shutil.rmtree(HERE / folder, ignore_errors=True)
+    sends = sys.argv[1:] == ["sends"]
     index: list[dict[str, Any]] = []
+    if sends:
+        index = [e for e in json.loads((HERE / "index.json").read_text("utf-8")) if "/sends-" not in e["file"]]
+        for path in HERE.glob("frames/*/sends-*.bin"):
+            path.unlink()
+    else:
+        for folder in ("frames", "store"):
+            shutil.rmtree(HERE / folder, ignore_errors=True)
     for version in VERSIONS:
         for serialize in SERIALIZE_TYPES:
-            entries = _capture(version, serialize)
+            entries = _capture(version, serialize, sends=sends)
             print(f"{version} {serialize}: {len(entries)} frames")
             index += entries
     (HERE / "index.json").write_text("[\n" + ",\n".join(map(json.dumps, index)) + "\n]\n", "utf-8")

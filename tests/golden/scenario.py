@@ -5,7 +5,7 @@ from __future__ import annotations
 from interop.apache_cluster import mqadmin
 from interop.java_program import JavaProgram
 
-__all__ = ["play"]
+__all__ = ["play", "play_sends"]
 
 TOPIC = "golden"
 GROUP = "golden-group"
@@ -43,6 +43,31 @@ def play(version: str, namesrv_addr: str, broker_addr: str, flags: tuple[str, ..
     admin("consumerProgress", "-n", namesrv_addr, "-g", GROUP)
     if everything:
         _administer(admin, namesrv_addr, broker_addr)
+
+
+def play_sends(version: str, namesrv_addr: str, flags: tuple[str, ...]) -> None:
+    """The rarer forms of a send: signed, timed, each compression, batches that the client makes by itself, the codes of before 4.0."""
+
+    def send(*more_flags: str, **options: str | int | bool) -> None:
+        options = {"topic": TOPIC, "tags": "A,B", **options}
+        with JavaProgram(
+            version, "Producer", jvm_flags=(*flags, *more_flags), namesrv=namesrv_addr, **options
+        ) as producer:
+            producer.read_events("done", 1)
+
+    send(count=2, wait=False)
+    send(count=4, mode="batch", batch_size=4, wait=False)
+    send(count=1, access_key="someone", secret_key="12345678")
+    send(count=4, mode="batch", batch_size=4, access_key="someone", secret_key="12345678")
+    send(count=1, deliver_after_ms=1000)
+    old = "-Dorg.apache.rocketmq.client.sendSmartMsg=false"
+    send(old, count=1)
+    send(old, count=1, mode="oneway")
+    send(old, count=1, body_bytes=3000, compress_over=100)
+    if version.startswith("5"):
+        send(count=1, body_bytes=3000, compress_over=100, compress_type="LZ4")
+        send(count=1, body_bytes=3000, compress_over=100, compress_type="ZSTD")
+        send(count=8, mode="async", auto_batch=True)
 
 
 def _consume(run, everything, admin, namesrv_addr: str) -> None:  # type: ignore[no-untyped-def]

@@ -66,9 +66,10 @@ def unanswered(why: int) -> Shape:
     return Shape(why, False, {}, None)
 
 
-def shape_of(answer: Answer) -> Shape:
+def shape_of(answer: Answer, opaque: tuple[str, ...] = ()) -> Shape:
+    """`opaque`: fields that must be given, whatever their value, besides those that always are so."""
     fields = {name: scrubbed(value) for name, value in (answer.header.get("extFields") or {}).items()}
-    fields.update({name: "GIVEN" for name in _OPAQUE_FIELDS if name in fields})
+    fields.update({name: "GIVEN" for name in (*_OPAQUE_FIELDS, *opaque) if name in fields})
     remark = answer.header.get("remark")
     return Shape(answer.code, bool(remark) and remark != _NO_REMARK, fields, _body(answer.body))
 

@@ -242,7 +242,7 @@ class Conversation:
             after = self._state()
             apart = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
             changed = "; ".join(f"{name}: {before.get(name)} became {after.get(name)}" for name in sorted(apart))
-        return Seen(request, shape_of(answer), answer.header.get("remark") or "", changed)
+        return Seen(request, shape_of(answer, request.moves), answer.header.get("remark") or "", changed)
 
     def _asked_of_clients(self) -> Iterator[Seen]:
         """The first request of each kind that the member was asked until now; the question for the open transaction is waited for."""

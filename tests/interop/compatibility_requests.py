@@ -26,7 +26,9 @@ _ONLY_5: Final = (APACHE_5,)
 
 
 class Asked(NamedTuple):
-    """One request. `strange` describes what was done to a well-formed one; `keeps` names the words that its answer fills."""
+    """One request. `strange` describes what was done to a well-formed one; `keeps` names the words that its answer fills; `moves` are
+    fields of the answer whose value depends on how long the requests before it took.
+    """
 
     code: int
     fields: dict[str, str]
@@ -36,6 +38,7 @@ class Asked(NamedTuple):
     versions: tuple[str, ...] = VERSIONS
     keeps: str = ""
     strange: str = ""
+    moves: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -269,7 +272,8 @@ _ALL: Final = (
     Asked(310, {**_SEND_2, "f": "4", "g": "<now_number>", "i": _HALF}, b"half", what="half a transaction", keeps="half"),
     Asked(37, _END),
     Asked(37, _END, what="once more"),
-    Asked(310, {**_SEND_2, "f": "4", "g": "<now_number>", "i": _HALF_2}, b"half", what="half a transaction that stays open"),
+    Asked(310, {**_SEND_2, "f": "4", "g": "<now_number>", "i": _HALF_2}, b"half", what="half a transaction that stays open",
+          moves=("queueOffset",)),  # the half before it has a second record by then if the broker asked about it
     Asked(323, {"msgId": "<message_id>"}),
     Asked(370, {"producerGroup": PRODUCERS, "topic": TOPIC, "recallHandle": "<timer_handle>"}, versions=_ONLY_5),
     # -- changing -----------------------------------------------------------------------------------------------------------------

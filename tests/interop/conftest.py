@@ -1,4 +1,4 @@
-"""Fixtures of the interop tests. Every JVM server is started once per run.
+"""Fixtures of the interop tests. A shared server is started once for each version and settings (`shared_servers`).
 
 SPROCKETMQ_REQUIRE_PEERS=1              a peer that cannot be had fails the test instead of skipping it
 SPROCKETMQ_INTEROP_SERVER=5.4.0|4.9.7   run the tests of our server against Apache's: what fails there is wrong in the test
@@ -12,14 +12,13 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from interop.java_host import JavaHost
 from interop.mqadmin_session import MqadminSession
 from interop.peers import (
-    APACHE_4,
     APACHE_5,
     VERSIONS,
     ApacheCluster,
@@ -28,6 +27,7 @@ from interop.peers import (
     SprocketServer,
     unwind_on_sigterm,
 )
+from interop.shared_servers import SharedServers
 from interop.spark_flow import Flow
 
 if TYPE_CHECKING:
@@ -35,14 +35,6 @@ if TYPE_CHECKING:
 
 Server = ApacheCluster | SprocketServer
 StartProgram = Callable[..., JavaProgram]
-
-# Waits that would make the tests slow, as short as they can be. 5.x gathers the marks of what was committed for 3 s
-# (transactionOpBatchInterval): below that a check-back would ask for transactions that are long decided.
-FAST: dict[str, Any] = {
-    "messageDelayLevel": "1s 1s 1s 1s",
-    "transactionCheckInterval": 1000,
-    "transactionTimeOut": 6000,
-}
 
 _numbers = itertools.count(1)
 
@@ -74,22 +66,33 @@ def java_peers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def apache5(java_peers: None) -> Iterator[ApacheCluster]:
-    with ApacheCluster(APACHE_5, **FAST) as cluster:
-        yield cluster
+def shared_servers() -> Iterator[SharedServers]:
+    with SharedServers() as servers:
+        yield servers
 
 
-@pytest.fixture(scope="session")
-def apache4(java_peers: None) -> Iterator[ApacheCluster]:
-    with ApacheCluster(APACHE_4, **FAST) as cluster:
-        yield cluster
+@pytest.fixture(autouse=True)
+def settings_are_left_as_they_were(shared_servers: SharedServers) -> Iterator[None]:
+    """So that no test meets what another one set."""
+    yield
+    assert shared_servers.put_back() == []
+
+
+@pytest.fixture
+def servers(java_peers: None, shared_servers: SharedServers) -> SharedServers:
+    """For a test that needs settings of its own: ``servers.apache(APACHE_5, enablePropertyFilter=False)``."""
+    return shared_servers
+
+
+@pytest.fixture
+def apache5(servers: SharedServers) -> ApacheCluster:
+    return servers.apache(APACHE_5)
 
 
 @pytest.fixture(params=VERSIONS)
-def apache(request: pytest.FixtureRequest) -> ApacheCluster:
+def apache(request: pytest.FixtureRequest, servers: SharedServers) -> ApacheCluster:
     """Apache's servers of either version: for tests of our client."""
-    cluster: ApacheCluster = request.getfixturevalue("apache4" if request.param == APACHE_4 else "apache5")
-    return cluster
+    return servers.apache(str(request.param))
 
 
 @pytest.fixture
@@ -99,15 +102,10 @@ def flow(spark: SparkSession, apache: ApacheCluster, tmp_path: Path) -> Iterator
         yield started
 
 
-@pytest.fixture(scope="session")
-def server(java_peers: None) -> Iterator[Server]:
+@pytest.fixture
+def server(servers: SharedServers) -> Server:
     """The server under test: ours, unless SPROCKETMQ_INTEROP_SERVER names an Apache version."""
-    version = os.environ.get("SPROCKETMQ_INTEROP_SERVER")
-    under_test: Server = (
-        ApacheCluster(version, **FAST) if version else SprocketServer(enablePropertyFilter=True, **FAST)
-    )
-    with under_test as started:
-        yield started
+    return servers.under_test()
 
 
 @pytest.fixture(scope="session")

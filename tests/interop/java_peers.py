@@ -11,6 +11,7 @@ Both land in a cache (`SPROCKETMQ_PEERS_CACHE`, default `~/.cache/sprocketmq/pee
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
@@ -18,6 +19,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -136,8 +138,11 @@ def maven_jars(name: str, pom: Path, what: str) -> Path:
         PeersUnavailable: no Maven, or no way to Maven Central; ``what`` says in the sentence what was to be had.
     """
     lib = _cache_dir(name) / "lib"
-    if lib.is_dir():
-        return lib
+    with _alone(lib.parent):
+        return lib if lib.is_dir() else _fetched(lib, pom, what)
+
+
+def _fetched(lib: Path, pom: Path, what: str) -> Path:
     if shutil.which("mvn") is None:
         raise PeersUnavailable(f"mvn is not on the PATH, and {lib} does not hold the jars of {what}")
     # A folder of its own until complete: a download that breaks off must not look like a finished one.
@@ -155,8 +160,11 @@ def _programs(version: str, lib: Path) -> Path:
     for source in _SOURCES:
         digest.update(source.read_bytes())
     programs = lib.parent / f"peers-{digest.hexdigest()[:12]}.jar"
-    if programs.exists():
-        return programs
+    with _alone(lib.parent):
+        return programs if programs.exists() else _compiled(version, lib, programs)
+
+
+def _compiled(version: str, lib: Path, programs: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=lib.parent) as scratch:
         command = ["javac", "-nowarn", "-cp", f"{lib}/*", "-d", f"{scratch}/classes", *map(str, _SOURCES)]
         _run(command, f"the interop programs do not compile against Apache RocketMQ {version}")
@@ -164,6 +172,14 @@ def _programs(version: str, lib: Path) -> Path:
         made = shutil.make_archive(f"{scratch}/peers", "zip", f"{scratch}/classes")
         _move_into_place(Path(made), programs)
     return programs
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time: two columns of tests begin together, and the second is to find what the first one fetched."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _move_into_place(made: Path, wanted: Path) -> None:

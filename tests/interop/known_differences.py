@@ -47,7 +47,6 @@ KNOWN: Final = (
     Known("broker 17 topicFilterType missing", "the filter type is SINGLE_TAG where it is left out"),
     Known("broker 5[24]", "Apache does not answer while aclEnable is false", versions=(APACHE_4,)),
     Known("broker 300[1267] body missing", "a missing body is an empty one: code 16, as for any user that cannot be"),
-    Known("broker 320 (i|properties)", "a batch without an id of its own gets a transactionId too", "transactionId"),
     Known("client 39", "the half message comes as it was sent, Apache's copies of it are marked WAIT=false", "body"),
     Known("namesrv 319", "the settings that there are here; Apache's has more for its thread pools"),
 )  # fmt: skip

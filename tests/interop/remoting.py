@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Any, NamedTuple
 
-__all__ = ["Answer", "ask", "create_topic", "decode_header", "has_route", "request_frame", "split_frame"]
+__all__ = ["Answer", "Asking", "ask", "create_topic", "decode_header", "has_route", "request_frame", "split_frame"]
 
 GET_ROUTEINFO_BY_TOPIC = 105
 UPDATE_AND_CREATE_TOPIC = 17
@@ -69,17 +69,34 @@ def ask(
     Raises:
         OSError: nobody listens, or the answer did not come in time.
     """
-    host, port = address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout_s) as connection:
-        connection.settimeout(timeout_s)
-        connection.sendall(request_frame(code, ext or {}, body))
-        with connection.makefile("rb") as stream:
-            length = stream.read(4)
-            if len(length) < 4:
-                raise ConnectionError(f"{address} closed the connection instead of answering request {code}")
-            frame = length + stream.read(int.from_bytes(length, "big"))
-    kind, header, answer = split_frame(frame)
-    return Answer(decode_header(kind, header), answer)
+    with Asking(address, timeout_s) as connection:
+        return connection.ask(code, ext, body)
+
+
+class Asking:
+    """A connection for several requests, one after the other; raises as `ask`."""
+
+    def __init__(self, address: str, timeout_s: float = 10.0) -> None:
+        self._address = address
+        host, port = address.rsplit(":", 1)
+        self._connection = socket.create_connection((host, int(port)), timeout_s)
+        self._connection.settimeout(timeout_s)
+        self._stream = self._connection.makefile("rb")
+
+    def ask(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> Answer:
+        self._connection.sendall(request_frame(code, ext or {}, body))
+        length = self._stream.read(4)
+        if len(length) < 4:
+            raise ConnectionError(f"{self._address} closed the connection instead of answering request {code}")
+        kind, header, answer = split_frame(length + self._stream.read(int.from_bytes(length, "big")))
+        return Answer(decode_header(kind, header), answer)
+
+    def __enter__(self) -> Asking:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._stream.close()
+        self._connection.close()
 
 
 def create_topic(broker_addr: str, topic: str, queues: int = 8, ext: dict[str, str] | None = None) -> None:

@@ -27,24 +27,36 @@ class SprocketServer:
     Args:
         store_dir: default a folder that `stop` removes.
         ports: of name server and broker, for clients that outlive a kill; default any free ones, other ones at each start.
+        checkout: another checkout of this project, set up by `make setup`; default the command installed beside this Python.
+        prefix: what stands before the command: a program that runs it in its own way, and becomes it.
         settings: broker.conf keys for `--set`.
     """
 
     def __init__(
-        self, store_dir: Path | None = None, *, ports: tuple[int, int] = (0, 0), **settings: str | int | bool
+        self,
+        store_dir: Path | None = None,
+        *,
+        ports: tuple[int, int] = (0, 0),
+        checkout: Path | None = None,
+        prefix: list[str] | None = None,
+        **settings: str | int | bool,
     ) -> None:
         self._scratch = Path(tempfile.mkdtemp(prefix="sprocket-"))
         self.store_dir = store_dir or self._scratch / "store"
         self.namesrv_addr = ""
         self.broker_addr = ""
         self.broker_pid = 0
+        self.checkout = checkout
+        self._prefix = prefix or []
         self._ports = ports
         self._settings = settings
         self._child: Child | None = None
 
     @staticmethod
-    def command() -> str | None:
-        """Path of the installed command, None when there is none beside this Python."""
+    def command(checkout: Path | None = None) -> str | None:
+        """Path of the installed command, None when there is none: beside this Python, or in the `.venv` of another checkout."""
+        if checkout is not None:
+            return shutil.which("sprocketmq", path=checkout / ".venv/bin")
         return shutil.which("sprocketmq", path=os.path.dirname(sys.executable)) or shutil.which("sprocketmq")
 
     def start(self, timeout_s: float = 30.0) -> SprocketServer:
@@ -65,10 +77,10 @@ class SprocketServer:
 
     def spawn(self) -> Child:
         """Start the process without waiting for anything: for who wants to kill it while it starts."""
-        command = self.command()
+        command = self.command(self.checkout)
         assert command is not None, "the sprocketmq command is not installed beside this Python"
         namesrv_port, broker_port = map(str, self._ports)
-        args = [command, "serve", "--store", str(self.store_dir)]
+        args = [*self._prefix, command, "serve", "--store", str(self.store_dir)]
         args += ["--namesrv-port", namesrv_port, "--broker-port", broker_port]
         for key, value in self._settings.items():
             args += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
@@ -89,6 +101,11 @@ class SprocketServer:
     def log_text(self) -> str:
         """What it logged so far, over all starts."""
         return (self._scratch / "err.log").read_text("utf-8", "replace")
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the present process; None while it runs, or when none was started."""
+        return None if self._child is None else self._child.exit_code
 
     def kill(self) -> None:
         """Kill it as a crash would; `start` starts anew on the same store."""

@@ -1,8 +1,8 @@
 """Books about a mixed load while its broker is killed over and over, and the laws that the broker's store must keep.
 
 ``load`` runs all kinds of work at once over four connections until the broker goes away: single sends, batches, delayed messages,
-transactions, retries (send-back) and offset commits. ``audit`` reads what was stored since the audit before; with ``whole=True`` it
-reads everything again.
+transactions, retries (send-back), offset commits, and topics that come and go. ``audit`` reads what was stored since the audit before;
+with ``whole=True`` it reads everything again.
 
 1. An acknowledged message is at the topic, queue and offset that its answer named, with the body that was sent.
 2. No message is in the log twice that was sent once. One whose answer got lost is there once or not at all. Exempt: deliveries of
@@ -12,6 +12,7 @@ reads everything again.
 5. A committed transaction whose half was acknowledged is visible once in the end; a rolled back one never is.
 6. A delayed message is delivered in the end, and not before it is due. So is each acknowledged retry.
 7. After a restart a group's offset is none that was never committed, and not lower than the restart before found it.
+8., 9. Topics that are made and deleted: `StormTopics`.
 
 Messages are told apart by the number that their body repeats, not by an id that the code under test gave them.
 """
@@ -27,6 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from interop.storm_topics import StormTopics
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
@@ -131,6 +133,7 @@ class StormLedger:
         self._first_in_log: dict[int, str] = {}
         self._last_of: dict[tuple[int, int], int] = defaultdict(int)  # (queue, connection) -> last number
         self._gone = False
+        self._topics = StormTopics(self.random, self._ask, self.done)
 
     @property
     def acknowledged(self) -> int:
@@ -167,6 +170,7 @@ class StormLedger:
                     self._send_v1,
                     self._send_batch,
                 ]
+                works += [self._topics.remake]
                 works += [self._send_delayed, self._transfer] if number % 2 else [self._consume, self._transfer]
                 workers += [asyncio.ensure_future(self._work(work, number, connection)) for work in works]
             while not end() and not any(worker.done() for worker in workers):
@@ -326,6 +330,7 @@ class StormLedger:
                 for queue_id in range(queues):
                     broken += await self._read(connection, (topic, queue_id), whole)
             broken += await self._broken_progress(connection)
+            broken += await self._topics.broken(connection)
         finally:
             await pool.aclose()
         broken += self._broken_receipts(self.receipts if whole else self._unchecked)

@@ -15,7 +15,7 @@ import yaml
 
 from interop.mqadmin_session import MqadminSession
 from interop.peers import APACHE_4, APACHE_5, VERSIONS, ApacheCluster, JavaProgram, SprocketServer, poll_until
-from interop.remoting import ask
+from interop.remoting import ask, has_route
 
 Server = ApacheCluster | SprocketServer
 
@@ -78,6 +78,53 @@ def consume(version: str, server: Server, keys: tuple[str, str], count: int) -> 
     )  # fmt: skip
     with program:
         return sorted(line["body"] for line in program.read_rest("message", 90))
+
+
+CLERK = ("Clerk777", "clerk-secret")
+
+
+def give_clerk_the_rights_of_a_client(kind: str, server: Server, tools: Callable[[str], MqadminSession]) -> None:
+    """Topic flights may be written and read, groups clerks and rows read; nothing else."""
+    to = ("-b", server.broker_addr)
+    if kind == "users":
+        run = tools(APACHE_5).run
+        run("updateTopic", "-t", "flights", "-r", "2", "-w", "2", *to, keys=BOSS)
+        run("createUser", "-u", CLERK[0], "-p", CLERK[1], *to, keys=BOSS)
+        for resource, actions in (("Topic:flights", "Pub,Sub"), ("Group:clerks", "Sub"), ("Group:rows", "Sub")):
+            run("createAcl", "-s", f"User:{CLERK[0]}", "-r", resource, "-a", actions, "-d", "Allow", *to, keys=BOSS)
+    else:
+        run = tools(APACHE_4).run
+        run("updateTopic", "-t", "flights", "-r", "2", "-w", "2", *to, keys=BOSS)
+        rights = ("-t", "flights=PUB|SUB", "-g", "clerks=SUB,rows=SUB")
+        assert "success" in run("updateAclConfig", "-a", CLERK[0], "-s", CLERK[1], *rights, *to, keys=BOSS)
+    poll_until(lambda: has_route(server.namesrv_addr, "flights"), "clients find the topic", 30)
+
+
+@pytest.mark.parametrize("java", VERSIONS)
+@pytest.mark.parametrize("kind", ["users", "accounts"])
+def test_java_clients_with_a_topic_and_a_group_send_consume_end_transactions_and_reply(
+    request: pytest.FixtureRequest, tools: Callable[[str], MqadminSession], kind: str, java: str
+) -> None:
+    server: Server = request.getfixturevalue(f"{kind}_server")
+    give_clerk_the_rights_of_a_client(kind, server, tools)
+    options: dict[str, str | int] = {
+        "namesrv": server.namesrv_addr,
+        "topic": "flights",
+        "access_key": CLERK[0],
+        "secret_key": CLERK[1],
+    }
+    with JavaProgram(java, "PushConsumer", **options, group="clerks", reply="answered") as consumer:
+        consumer.ready()
+        with JavaProgram(java, "Producer", **options, mode="request", count=1, group="askers") as asking:
+            assert [line["body"] for line in asking.read_rest("answer", 60)] == ["answered"]
+    with JavaProgram(java, "Producer", **options, mode="transaction", count=3, group="ending") as ending:
+        assert len(ending.read_rest("sent", 60)) == 3
+    with JavaProgram(java, "PushConsumer", **options, group="clerks", fail=1, delay_level=1, count=1) as consumer:
+        assert [line["outcome"] for line in consumer.read_rest("message", 60)] == ["retry", "ok"], (
+            "sent back, and retried"
+        )
+    with JavaProgram(java, "OrderlyConsumer", **options, group="rows", count=2) as orderly:
+        assert len(orderly.read_rest("message", 60)) >= 2
 
 
 def test_users_and_policies_are_administered_by_mqadmin_and_kept_to_by_java_clients(

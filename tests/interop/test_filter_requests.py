@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from interop.peers import ApacheCluster, JavaProgram, SprocketServer
+from interop.peers import APACHE_5, JavaProgram, SprocketServer
 from interop.remoting import Answer, ask, create_topic, decode_header, request_frame, split_frame
+from interop.shared_servers import SharedServers
 
-UPDATE_TOPIC, UPDATE_BROKER_CONFIG, UPDATE_GROUP = 17, 25, 200
+UPDATE_TOPIC, UPDATE_GROUP = 17, 200
 SEND, PULL, LITE_PULL, HEART_BEAT, UNREGISTER, CHECK = 10, 11, 361, 34, 35, 46
 SUBSCRIPTION_FLAG = 4
 # Of an answer's ext fields, those that say something about filters and permissions.
@@ -184,11 +185,9 @@ def converse(address: str, topic: str) -> list[tuple[str, int, dict[str, str]]]:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_every_answer_about_filters_is_that_of_apache_5(apache5: ApacheCluster, enabled: bool) -> None:
+def test_every_answer_about_filters_is_that_of_apache_5(servers: SharedServers, enabled: bool) -> None:
     topic = f"filters-{os.getpid()}-{enabled}"
-    switch = f"enablePropertyFilter={str(enabled).lower()}"
-    assert ask(apache5.broker_addr, UPDATE_BROKER_CONFIG, {}, switch.encode()).code == 0
-    theirs = converse(apache5.broker_addr, topic)
+    theirs = converse(servers.apache(APACHE_5, enablePropertyFilter=enabled).broker_addr, topic)
     with SprocketServer(enablePropertyFilter=enabled) as server:
         ours = converse(server.broker_addr, topic)
     assert {label for label, _, _ in theirs} == {label for label, _, _ in ours}

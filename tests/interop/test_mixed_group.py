@@ -18,6 +18,7 @@ import pytest
 
 import sprocketmq as rmq
 from interop.peers import APACHE_4, APACHE_5, ApacheCluster, JavaProgram, SprocketServer, poll_until
+from interop.shared_servers import SharedServers
 
 Server = ApacheCluster | SprocketServer
 
@@ -142,12 +143,12 @@ class MixedGroup:
 
 
 @pytest.fixture(
-    params=[("apache5", APACHE_5), ("apache4", APACHE_4), ("server", APACHE_5), ("server", APACHE_4)],
+    params=[(APACHE_5, APACHE_5), (APACHE_4, APACHE_4), ("server", APACHE_5), ("server", APACHE_4)],
     ids=lambda pair: f"{pair[0]}-java-{pair[1]}",
 )
-def mixed(request: pytest.FixtureRequest, java_peers: None) -> Iterator[MixedGroup]:
-    fixture, version = request.param
-    server: Server = request.getfixturevalue(fixture)
+def mixed(request: pytest.FixtureRequest, servers: SharedServers) -> Iterator[MixedGroup]:
+    of, version = request.param
+    server: Server = servers.under_test() if of == "server" else servers.apache(of)
     name = f"mixed-{os.getpid()}-{time.time_ns()}"
     server.create_topic(name, QUEUES)
     address = server.namesrv_addr

@@ -12,7 +12,8 @@ import time
 import pytest
 
 from interop.group_storm import GroupStorm
-from interop.peers import APACHE_4, APACHE_5, ApacheCluster
+from interop.peers import VERSIONS
+from interop.shared_servers import SharedServers
 
 STEPS = int(os.environ.get("SPROCKETMQ_STORM_STEPS", "6"))
 SEED = int(os.environ.get("SPROCKETMQ_STORM_SEED", "20"))
@@ -23,13 +24,11 @@ IS_FULL = STEPS > 20
 # On the function: the folder's own limit is nearer than a module's. A minute and more for a step is a very slow machine.
 @pytest.mark.timeout(900 + 75 * STEPS)
 @pytest.mark.parametrize("kind", ["concurrent", "orderly"])
-@pytest.mark.parametrize(
-    ("fixture", "version"), [("apache5", APACHE_5), ("apache4", APACHE_4)], ids=[APACHE_5, APACHE_4]
-)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_mixed_group_keeps_its_promises_through_joins_leaves_and_kills(
-    java_peers: None, request: pytest.FixtureRequest, fixture: str, version: str, kind: str
+    servers: SharedServers, version: str, kind: str
 ) -> None:
-    cluster: ApacheCluster = request.getfixturevalue(fixture)
+    cluster = servers.apache(version)
     topic = f"storm-{kind}-{os.getpid()}-{time.time_ns()}"
     cluster.create_topic(topic, QUEUES)
     with GroupStorm(

@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from interop.answer_shape import scrubbed
 from interop.comparison import SETTINGS, Conversation, Server
 from interop.compatibility_page import PAGE, CommandRow, command_table, with_commands
 from interop.compatibility_requests import GROUP, MEMBER, PRODUCERS, TOPIC, asked_in_order
 from interop.known_differences import NOT_SERVED
 from interop.mqadmin_commands import COMMANDS, SKIPPED, Command
+from interop.mqadmin_output import printed_lines
 from interop.mqadmin_session import MqadminSession
 from interop.peers import APACHE_4, APACHE_5, ApacheCluster, SprocketServer, poll_until
 from interop.remoting import ask
@@ -35,16 +35,6 @@ pytestmark = pytest.mark.skipif(
 
 TOOLS: Final = ("tool-readers", "TOOLS_CONSUMER")
 FAILED: Final = re.compile(r"Exception|CODE: ")
-# What differs between two runs of the same server.
-_VOLATILE: Final = (
-    (re.compile(r"(127\.0\.0\.1|localhost|\b[\w-]+(\.[\w-]+)*)?[:@]\d{4,5}\b"), "ADDRESS"),
-    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d([:,.]\d+)?"), "DATE"),
-    (re.compile(r"/tmp/\S+"), "PATH"),
-    (re.compile(r"-?\d+\.\d+(E-?\d+)?%?"), "N"),
-    (re.compile(r"\d{4,}"), "N"),
-    (re.compile(r"\d+ ?ms\b"), "N ms"),
-    (re.compile(r"\s+"), " "),
-)
 
 
 class Printed(NamedTuple):
@@ -56,7 +46,7 @@ class Printed(NamedTuple):
 
     @property
     def difference(self) -> str:
-        theirs, ours = (_lines(text, self.command.rates) for text in (self.theirs, self.ours))
+        theirs, ours = (printed_lines(text, self.command.rates) for text in (self.theirs, self.ours))
         if self.command.fails:
             return ""
         lines = difflib.unified_diff(theirs, ours, "Apache", "ours", lineterm="", n=0)
@@ -69,19 +59,6 @@ class Found(NamedTuple):
     printed: list[Printed]
     commands: list[str]
     codes: dict[str, int]
-
-
-def steady(line: str) -> str:
-    """A printed line without what differs between two runs of the same server."""
-    line = scrubbed(line)
-    for pattern, word in _VOLATILE:
-        line = pattern.sub(word, line)
-    return line.strip()
-
-
-def _lines(text: str, rates: bool) -> list[str]:
-    lines = filter(None, map(steady, text.splitlines()))
-    return sorted(re.sub(r"\d+", "N", line).replace("N N N", "N") if rates else line for line in lines)
 
 
 # A heartbeat that Apache's threads handle after the connection closed leaves its client behind; it is forgotten after 120 s.

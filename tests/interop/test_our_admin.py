@@ -153,7 +153,11 @@ def test_brokers_name_servers_and_access_are_administered(apache: ApacheCluster,
     admin.delete_kv_config("ours", name)
     assert admin.kv_config("ours", name) is None
     assert admin.namesrv_config()[apache.namesrv_addr]["listenPort"] == apache.namesrv_addr.rsplit(":", 1)[1]
+    (before,) = (found["serverChannelMaxIdleTimeSeconds"] for found in admin.namesrv_config().values())
     admin.update_namesrv_config({"serverChannelMaxIdleTimeSeconds": 121})
+    (after,) = (found["serverChannelMaxIdleTimeSeconds"] for found in admin.namesrv_config().values())
+    assert (before, after) == ("120", "121")
+    admin.update_namesrv_config({"serverChannelMaxIdleTimeSeconds": before})
     assert admin.wipe_write_perm("broker-a")[apache.namesrv_addr] > 0
     assert admin.add_write_perm("broker-a")[apache.namesrv_addr] > 0
     admin.clean_expired_consume_queues()

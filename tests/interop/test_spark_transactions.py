@@ -17,6 +17,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
 from interop.peers import APACHE_5, ApacheCluster, poll_until
+from interop.shared_servers import SharedServers
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.spark import exactly_once
 from sprocketmq.spark.cluster import Cluster
@@ -110,25 +111,18 @@ def test_each_row_appears_once_at_apaches_brokers(apache: ApacheCluster, monkeyp
     assert Counter(sink.seen) == Counter(range(40))
 
 
-def test_a_broker_that_asks_before_it_noted_the_end_shows_no_row_twice(apache5: ApacheCluster) -> None:
+def test_a_broker_that_asks_before_it_noted_the_end_shows_no_row_twice(servers: SharedServers) -> None:
     """Asked about after 2 s, noted each 10 s: most rows that were ended at once are asked about again."""
-    sink = Sink(apache5)
-    impatient = {"transactionTimeOut": "2000", "transactionOpBatchInterval": "10000"}
-    with rmq.Admin(namesrv_addr=apache5.namesrv_addr) as admin:
-        given = admin.broker_config("broker-a")
-        admin.update_broker_config(impatient, broker="broker-a")
-        try:
-            with sink.consumer:
-                number = count = 0
-                while number < 20 and not was_told_back():
-                    sink.writer().commit(sink.batch(number, *range(count, count + 10)), number)
-                    number, count = number + 1, count + 10
-                    sink.shows(count, "the batch")
-                    time.sleep(4)  # in which the broker asks, or notes
-                assert was_told_back(), "the broker asked about a row that is shown"
-                poll_until(sink.is_settled, "no half is open", TWO_ROUNDS_S)
-        finally:
-            admin.update_broker_config({name: given[name] for name in impatient}, broker="broker-a")
+    sink = Sink(servers.apache(APACHE_5, transactionTimeOut=2000, transactionOpBatchInterval=10_000))
+    with sink.consumer:
+        number = count = 0
+        while number < 20 and not was_told_back():
+            sink.writer().commit(sink.batch(number, *range(count, count + 10)), number)
+            number, count = number + 1, count + 10
+            sink.shows(count, "the batch")
+            time.sleep(4)  # in which the broker asks, or notes
+        assert was_told_back(), "the broker asked about a row that is shown"
+        poll_until(sink.is_settled, "no half is open", TWO_ROUNDS_S)
     assert sink.stored() == count
     assert Counter(sink.seen) == Counter(range(count))
 

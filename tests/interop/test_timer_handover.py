@@ -19,8 +19,12 @@ from sprocketmq.store.check import check_directory
 pytestmark = [pytest.mark.usefixtures("java_peers"), pytest.mark.timeout(300)]
 
 TOPIC = "handed-over"
-LEVELS = {"messageDelayLevel": "1s 15s 40s"}
-PATIENT: dict[str, Any] = {"waitTimeMillsInSendQueue": 60_000, "osPageCacheBusyTimeOutMills": 60_000}
+LEVELS = {"messageDelayLevel": "1s 10s 30s"}
+PATIENT: dict[str, Any] = {
+    "waitTimeMillsInSendQueue": 60_000,
+    "osPageCacheBusyTimeOutMills": 60_000,
+    "timerFlushIntervalMs": 1000,
+}
 SEND_MESSAGE, CONSUMER_SEND_MSG_BACK, GET_TIMER_CHECK_POINT, GET_TIMER_METRICS, RECALL_MESSAGE = 10, 36, 60, 61, 370
 
 Server = ApacheCluster | SprocketServer
@@ -58,7 +62,7 @@ def some(server: Server, label: str, *, timers: bool) -> None:
     for level, due in ((1, "soon"), (2, "later"), (3, "late")):
         assert send(server, f"level-{label}-{due}", DELAY=level).code == 0
     if timers:
-        for seconds, due in ((2, "soon"), (16, "later"), (41, "late")):
+        for seconds, due in ((2, "soon"), (11, "later"), (31, "late")):
             assert send(server, f"timer-{label}-{due}", TIMER_DELAY_SEC=seconds).code == 0
 
 

@@ -112,7 +112,7 @@ def is_wanted(mutant: Mutant, number: int, wanted: Iterable[str]) -> bool:
 def copy_tree(to: Path, count: int, chosen: Iterable[Mutant]) -> list[Copy]:
     """Copies with all bytecode in place. By the source's content, not its time: a mutant as long as what it replaces is compiled, too."""
     first = to / "0"
-    for name in ("src", "tests", "examples"):
+    for name in ("src", "tests", "examples", "scripts", ".ci"):
         shutil.copytree(ROOT / name, first / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", first)
     compiling = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "src", "tests"]

@@ -8,6 +8,7 @@ __all__ = ["ACCESS_MUTANTS"]
 
 CORE, BROKER, NET = "src/sprocketmq/core/access", "src/sprocketmq/broker", "src/sprocketmq/net"
 ACL = "tests/unit/core/test_access_plain_acl.py"
+NEEDS = "tests/unit/core/test_access_needs.py"
 USERS = "tests/unit/core/test_access_users.py"
 GATE = "tests/inproc/broker/test_broker_access.py"
 LIMITS = "tests/system/net/test_limits.py"
@@ -26,16 +27,16 @@ ACCESS_MUTANTS = [
         "access",
         "a refused request is carried out all the same",
         f"{BROKER}/access.py",
-        "            return response(command, ResponseCode.NO_PERMISSION, reason)",
-        "            handler(broker, connection, command, now_ms)\n"
-        "            return response(command, ResponseCode.NO_PERMISSION, reason)",
+        "        return response(command, ResponseCode.NO_PERMISSION, reason)",
+        "        behind[command.code](broker, connection, command, now_ms)\n"
+        "        return response(command, ResponseCode.NO_PERMISSION, reason)",
         f"{GATE}::test_a_oneway_send_without_permission_stores_nothing",
     ),
     Mutant(
         "access",
         "every account can make itself an administrator, as in Apache 4.9",
-        f"{CORE}/plain_acl.py",
-        "        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,\n",
+        f"{CORE}/request_needs.py",
+        "            _R.UPDATE_AND_CREATE_ACL_CONFIG,\n",
         "",
         f"{GATE}::test_administrators_codes_are_for_administrators",
     ),
@@ -50,10 +51,10 @@ ACCESS_MUTANTS = [
     Mutant(
         "access",
         "lite pulls of 5.x pass unseen",
-        f"{CORE}/plain_needs.py",
-        '    RequestCode.LITE_PULL_MESSAGE: _subscribe("topic", "consumerGroup"),\n',
-        "",
-        f"{ACL}::test_a_request_touches_what_its_header_names",
+        f"{CORE}/request_needs.py",
+        "    _R.LITE_PULL_MESSAGE: _PULL,\n",
+        "    _R.LITE_PULL_MESSAGE: any_account,\n",
+        f"{NEEDS}::test_a_request_needs_what_its_header_names",
     ),
     Mutant(
         "access",
@@ -67,7 +68,7 @@ ACCESS_MUTANTS = [
         "access",
         "decisions outlive a change of policies",
         f"{CORE}/users.py",
-        "        for policy_type, entries in checked:\n            acl.update(policy_type, entries)\n        self._remembered.clear()",
+        "        for policy_type, entries in checked:\n            acl.update(policy_type, entries)\n        self._allowed.clear()",
         "        for policy_type, entries in checked:\n            acl.update(policy_type, entries)",
         f"{USERS}::test_a_remembered_decision_ends_with_any_change",
     ),
@@ -75,8 +76,8 @@ ACCESS_MUTANTS = [
         "access",
         "the least specific policy decides",
         f"{CORE}/policies.py",
-        "best = min(matching",
-        "best = max(matching",
+        "return min(matching",
+        "return max(matching",
         f"{USERS}::test_the_more_specific_entry_decides_whatever_the_order",
     ),
     Mutant(
@@ -99,16 +100,14 @@ ACCESS_MUTANTS = [
         "limits",
         "requests that were read are served though nobody reads the answers",
         f"{NET}/connection.py",
-        "                if self._is_served and self._drained is not None:\n"
-        "                    self._hold(whole, spans[number:])\n"
-        "                    return\n",
+        "            if self._is_stopped:\n                self._keep_unread(whole, spans[number:])\n                return\n",
         "",
         f"{LIMITS}::test_a_peer_that_never_reads_does_not_grow_our_memory",
     ),
     Mutant(
         "limits",
         "answers held back for a slow reader are forgotten",
-        f"{NET}/connection.py",
+        f"{NET}/bounded_protocol.py",
         "            unread, self._unread = self._unread, None\n            self._serve(*unread)",
         "            self._unread = None",
         f"{LIMITS}::test_a_peer_that_reads_late_gets_every_answer_in_order",
@@ -125,7 +124,7 @@ ACCESS_MUTANTS = [
         "limits",
         "one connection too many is served",
         f"{NET}/server.py",
-        "        if not self._has_room():\n            connection.abort()\n            return\n",
+        "        if not self._has_room() or not self._share.take():\n            connection.abort()\n            return\n",
         "",
         f"{LIMITS}::test_one_connection_too_many_is_closed_at_once_and_counted",
     ),
@@ -133,7 +132,7 @@ ACCESS_MUTANTS = [
         "limits",
         "any number of pulls may wait",
         f"{BROKER}/parked.py",
-        "        if len(self._room) >= self._limit or",
+        "        if len(room) >= self._limit or",
         "        if False and",
         "tests/inproc/broker/test_broker_long_polling.py::test_no_more_pulls_wait_than_there_is_room_for",
     ),

@@ -119,8 +119,8 @@ LOWER_MUTANTS = [
         "store",
         "recovery does not look at checksums",
         f"{STORE}/recovery.py",
-        "self._log.scan(self.begin, check_crc=self._check_crc)",
-        "self._log.scan(self.begin, check_crc=False)",
+        "self._log.scan(self.begin, check_crc=self._check_crc,",
+        "self._log.scan(self.begin, check_crc=False,",
         f"{RECOVERY}::test_a_last_record_damaged_at_any_byte_never_takes_its_neighbours_down",
     ),
     Mutant(
@@ -246,9 +246,9 @@ LOWER_MUTANTS = [
     Mutant(
         "net",
         "a peer that does not read is served on",
-        f"{NET}/connection.py",
-        "            self._transport.pause_reading()",
-        "            pass",
+        f"{NET}/bounded_protocol.py",
+        "                self._transport.pause_reading()",
+        "                pass",
         f"{CONNECTION}::test_a_peer_that_does_not_read_stops_being_read_from",
     ),
     Mutant(

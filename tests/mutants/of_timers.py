@@ -50,8 +50,8 @@ TIMER_MUTANTS = [
         "timer",
         "a message that was taken back comes all the same",
         f"{BROKER}/timer_messages.py",
-        "                if key in keys:\n",
-        "                if key in ():\n",
+        "                if (topic, key) in keys:\n",
+        "                if (topic, key) in ():\n",
         f"{TIMER}::test_a_message_that_was_taken_back_never_comes_and_its_neighbours_do",
     ),
     Mutant(

@@ -5,6 +5,7 @@ Each runs on one owner loop: handlers are plain functions of (broker, connection
 
 from __future__ import annotations
 
+import sprocketmq.logs  # noqa: F401 - its loggers tell what peers say in one line
 from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.config import BrokerConfig, NameServerConfig
 from sprocketmq.broker.namesrv import NameServer

@@ -12,31 +12,42 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from sprocketmq.core.access.need_readers import PARKING_TOPICS
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import properties as props
 from sprocketmq.wire.acl_signature import SIGNATURE, sign
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.record import RecordView
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
     from sprocketmq.broker.config import BrokerConfig
     from sprocketmq.broker.handlers import Handler
+    from sprocketmq.store.message_store import MessageStore
 
-__all__ = ["Access", "acl_file", "guarded", "is_signed_with"]
+__all__ = ["ACCOUNT", "Access", "acl_file", "codes_in", "guarded", "is_signed_with", "topic_at"]
 
 log = logging.getLogger("sprocketmq.broker")
 
 # A client may add this field after signing (Java: MixAll.UNIQUE_MSG_QUERY_FLAG).
 _ADDED_AFTER_SIGNING: Final = "_UNIQUE_KEY_QUERY"
 
+# In a connection's state: the access key of the last heartbeat, if it was right.
+ACCOUNT: Final = "account"
+
 
 class Access(Protocol):
     """Who decides."""
 
     def refusal(self, connection: Connection, command: Command) -> str | None:
-        """Why ``command`` may not be served to this peer, None when it may."""
+        """Why ``command`` may not be served to this peer, None when it may. Who sent a heartbeat is noted in the connection's state."""
+        ...
+
+    def may_send(self, connection: Connection, topic: str) -> bool:
+        """Whether he who sent the last heartbeat of this connection may send to a topic."""
         ...
 
 
@@ -55,21 +66,41 @@ def acl_file(config: BrokerConfig) -> Path:
     raise ConfigurationError("aclEnable is true, but a broker in memory has no file of accounts; name one as aclFile")
 
 
-def guarded(handlers: Mapping[int, Handler], access: Access) -> dict[int, Handler]:
-    """The same handlers behind the gate."""
+def guarded(behind: Mapping[int, Handler], access: Access) -> dict[int, Handler]:
+    """The gate for each request code of ``behind``. Handlers are looked up there when a request has passed, so whatever is put in front of
+    one later (``Broker.before_request``) stands behind the gate as well."""
     refusals = CalmLog(log)
 
-    def guard(handler: Handler) -> Callable[[Broker, Connection, Command, int], Command | None]:
-        def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-            reason = access.refusal(connection, command)
-            if reason is None:
-                return handler(broker, connection, command, now_ms)
-            refusals.tell(now_ms / 1000, "a request from %s is refused: %s", connection.remote_address, reason)
-            return response(command, ResponseCode.NO_PERMISSION, reason)
+    def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+        reason = access.refusal(connection, command)
+        if reason is None:
+            return behind[command.code](broker, connection, command, now_ms)
+        refusals.tell(now_ms / 1000, "a request from %s is refused: %s", connection.remote_address, reason)
+        return response(command, ResponseCode.NO_PERMISSION, reason)
 
-        return handle
+    return dict.fromkeys(behind, handle)
 
-    return {code: guard(handler) for code, handler in handlers.items()}
+
+def topic_at(store: MessageStore) -> Callable[[int], str | None]:
+    """For ``Place.topic_at``: what the record at a commit log offset is for.
+
+    A record counts when its queue says that it begins there: bytes inside of a message may look like the head of a record, and one that
+    claims to be long enough would reach over the messages behind it.
+    """
+
+    def look(physical_offset: int) -> str | None:
+        chunk = store.record_at(physical_offset)
+        if chunk is None:
+            return None
+        record = RecordView(chunk)
+        units = store.units(record.topic, record.queue_id, record.queue_offset, 1)
+        if not units or units[0].physical_offset != physical_offset:
+            return ""
+        if record.topic in PARKING_TOPICS:
+            return props.get_property(record.raw_properties, props.REAL_TOPIC) or record.topic
+        return record.topic
+
+    return look
 
 
 def is_signed_with(command: Command, secret_key: str) -> bool:
@@ -84,3 +115,15 @@ def is_signed_with(command: Command, secret_key: str) -> bool:
         return False
     signed = {name: value for name, value in fields.items() if name != _ADDED_AFTER_SIGNING}
     return hmac.compare_digest(sign(signed, command.body, secret_key).encode(), given.encode())
+
+
+def codes_in(text: str, key: str) -> frozenset[int]:
+    """The request codes in a setting.
+
+    Raises:
+        ConfigurationError: something else is in it.
+    """
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    if not all(item.isdigit() for item in items):
+        raise ConfigurationError(f"{key} is {text!r}, request codes joined by commas are allowed")
+    return frozenset(int(item) for item in items)

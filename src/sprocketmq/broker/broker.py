@@ -14,13 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from sprocketmq.broker.access import Access, acl_file, guarded
+from sprocketmq.broker.access import Access, acl_file, codes_in, guarded, topic_at
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.broker.config_store import ConfigStore
 from sprocketmq.broker.consumers import ConsumerGroup, ConsumerTable, ProducerTable
@@ -34,15 +34,17 @@ from sprocketmq.broker.handover import LiveHandover
 from sprocketmq.broker.housekeeping import Housekeeping
 from sprocketmq.broker.index_building import IndexBuilding
 from sprocketmq.broker.late_libraries import LateLibraries
-from sprocketmq.broker.listening import client_tls_of, limits_of, tls_of, watched_certificates
+from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
 from sprocketmq.broker.live_config import LiveConfig
+from sprocketmq.broker.member_notices import MemberNotices
 from sprocketmq.broker.memory_span import memory_span_bytes
 from sprocketmq.broker.metrics import BrokerMetrics
+from sprocketmq.broker.name_checks import refusal_of_names
 from sprocketmq.broker.offsets import OffsetTable
 from sprocketmq.broker.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.plain_access import PlainAccess
 from sprocketmq.broker.ports import Ports
-from sprocketmq.broker.registration import Registration
+from sprocketmq.broker.registration import Registration, parts_of
 from sprocketmq.broker.replication import Replication
 from sprocketmq.broker.request_modes import RequestModes
 from sprocketmq.broker.route_lookup import RouteLookup
@@ -52,27 +54,30 @@ from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.broker.slow_requests import SlowRequests
 from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.statistics import Statistics
+from sprocketmq.broker.table_file import not_saved
 from sprocketmq.broker.timer_messages import TimerMessages
 from sprocketmq.broker.topics import TopicTable
 from sprocketmq.broker.transactions import Transactions
+from sprocketmq.broker.undeliverable import Undeliverable
 from sprocketmq.broker.users import UserAccess, inner_credentials
+from sprocketmq.core.access.need_readers import Place
+from sprocketmq.core.access.request_needs import check_stated
 from sprocketmq.core.queue_lock import QueueLockTable
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.net.address import announced_host, joined_address, packed_address
 from sprocketmq.net.clock import Clock, SystemClock
-from sprocketmq.net.connection import Connection
+from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool, split_address
 from sprocketmq.net.server import Server
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
 from sprocketmq.store.live_progress import LiveProgress
-from sprocketmq.wire.bodies import TopicConfigSerializeWrapper
+from sprocketmq.wire.bodies import TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, request, response
-from sprocketmq.wire.headers import NotifyConsumerIdsChangedRequestHeader
+from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.record import RecordView
 from sprocketmq.wire.uniform_batch import UniformBatch
 
@@ -139,11 +144,14 @@ class Broker(Service):
             split_address(address, "namesrvAddr")
         self.clock: Clock = clock or SystemClock()
         self.start_ms = self.clock.now_ms()
+        self.queued_bytes = queued_bytes_of(self.config)
         self._make_tables()
-        self._handlers = handler_table()
-        access: Access | None = self.users if self.config.authentication_enabled else self.plain_access
-        if access is not None:
-            self._handlers = guarded(self._handlers, access)
+        # What serves a request, and what a request meets first: the gate, when access control is on.
+        self._behind_the_gate = self._handlers = handler_table()
+        check_stated(self._handlers)
+        self._access: Access | None = self.users if self.config.authentication_enabled else self.plain_access
+        if self._access is not None:
+            self._handlers = guarded(self._behind_the_gate, self._access)
         self._tls: ServerTls | None = None
         self._ports = Ports(self._new_server)
         self._pool: ConnectionPool | None = None
@@ -161,22 +169,25 @@ class Broker(Service):
         )
         self.topics = TopicTable(config, now_ms)
         self.groups = GroupTable(config, now_ms)
-        self.offsets = OffsetTable()
+        self.offsets = OffsetTable(config.max_consumer_offsets)
         self.consumers = ConsumerTable()
-        self.filters = FilterTable(self.clock, root)
+        self.filters = FilterTable(self.clock, root, config.max_filters)
         self.consumers.on_gone = lambda group: self.filters.unregister(group, self.clock.now_ms())
         self.producers = ProducerTable()
-        self.locks = QueueLockTable()
-        self.counters = Counters()
+        self.locks = QueueLockTable(max_locks=config.max_queue_locks)
+        self.counters = Counters(config.max_tallies)
         self.statistics = Statistics(self.counters, config.broker_cluster_name, self.topics.is_system, now_ms)
+        self.undeliverable = Undeliverable(self)
         self.schedule = Schedule(
             self.clock,
             self.store,
             DelayLevels.parse(config.message_delay_level),
-            self.put,
+            self.undeliverable.deliver,
             LiveProgress(None if root is None else str(root / "config" / "delayOffset.live")),
         )
-        self.timers = TimerMessages(self.clock, self.store, lambda: self.config, root, self.put)
+        self.timers = TimerMessages(
+            self.clock, self.store, lambda: self.config, root, self.undeliverable.deliver, self.undeliverable.put
+        )
         self.parked = ParkedPulls(
             self.clock,
             self._run_pull_again,
@@ -188,34 +199,48 @@ class Broker(Service):
         self.stamps = self._new_stamps()
         self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
         self.transactions = Transactions(self)
-        self._config_store = ConfigStore(root, self.topics, self.groups, self.offsets, self.schedule)
-        self.request_modes = RequestModes(root)
+        self._config_store = ConfigStore(
+            root, self.clock, self.store, self.topics, self.groups, self.offsets, self.schedule
+        )
+        self.request_modes = RequestModes(root, config.max_request_modes)
         self.routes = RouteLookup(
             self.clock, lambda: self._pool, self.name_servers, config.broker_name, self.topics.get
         )
         self.live_config = LiveConfig(self)
         # What runs beside the requests, in the order of starting; each is stopped in the opposite order.
-        self.replication = Replication(self.clock, self.store, lambda: self.config, lambda: self.port)
+        self.replication = Replication(
+            self.clock,
+            self.store,
+            lambda: self.config,
+            lambda: self.port,
+            lambda host: self._may_copy(host),
+            self.queued_bytes,
+        )
+        self._slave_addresses = config.slave_addresses()
         self.initial_max_offset = 0
         self.handover = LiveHandover(self, root)
         self.parts: list[Part] = [
             self.filters,
+            self.transactions,  # before any that stores messages: a commit that was cut off is the last of the log
             self.schedule,
             self.timers,
-            self.transactions,
             self.replication,
             self.handover,
         ]
         self.slow_requests = SlowRequests(config.slow_request_ms)
         self.metrics = BrokerMetrics(self)
-        self.parts += [self.metrics, self.request_modes, Housekeeping(self, self._config_store)]
+        self.housekeeping = Housekeeping(self, self._config_store)
+        self.parts += [self.metrics, self.request_modes, self.housekeeping]
         self.index_building = IndexBuilding(self.store)
         self.late_libraries = LateLibraries()
         self.parts.append(self.index_building)
-        self.plain_access = PlainAccess(self.clock, acl_file(config)) if config.acl_enable else None
-        if self.plain_access is not None:
+        place = Place(config.broker_cluster_name, topic_at(self.store))
+        self.plain_access: PlainAccess | None = None
+        if config.acl_enable:
+            open_codes = codes_in(config.authorization_whitelist, "authorizationWhitelist")
+            self.plain_access = PlainAccess(self.clock, acl_file(config), place, open_codes)
             self.parts.append(self.plain_access)
-        self.users = UserAccess(config, root)
+        self.users = UserAccess(config, root, place)
         self._durable: DurableAnswers | None = None
         if config.flush_disk_type == "SYNC_FLUSH":
             self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms, self._answer_when_replicated)
@@ -254,12 +279,19 @@ class Broker(Service):
     async def _start(self) -> None:
         now_ms = self.start_ms = self.clock.now_ms()
         self.handover.check_not_given()
+        self._config_store.load_deleted_topics()
+        self.store.deleted_topics = self.topics.deleted
         self.store.load()
         self._config_store.load()
         if self.plain_access is not None:
             self.plain_access.load()
         self.users.load()
+        for topic in self.topics.risen(self.store):
+            log.info("topic %s was deleted; its queues that are there again go", topic)
+            self.store.delete_topic(topic)
         self.topics.adopt(self.store.queues(), now_ms)
+        for topic in self.topics.deleted.keys() - self.topics.table:
+            self.offsets.forget_topic(topic)  # a kill came between the two files
         self.initial_max_offset = self.store.max_physical_offset
         self._tls = tls_of(self.config)
         self.port = await self._ports.open(
@@ -275,17 +307,19 @@ class Broker(Service):
             broker_name=self.config.broker_name,
             address=self.address,
             period_ms=self.config.register_namesrv_period_ms,
-            topics=self._announced_topics,
+            parts=self._announced_topics,
             ha_address=lambda: self.ha_address,
             on_order_topics=lambda topics: self.topics.mark_ordered(topics, self.clock.now_ms()),
         )
         self.topics.on_change = self._topics_changed
         self.groups.on_change = self._config_store.groups_changed
+        self._notices = MemberNotices()
         self.consumers.on_change = self._notify_members
         for part in self.parts:
             await part.start()
         self._periodic = watched_certificates(self.clock, self._tls)
-        self._config_store.save_all(now_ms)
+        self._config_store.save_all()
+        await self.saved()
         if not self.name_servers:
             log.warning(
                 "no name server is given: broker %s serves only those who know %s",
@@ -303,6 +337,7 @@ class Broker(Service):
             short_ways=ShortWays(self),
             tls=self._tls,
             limits=limits_of(self.config),
+            queued=self.queued_bytes,
         )
 
     async def _stop(self) -> None:
@@ -311,9 +346,8 @@ class Broker(Service):
         try:
             await self._stop_serving()
         finally:
-            if self._ports.is_open:  # else nothing was loaded, and nothing may be overwritten
-                self._config_store.save_all(self.clock.now_ms())
-            self._config_store.close()
+            # Else nothing was loaded, and nothing may be overwritten.
+            self._config_store.close(save=self._ports.is_open)
             self.store.close()
 
     async def _stop_serving(self) -> None:
@@ -328,6 +362,7 @@ class Broker(Service):
             self._durable.stop()
         for task in self._tasks:
             task.cancel()
+        self.give_up_long_answers()
         await self._ports.close()
         if self._pool is not None:
             await self._pool.aclose()
@@ -349,6 +384,9 @@ class Broker(Service):
         if handler is None:
             remark = f"request code {command.code} is not served by this broker"
             return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+        refusal = refusal_of_names(command)
+        if refusal is not None:
+            return refusal
         try:
             return handler(self, connection, command, self.clock.now_ms())
         except StoreError as error:  # no space, a failed disk: the client may try another broker
@@ -378,6 +416,18 @@ class Broker(Service):
         if answer is not None:
             connection.send(answer)
 
+    def _may_copy(self, host: str) -> bool:
+        """Whether a slave may come from there. The setting decides, and where clients prove who they are it is needed."""
+        if self._slave_addresses:
+            return any(pattern.matches(host) for pattern in self._slave_addresses)
+        if self.plain_access is not None:  # the documented place of slaves at 4.9's accounts; they sign nothing
+            return self.plain_access.is_white(host)
+        return not self.config.authentication_enabled and not (self._tls is not None and self._tls.is_enforcing)
+
+    def may_send(self, connection: Connection, topic: str) -> bool:
+        """Whether a client, by its last heartbeat, may send to a topic: then it may be asked about half messages for it."""
+        return self._access is None or self._access.may_send(connection, topic)
+
     def _connection_opened(self, connection: Connection) -> None:
         connection.state["born_host"] = packed_address(connection.peer)
 
@@ -396,7 +446,16 @@ class Broker(Service):
             ConfigurationError: over a limit; nothing was written.
             StoreNotWritable: nothing was written.
         """
-        result = self.store.append(message, now_ms)
+        return self._stored(message, self.store.append(message, now_ms))
+
+    def put_again(self, message: StoredMessage, now_ms: int) -> AppendResult:
+        """:meth:`put` for the copy of a message that was taken already: ``maxMessageSize``, which may be lower by now, is for new ones.
+
+        Raises as :meth:`put`.
+        """
+        return self._stored(message, self.store.append_again(message, now_ms))
+
+    def _stored(self, message: StoredMessage, result: AppendResult) -> AppendResult:
         self.counters.stored(message.topic, 1, result.size)
         if message.topic == SCHEDULE_TOPIC:
             self.schedule.stored(message.queue_id)
@@ -429,7 +488,8 @@ class Broker(Service):
         """``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
         if not waits:
             return answer
-        command.body = b""  # it is in the log; what waits here for seconds must not hold it a second time
+        # Body and fields are in the log; what waits here for seconds must not hold them a second time.
+        command = Command(command.code, command.opaque, command.flag)
         if self._durable is not None:
             self._durable.wait(connection, command, answer, end)
         elif self.config.broker_role == SYNC_MASTER:
@@ -445,25 +505,67 @@ class Broker(Service):
         elif not command.is_oneway:
             connection.send(answer)
 
-    def answer_when_saved(self, connection: Connection, command: Command, answer: Command) -> None:
-        """``answer`` once the topics and groups are on the disk as they are now."""
+    def answer_when_saved(
+        self, connection: Connection, command: Command, answer: Command, *, offsets: bool = False
+    ) -> None:
+        """``answer`` once the topics and groups, with ``offsets`` those too, are on the disk as they are now; an error where they cannot be
+        written."""
+        kept_bytes = bytes_while_waiting(command)
 
-        def send() -> None:
+        def send(error: StoreError | None) -> None:
+            connection.release(kept_bytes)
             if not command.is_oneway:
-                connection.send(answer)
+                connection.send(answer if error is None else not_saved(command, error))
 
-        self._config_store.when_saved(send)
+        def offsets_saved(error: StoreError | None) -> None:
+            if error is None:
+                self._config_store.when_saved(send)
+            else:
+                send(error)
 
-    async def saved(self) -> None:
-        """Returns when the topics and groups are on the disk as they are now."""
-        done = asyncio.Event()
-        self._config_store.when_saved(done.set)
-        await done.wait()
+        connection.hold(kept_bytes)
+        if offsets:
+            self._config_store.when_offsets_saved(offsets_saved)
+        else:
+            self._config_store.when_saved(send)
+
+    def answer_later(
+        self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command | None]
+    ) -> None:
+        """Send what ``answer`` returns, once it does; until then the request counts as kept for this connection."""
+        kept_bytes = bytes_while_waiting(command)
+
+        async def send() -> None:
+            told = await answer
+            if told is not None and not command.is_oneway:
+                connection.send(told)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            connection.release(kept_bytes)
+            answer.close()  # of a task that was cancelled before it began
+
+        connection.hold(kept_bytes)
+        task = asyncio.get_running_loop().create_task(send())
+        self._tasks.add(task)
+        task.add_done_callback(ended)
+
+    async def saved(self) -> StoreError | None:
+        """Returns when the topics and groups are on the disk as they are now, or why they cannot be written."""
+        done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+
+        def tell(error: StoreError | None) -> None:
+            if not done.done():  # who asked was cancelled
+                done.set_result(error)
+
+        self._config_store.when_saved(tell)
+        return await done
 
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
-        """From now on ``look`` sees each request with ``code`` before its handler does; an answer of its own takes the handler's place."""
-        if code in self._handlers:
-            self._handlers[code] = preceded(self._handlers[code], look)
+        """From now on ``look`` sees each request with ``code`` that passed the gate; an answer of its own takes the handler's place."""
+        behind = self._behind_the_gate
+        if code in behind:
+            behind[code] = preceded(behind[code], look)
 
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 when it is empty."""
@@ -471,31 +573,28 @@ class Broker(Service):
         return -1 if first is None else RecordView(first).store_timestamp_ms
 
     def save_offsets(self) -> None:
-        """Write ``consumerOffset.json`` now, if something was committed, and not within the next 5 s."""
-        self._config_store.save_offsets(self.clock.now_ms())
+        """Write ``consumerOffset.json`` as soon as the log that it speaks of is on the disk, and not within the next 5 s."""
+        self._config_store.save_offsets()
 
     async def registered(self) -> None:
         """Returns when every reachable name server knows the topics as they are now."""
         if self._registration is not None:
             await self._registration.settled()
 
-    def keep(self, task: asyncio.Task[None]) -> None:
-        """Hold a handler's task until it ends; a stop cancels it."""
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     # -- timers and changes ----------------------------------------------------------------------------------------------------------
 
-    def _announced_topics(self) -> TopicConfigSerializeWrapper:
+    def _announced_topics(self) -> Iterator[TopicConfigSerializeWrapper]:
         """The topics as name servers are told: nothing may be written where the whole broker may not (Java: registerBrokerAll)."""
-        content, permission = self.topics.content(), self.config.broker_permission
+        config, permission = self.config, self.config.broker_permission
+        topics = self.topics
+        size = config.split_registration_size if config.enable_split_registration else max(1, len(topics.table))
         if permission == _READ_AND_WRITE:
-            return content
-        table = {
-            name: msgspec.structs.replace(topic, perm=topic.perm & permission)
-            for name, topic in content.topic_config_table.items()
-        }
-        return TopicConfigSerializeWrapper(topic_config_table=table, data_version=content.data_version)
+            return parts_of(topics.table, topics.data_version, size)
+
+        def announced(topic: TopicConfig) -> TopicConfig:
+            return msgspec.structs.replace(topic, perm=topic.perm & permission)
+
+        return parts_of(topics.table, topics.data_version, size, announced)
 
     def _topics_changed(self) -> None:
         self._config_store.topics_changed()
@@ -503,12 +602,8 @@ class Broker(Service):
             self._registration.changed()
 
     def _notify_members(self, group: ConsumerGroup) -> None:
-        if not self.config.notify_consumer_ids_changed_enable:
-            return
-        header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group.name)
-        for connection in group.members:
-            # One-way, and the opaque is of no use to the peer: a member that cannot be told rebalances by its own timer.
-            connection.send(request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True))
+        if self.config.notify_consumer_ids_changed_enable:
+            self._notices.tell(group)
 
 
 _SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from sprocketmq.core.access.addresses import AddressPattern, address_patterns
 from sprocketmq.core.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.message_store import UNIT_SIZE_BYTES, FlushDiskType, StoreConfig
@@ -63,6 +64,8 @@ _WIRE_NAMES: Final = {
     "tls_client_trust_cert_path": "tls.client.trustCertPath",
     "frame_max_length": "com.rocketmq.remoting.frameMaxLength",
     "slow_reader_timeout_ms": "slowReaderTimeoutMillis",
+    "server_socket_snd_buf_size": "serverSocketSndBufSize",
+    "server_socket_rcv_buf_size": "serverSocketRcvBufSize",
     "broker_ip2": "brokerIP2",
     "ha_send_heartbeat_interval_ms": "haSendHeartbeatInterval",
     "ha_housekeeping_interval_ms": "haHousekeepingInterval",
@@ -77,9 +80,26 @@ _WITHOUT_EFFECT: Final = re.compile(
     r"|transactionOp[A-Z].*|storePathConsumeQueue|storePathIndex|storeCheckpoint|abortFile|kvConfigPath|configStorePath|productEnvName|clusterTest|enableControllerInNamesrv"
 )
 
-_NEVER_CHANGED: Final = frozenset(("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"))
+# Of the name server. Who may change something there is for its file to say: a stranger could lock out everybody, himself included.
+_NEVER_CHANGED: Final = frozenset(
+    ("brokerAllowedAddresses", "configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
+)
 
 _SECRET: Final = re.compile(r"initAuthenticationUser|.*Credentials|.*[pP]assword|.*[sS]ecretKey")
+
+_LIMITS: Final = (
+    "max_topics",
+    "max_subscription_groups",
+    "max_groups_per_connection",
+    "max_subscriptions_per_group",
+    "max_expression_length",
+    "max_consumer_offsets",
+    "max_filters",
+    "max_queue_locks",
+    "max_names_per_request",
+    "max_request_modes",
+    "max_tallies",
+)
 
 C = TypeVar("C", bound="_Config")
 
@@ -93,6 +113,11 @@ def _fields_of(config: type[_Config]) -> tuple[msgspec.structs.FieldInfo, ...]:
 def _wire_name(field: str) -> str:
     head, *rest = field.split("_")
     return _WIRE_NAMES.get(field, head + "".join(part.capitalize() for part in rest))
+
+
+def told(key: str, value: str) -> str:
+    """``value`` as a sentence or a line of the log may say it: not when the key holds a secret."""
+    return "<not told>" if _SECRET.fullmatch(key) else value
 
 
 class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
@@ -121,9 +146,8 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
             try:
                 values[field.name] = msgspec.convert(text.strip(), field.type, strict=False)
             except msgspec.ValidationError as error:
-                raise ConfigurationError(
-                    f"{field.encode_name} is {text!r}, {_allowed(field.type)} is allowed"
-                ) from error
+                said = told(field.encode_name, repr(text))
+                raise ConfigurationError(f"{field.encode_name} is {said}, {_allowed(field.type)} is allowed") from error
         return cls(**{**values, **overrides})
 
     @classmethod
@@ -172,6 +196,9 @@ class NetworkConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
         server_channel_max_idle_time_seconds: a connection that is silent for so long is closed.
         max_connections: one more is closed at once.
         slow_reader_timeout_ms: a peer that reads nothing of what waits for it for so long is cut off.
+        write_buffer_high_water_mark: bytes that wait for one peer before its further requests wait; 0: 4 MiB (netty: 64 KiB).
+        max_queued_bytes: of all connections together, from and for their peers; 0: a sixteenth of the memory, 64 to 512 MiB.
+        server_socket_snd_buf_size, server_socket_rcv_buf_size: the system's buffers of each connection, 0: as it gives them.
     """
 
     tls_server_mode: Literal["", "disabled", "permissive", "enforcing"] = ""
@@ -193,10 +220,20 @@ class NetworkConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
     server_channel_max_idle_time_seconds: int = 120
     max_connections: int = 65_536
     slow_reader_timeout_ms: int = 60_000
+    write_buffer_high_water_mark: int = 0
+    max_queued_bytes: int = 0
+    server_socket_snd_buf_size: int = 0
+    server_socket_rcv_buf_size: int = 0
 
     def __post_init__(self) -> None:
         self._check("frame_max_length", lambda size: 1024 <= size <= _GIB, "a size from 1024 to 1073741824 bytes")
         self._check("max_connections", lambda number: number > 0, "1 or more")
+        for field in ("server_socket_snd_buf_size", "server_socket_rcv_buf_size"):
+            self._check(field, lambda size: 0 <= size <= _GIB, "0 (as the system gives it) to 1073741824 bytes")
+        mark = "0 (4 MiB) or a size from 65536 to 1073741824 bytes"
+        self._check("write_buffer_high_water_mark", lambda size: not size or 65_536 <= size <= _GIB, mark)
+        queued = "0 (a sixteenth of the memory) or a size from 1048576 bytes on"
+        self._check("max_queued_bytes", lambda size: not size or size >= _MIB, queued)
         self._check("slow_reader_timeout_ms", lambda ms: ms > 0, "1 or more milliseconds")
         self._check("server_channel_max_idle_time_seconds", lambda seconds: seconds > 0, "1 or more seconds")
 
@@ -216,7 +253,12 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         acl_enable: want accounts in 4.9's form, from ``acl_file``; see the guide on security.
         authentication_enabled, authorization_enabled: want users, and policies, in 5.x's form.
         broker_role: ASYNC_MASTER answers a send without its slaves; SYNC_MASTER waits until one slave has the message.
+        max_topics, max_subscription_groups: a send, heartbeat or administrator that would make one more is refused.
+        max_groups_per_connection: consumer groups, and as many producer groups, that one connection may be a member of.
+        max_subscriptions_per_group, max_expression_length: of one member's heartbeat; characters of a filter, also of a pull's.
+        max_names_per_request: topics or groups that one request may name.
         ha_listen_port: where slaves connect. 0: listenPort + 1, or any free port (without a store directory: nowhere); -1: nowhere.
+        ha_allowed_addresses: who may copy the log: white addresses joined by ``;``, ``*`` for everybody; see the guide on security.
         broker_ip2: address slaves are told; ``broker_ip`` by default.
 
     Raises:
@@ -234,6 +276,8 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     region_id: str = "DefaultRegion"
     trace_on: bool = True
     register_namesrv_period_ms: int = 30_000
+    enable_split_registration: bool = True  # Apache: false, and a registration that outgrows a frame of 16 MiB is lost
+    split_registration_size: int = 800
     channel_expired_timeout_ms: int = 120_000
     # watching
     metrics_exporter_type: Literal["DISABLE", "PROM"] = "DISABLE"
@@ -291,6 +335,18 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     store_reply_message_enable: bool = True
     max_parked_pulls: int = 100_000
     max_parked_pulls_per_connection: int = 20_000
+    # ours: what strangers may leave in the broker's tables, and one request may name; more is refused
+    max_topics: int = 50_000
+    max_subscription_groups: int = 50_000
+    max_groups_per_connection: int = 1_000
+    max_subscriptions_per_group: int = 1_000
+    max_expression_length: int = 16_384
+    max_consumer_offsets: int = 1_000_000
+    max_filters: int = 2_000
+    max_queue_locks: int = 100_000
+    max_names_per_request: int = 2_000
+    max_request_modes: int = 10_000
+    max_tallies: int = 100_000  # statistics per topic and group
     # access control
     acl_enable: bool = False
     acl_file: str = ""
@@ -332,6 +388,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     broker_role: Literal["ASYNC_MASTER", "SYNC_MASTER"] = "ASYNC_MASTER"
     broker_ip2: str = ""
     ha_listen_port: int = 0
+    ha_allowed_addresses: str = ""
     ha_send_heartbeat_interval_ms: int = 5_000
     ha_housekeeping_interval_ms: int = 20_000
     ha_transfer_batch_size: int = 32 * 1024
@@ -352,6 +409,9 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         self._check("max_transfer_count_in_memory", lambda number: number > 0, "1 or more")
         self._check("max_transfer_bytes_in_memory", lambda size: size > 0, "1 or more")
         self._check("access_message_in_memory_max_ratio", lambda percent: 0 <= percent <= 100, "0 to 100 percent")
+        for field in _LIMITS:
+            self._check(field, lambda number: number > 0, "1 or more")
+        self._check("split_registration_size", lambda number: 2 <= number <= 10_000, "2 to 10000 topics")
         self._check("register_namesrv_period_ms", lambda ms: 10_000 <= ms <= 60_000, "10000 to 60000 milliseconds")
         for field in ("flush_consumer_offset_interval_ms", "flush_delay_offset_interval_ms", "short_polling_time_ms",
                       "channel_expired_timeout_ms", "flush_interval_commit_log_ms", "flush_interval_consume_queue_ms",
@@ -373,6 +433,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         self._check("timer_congest_num_each_slot", lambda number: number > 0, "1 or more")
         self._check("timer_flush_interval_ms", lambda ms: ms > 0, "1 or more milliseconds")
         self._check("mapped_file_size_timer_log", lambda size: 1024 <= size < 2**31, "1024 to 2147483647 bytes")
+        self.slave_addresses()
         self.store_config()
         self._check("broker_name", _is_name, "1 to 127 characters of % | a-z A-Z 0-9 _ -")
         self._check("broker_cluster_name", _is_name, "1 to 127 characters of % | a-z A-Z 0-9 _ -")
@@ -386,6 +447,10 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
             raise ConfigurationError(
                 "authorizationEnabled is true without authenticationEnabled, so anybody could pass for anybody; set both"
             )
+
+    def slave_addresses(self) -> list[AddressPattern]:
+        """``haAllowedAddresses``, read. Raises ConfigurationError: one is malformed."""
+        return address_patterns(self.ha_allowed_addresses, "haAllowedAddresses")
 
     def store_config(self) -> StoreConfig:
         """The store's share of these settings."""
@@ -413,6 +478,11 @@ class NameServerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_na
         kv_config_path: file of the key-value configuration; without it that lives as long as the name server.
         config_store_path: file that gets the settings when they are changed by a request.
         config_black_list: further keys, joined by ``;``, that no request may change.
+        broker_allowed_addresses: who may register brokers and change topics, keys and settings: white addresses joined by ``;``. Default:
+            everybody, as with Apache; anybody who reaches the port may look. No request changes it.
+        max_brokers, max_topics: how many brokers, and topics of one broker each, may be registered.
+        max_registration_bytes: of one registration, unpacked; brokers with more topics send it in parts (``enableSplitRegistration``).
+        max_kv_config_keys, max_kv_config_bytes: of the key-value configuration.
 
     TLS and limits: see :class:`NetworkConfig`.
     """
@@ -432,12 +502,32 @@ class NameServerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_na
     kv_config_path: str = ""
     config_store_path: str = ""
     config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
+    # ours: who may change something, and what strangers may leave here; more is refused
+    broker_allowed_addresses: str = ""
+    max_brokers: int = 1_000
+    max_topics: int = 200_000
+    max_registration_bytes: int = 4 * _MIB
+    max_kv_config_keys: int = 10_000
+    max_kv_config_bytes: int = 4 * _MIB
 
     def __post_init__(self) -> None:
         self._check("listen_port", lambda port: 0 <= port < 65536, "a port from 0 (any free one) to 65535")
         super().__post_init__()
+        self.broker_addresses()
         self._check("scan_not_active_broker_interval_ms", lambda ms: ms > 0, "1 or more milliseconds")
+        for field in (
+            "max_brokers",
+            "max_topics",
+            "max_registration_bytes",
+            "max_kv_config_keys",
+            "max_kv_config_bytes",
+        ):
+            self._check(field, lambda number: number > 0, "1 or more")
         self._check("wait_seconds_for_service", lambda seconds: seconds >= 0, "0 or more seconds")
+
+    def broker_addresses(self) -> list[AddressPattern]:
+        """``brokerAllowedAddresses``, read. Raises ConfigurationError: one is malformed."""
+        return address_patterns(self.broker_allowed_addresses, "brokerAllowedAddresses")
 
     def is_black_listed(self, keys: Iterable[str]) -> bool:
         """Whether one of ``keys`` may not be changed by a request. Java: DefaultRequestProcessor.validateBlackListConfigExist."""

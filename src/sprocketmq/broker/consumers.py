@@ -29,6 +29,7 @@ log = logging.getLogger("sprocketmq.broker")
 
 BROADCASTING = "BROADCASTING"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+MAX_BROUGHT_ALONG = 100_000  # pulls without heartbeats name any group and topic there is
 
 
 class Member(Struct):
@@ -141,9 +142,14 @@ class ConsumerTable:
         group = self.groups.get(group_name)
         return without_sub and (group is None or not group.subscriptions)
 
+    def groups_with(self, connection: Connection, names: Iterable[str]) -> int:
+        """In how many groups the connection would be if it joined ``names``."""
+        return len(self._groups_of.get(connection, set()).union(names))
+
     def brought_along(self, group: str, topic: str, subscription: SubscriptionData) -> None:
         """A pull carried its own subscription. Java: compensateSubscribeData."""
-        self._brought_along[group, topic] = subscription
+        if len(self._brought_along) < MAX_BROUGHT_ALONG or (group, topic) in self._brought_along:
+            self._brought_along[group, topic] = subscription
 
     def last_brought_along(self, group: str, topic: str) -> SubscriptionData | None:
         return self._brought_along.get((group, topic))
@@ -209,25 +215,40 @@ class ProducerTable:
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[Connection, Member]] = {}
+        self._groups_of: dict[Connection, set[str]] = {}
         self._turn = 0
+
+    def groups_with(self, connection: Connection, names: Iterable[str]) -> int:
+        """In how many groups the connection would be if it joined ``names``."""
+        return len(self._groups_of.get(connection, set()).union(names))
 
     def register(self, member: Member, group: str) -> None:
         self.groups.setdefault(group, {})[member.connection] = member
+        self._groups_of.setdefault(member.connection, set()).add(group)
 
     def unregister(self, connection: Connection, group: str) -> None:
         members = self.groups.get(group)
-        if members is not None:
-            members.pop(connection, None)
-            if not members:
-                del self.groups[group]
+        if members is None or members.pop(connection, None) is None:
+            return
+        if not members:
+            del self.groups[group]
+        groups = self._groups_of[connection]
+        groups.discard(group)
+        if not groups:
+            del self._groups_of[connection]
 
     def connection_closed(self, connection: Connection) -> None:
-        for group in list(self.groups):
+        for group in list(self._groups_of.get(connection, ())):
             self.unregister(connection, group)
 
-    def available(self, group: str) -> Connection | None:
-        """An open connection of a member of the group, each in its turn. Java: getAvailableChannel."""
-        open_ones = [connection for connection in self.groups.get(group, ()) if not connection.is_closed]
+    def available(self, group: str, may_know: Callable[[Connection], bool]) -> Connection | None:
+        """An open connection of a member of the group, each in its turn; of those that read, if any. Java: getAvailableChannel.
+
+        ``may_know`` says who may see the message that he will be asked about: anybody can say that he is of a group.
+        """
+        members = self.groups.get(group, ())
+        open_ones = [connection for connection in members if not connection.is_closed and may_know(connection)]
+        open_ones = [connection for connection in open_ones if not connection.is_congested] or open_ones
         if not open_ones:
             return None
         self._turn += 1

@@ -47,11 +47,15 @@ class Tally:
 
 
 class Counters:
-    """``put`` and ``pulled`` count messages since the start; the tables hold a tally per topic, and per (topic, group)."""
+    """``put`` and ``pulled`` count messages since the start; the tables hold a tally per topic, and per (topic, group).
 
-    __slots__ = ("gets", "pulled", "pulled_tps", "put", "put_tps", "puts", "send_backs")
+    Anybody may pull from any topic as any group: of the latter there are at most ``max_tallies``, what comes later is in the totals only.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("gets", "max_tallies", "pulled", "pulled_tps", "put", "put_tps", "puts", "send_backs")
+
+    def __init__(self, max_tallies: int = 100_000) -> None:
+        self.max_tallies = max_tallies
         self.put = 0
         self.pulled = 0
         self.puts: dict[str, Tally] = {}
@@ -75,6 +79,8 @@ class Counters:
         self.pulled += messages
         tally = self.gets.get((topic, group))
         if tally is None:
+            if len(self.gets) >= self.max_tallies:
+                return
             tally = self.gets[topic, group] = Tally()
         tally.messages += messages
         tally.bytes += size_bytes
@@ -82,6 +88,8 @@ class Counters:
 
     def sent_back(self, topic: str, group: str) -> None:
         """``group`` sent one message of ``topic`` back, to be retried or buried."""
+        if len(self.send_backs) >= self.max_tallies and (topic, group) not in self.send_backs:
+            return
         tally = self.send_backs.setdefault((topic, group), Tally())
         tally.messages += 1
         tally.requests += 1

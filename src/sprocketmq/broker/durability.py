@@ -8,6 +8,7 @@ Laws
 1. One flush is asked for at a time, up to the end of what was appended when it was asked; all answers it covers go out together.
    While it runs, new answers gather for the next: many senders share one fdatasync.
 2. Answers go out in the order of their records.
+3. While a disk is slow, a connection whose answers wait by the thousand sends no more (``Connection.hold``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.errors import StoreError
-from sprocketmq.net.connection import Connection
+from sprocketmq.net.connection import Connection, text_bytes
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command
@@ -29,6 +30,8 @@ from sprocketmq.wire.command import Command
 __all__ = ["DurableAnswers"]
 
 log = logging.getLogger("sprocketmq.broker")
+
+_WAITING_BYTES: Final = 2048  # an answer with its request, whose body and fields are let go, without the answer's texts
 
 
 @dataclass(slots=True)
@@ -38,6 +41,7 @@ class _Waiting:
     command: Command
     answer: Command
     since_s: float
+    kept_bytes: int
 
 
 def _send_answer(connection: Connection, command: Command, answer: Command, end: int) -> None:
@@ -67,7 +71,9 @@ class DurableAnswers:
     def wait(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
         """Send ``answer`` when everything before physical offset ``end`` is on the disk."""
         loop = asyncio.get_running_loop()
-        self._waiting.append(_Waiting(end, connection, command, answer, loop.time()))
+        kept_bytes = _WAITING_BYTES + text_bytes(answer)  # a batch's ids may be megabytes
+        connection.hold(kept_bytes)
+        self._waiting.append(_Waiting(end, connection, command, answer, loop.time(), kept_bytes))
         if not self._flushing:
             # At the end of this turn: the other sends of the same read join this flush.
             self._flushing = True
@@ -118,15 +124,20 @@ class DurableAnswers:
             self._flushing = True
             self._flush()
 
+    def _take_first(self) -> _Waiting:
+        first = self._waiting.popleft()
+        first.connection.release(first.kept_bytes)
+        return first
+
     def _answer_until(self, end: int) -> None:
         waiting = self._waiting
         while waiting and waiting[0].end <= end:
-            done = waiting.popleft()
+            done = self._take_first()
             self._release(done.connection, done.command, done.answer, done.end)
 
     def _refuse_until(self, end: int, remark: str) -> None:
         while self._waiting and self._waiting[0].end <= end:
-            late = self._waiting.popleft()
+            late = self._take_first()
             late.answer.code, late.answer.remark = ResponseCode.SERVICE_NOT_AVAILABLE, remark
             late.answer.ext_fields = {}
             self._send(late)
@@ -134,7 +145,7 @@ class DurableAnswers:
     def _time_out(self) -> None:
         loop, self._timer = asyncio.get_running_loop(), None
         while self._waiting and loop.time() - self._waiting[0].since_s >= self._timeout_s:
-            late = self._waiting.popleft()
+            late = self._take_first()
             late.answer.code = ResponseCode.FLUSH_DISK_TIMEOUT
             self._send(late)
         if self._waiting:

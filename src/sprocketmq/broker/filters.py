@@ -22,9 +22,10 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from sprocketmq.broker.table_file import TableFile
 from sprocketmq.core.sql92 import Predicate, compile_sql92
 from sprocketmq.core.subscription import SQL92, is_tag_type
-from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
+from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.net.clock import Clock
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.store.message_store import MessageStore, ReadStatus
@@ -46,7 +47,10 @@ log = logging.getLogger("sprocketmq.broker")
 # Of a record, from the magic on: magic, sysFlag, body length (both hosts IPv4).
 _FIXED: Final = struct.Struct(">I28xi44xi")
 _HOSTS_V6: Final = BORNHOST_V6 | STOREHOSTADDRESS_V6
-_MAX_COMPILED: Final = 1024  # expressions come from the network: remember some, not all
+# Expressions come from the network: remember some, not all. A character of the most costly ones takes some 200 bytes when it is compiled.
+_MAX_COMPILED: Final = 1024
+_MAX_COMPILED_LENGTH: Final = 128 * 1024
+_MAX_FILTERS_LENGTH: Final = 512 * 1024  # of all groups together
 _DEAD_BEFORE_LOAD_MS: Final = (
     30_000  # Java: what was alive when the file was written is taken as dead half a minute before it is read
 )
@@ -80,28 +84,34 @@ class ConsumerFilter(Struct):
 class FilterTable:
     """Filters by group and topic. A part of the broker, which reads and writes ``consumerFilter.json``."""
 
-    def __init__(self, clock: Clock, root: Path | None) -> None:
-        self._clock = clock
-        self._file = ConfigFile(None if root is None else root / "config" / "consumerFilter.json")
+    def __init__(self, clock: Clock, root: Path | None, max_filters: int = 2_000) -> None:
+        self._clock, self._max_filters = clock, max_filters
+        self._on_disk = ConfigFile(None if root is None else root / "config" / "consumerFilter.json")
+        self._file = TableFile(self._on_disk, lambda: self.content().encode())
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
-        self._compiled: dict[tuple[str, str], Predicate | ConfigurationError] = {}
+        self._compiled: dict[tuple[str, str], Predicate | str] = {}  # the text: why it is refused
+        self._compiled_length = 0
         self._dirty = False
 
     async def start(self) -> None:
-        content = self._file.load(ConsumerFilterWrapper.decode)
+        content = self._on_disk.load(ConsumerFilterWrapper.decode)
         if content is not None:
             self.load(content)
 
     async def stop(self) -> None:
         self.save()
+        self._file.close()
 
     # -- what consumers say ------------------------------------------------------------------------------------------------------
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
         """Take over what a heartbeat names."""
-        named = set()
-        for subscription in subscriptions:
-            named.add(subscription.topic)
+        named: dict[str, SubscriptionData] = {}
+        for subscription in subscriptions:  # of one topic the newest
+            other = named.get(subscription.topic)
+            if other is None or other.sub_version < subscription.sub_version:
+                named[subscription.topic] = subscription
+        for subscription in named.values():
             if not is_tag_type(subscription.expression_type) and subscription.sub_string:
                 self._register(group, subscription, now_ms)
         for topic, known in self._by_group.get(group, {}).items():
@@ -115,6 +125,15 @@ class FilterTable:
             if not known.is_dead:
                 known.data.dead_time = now_ms
                 self._dirty = True
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_group.values()))
+
+    def _length(self) -> int:
+        """Characters of all expressions; asked when a text is new, as the number of filters is."""
+        return sum(
+            len(known.data.expression or "") for filters in self._by_group.values() for known in filters.values()
+        )
 
     def get(self, group: str, topic: str) -> ConsumerFilter | None:
         filters = self._by_group.get(group)
@@ -134,12 +153,15 @@ class FilterTable:
                     raise ConfigurationError(f"the expression type is {expression_type!r}, TAG and SQL92 are allowed")
                 known = compile_sql92(key[1])
             except ConfigurationError as error:
-                known = error
-            if len(self._compiled) >= _MAX_COMPILED:
+                known = str(error)  # not the error, which holds the frames of the parser
+            length = len(key[1])
+            if len(self._compiled) >= _MAX_COMPILED or self._compiled_length + length > _MAX_COMPILED_LENGTH:
                 self._compiled.clear()
+                self._compiled_length = 0
             self._compiled[key] = known
-        if isinstance(known, ConfigurationError):
-            raise ConfigurationError(str(known))
+            self._compiled_length += length
+        if isinstance(known, str):
+            raise ConfigurationError(known)
         return known
 
     def wanted_in_retry_topic(self, group: str) -> Wanted:
@@ -166,6 +188,13 @@ class FilterTable:
                 self._dirty = True
                 return
         try:
+            if old is None and len(self) >= self._max_filters:
+                raise ConfigurationError(f"there are {len(self)} filters, no more are allowed; raise maxFilters")
+            length = len(expression) - (0 if old is None else len(old.data.expression or ""))
+            if self._length() + length > _MAX_FILTERS_LENGTH:
+                raise ConfigurationError(
+                    f"the filters of all groups would have more than {_MAX_FILTERS_LENGTH} characters; shorten them"
+                )
             predicate = self.compiled(subscription.expression_type, expression)
         except ConfigurationError as error:  # law 2
             log.warning("the filter of group %s for topic %s is not taken: %s", group, topic, error)
@@ -201,13 +230,11 @@ class FilterTable:
         self.save()
 
     def save(self) -> None:
-        if not self._dirty:
-            return
-        self._dirty = False
-        try:
-            self._file.save(self.content().encode())
-        except StoreError as error:  # a full disk must not stop a stop; filters come again with the heartbeats
-            log.error("%s", error)
+        """Write down what changed, beside the loop; and again what could not be written."""
+        self._file.retry()
+        if self._dirty:
+            self._dirty = False
+            self._file.changed()
 
     def load(self, content: ConsumerFilterWrapper) -> None:
         """Take over what ``consumerFilter.json`` holds, all of it dead until the groups come back. What cannot be compiled is left out."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
+import msgspec
+
 from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.name_checks import usable
+from sprocketmq.broker.steps import Long
+from sprocketmq.core.resource_names import group_name_problem
 from sprocketmq.wire.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 
-__all__ = ["GroupTable", "group_name_problem"]
+__all__ = ["GroupTable"]
 
 # MixAll: groups that exist on every broker, auto-creation or not. The ONS ones may broadcast as every group may by default.
 PREDEFINED: Final = (
@@ -23,20 +27,7 @@ PREDEFINED: Final = (
     "CID_RMQ_SYS_TRANS",
 )
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
-MAX_GROUP_LENGTH: Final = 255  # 5.x stops at 120, 4.9 clients may use 255
 _FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
-_VALID: Final = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
-
-
-def group_name_problem(group: str) -> str | None:
-    """Why ``group`` is no group name, as one sentence; None when it is one."""
-    if not group:
-        return "the consumer group is blank, 1 to 255 characters of % | a-z A-Z 0-9 _ - are allowed"
-    if len(group) > MAX_GROUP_LENGTH:
-        return f"the consumer group is {len(group)} characters long, at most {MAX_GROUP_LENGTH} are allowed"
-    if _VALID(group) is None:
-        return f"the consumer group {group!r} has a character that is not allowed, use % | a-z A-Z 0-9 _ -"
-    return None
 
 
 class GroupTable:
@@ -54,8 +45,8 @@ class GroupTable:
 
     def load(self, content: SubscriptionGroupWrapper) -> None:
         """Take over what ``subscriptionGroup.json`` holds."""
-        self.table.update(content.subscription_group_table)
-        self.forbidden.update(content.forbidden_table)
+        self.table.update(usable("subscriptionGroup.json", content.subscription_group_table))
+        self.forbidden.update(usable("subscriptionGroup.json", content.forbidden_table))
         self.data_version = content.data_version
 
     def content(self) -> SubscriptionGroupWrapper:
@@ -63,20 +54,44 @@ class GroupTable:
             subscription_group_table=self.table, forbidden_table=self.forbidden, data_version=self.data_version
         )
 
+    def long_content(self) -> Long:
+        """:meth:`content`, as it is when its steps come to each group."""
+        table, version = self.table, msgspec.structs.replace(self.data_version)
+        forbidden = {group: dict(topics) for group, topics in self.forbidden.items()}
+
+        def body_of(names: list[str]) -> SubscriptionGroupWrapper:
+            found = {name: table[name] for name in names if name in table}
+            return SubscriptionGroupWrapper(
+                subscription_group_table=found, forbidden_table=forbidden, data_version=version
+            )
+
+        return Long("subscriptionGroupTable", list(table), body_of)
+
     def __contains__(self, group: str) -> bool:
         return group in self.table
 
     def find(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
-        """The group, made now where that is allowed and the name is one; else None. Java: findSubscriptionGroupConfig."""
+        """The group, made now where that is allowed, there is room and the name is one; else None. Java: findSubscriptionGroupConfig."""
         found = self.table.get(group)
         if found is not None:
             return found
         allowed = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
-        if not allowed or group_name_problem(group) is not None:
+        if not allowed or group_name_problem(group) is not None or self.room_problem([group]) is not None:
             return None
         made = SubscriptionGroupConfig(group_name=group)
         self.update(made, now_ms=now_ms)
         return made
+
+    def room_problem(self, names: Collection[str]) -> str | None:
+        """Why these groups may not all be made, as one sentence; None when they may."""
+        new = sum(name not in self.table for name in names)
+        allowed = self._config.max_subscription_groups
+        if new and len(self.table) + new > allowed:
+            return (
+                f"with {new} more there would be {len(self.table) + new} consumer groups, {allowed} are allowed; "
+                "delete some, or raise maxSubscriptionGroups"
+            )
+        return None
 
     def update(self, *groups: SubscriptionGroupConfig, now_ms: int) -> None:
         """Create or replace; several count as one change."""

@@ -93,9 +93,9 @@ class LiveHandover:
 
     # -- the steps ---------------------------------------------------------------------------------------------------------------
 
-    def begin(self, now_ms: int, timeout_ms: int) -> None:
+    def begin(self, timeout_ms: int) -> None:
         self._watch()
-        self._machine.begin(now_ms, timeout_ms)
+        self._machine.begin(self._broker.clock.steady_ms(), timeout_ms)
         log.warning("handover: begun, it may take %d ms", timeout_ms)
         if self._timer is None:
             self._look()
@@ -149,7 +149,7 @@ class LiveHandover:
             (version.counter, version.timestamp),
             broker.replication.held_by(host) >= 0,
             broker.store.max_physical_offset,
-            broker.clock.now_ms(),
+            broker.clock.steady_ms(),
         )
         self._settle()
 
@@ -168,7 +168,7 @@ class LiveHandover:
         self._timer = None
         machine, broker = self._machine, self._broker
         before = machine.state
-        machine.look(broker.replication.held_by(machine.host), broker.clock.now_ms())
+        machine.look(broker.replication.held_by(machine.host), broker.clock.steady_ms())
         if machine.state is not before:
             log.warning("handover: %s, was %s", machine.state.value, before.value)
         self._settle()

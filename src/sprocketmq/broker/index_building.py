@@ -44,7 +44,7 @@ class IndexBuilding:
             self._timer.cancel()
             self._timer = None
         if self._ready is not None:
-            await self._ready
+            await asyncio.wait([self._ready])
 
     def catch_up(self) -> None:
         """Before a query: index what is not indexed yet, within limits."""
@@ -55,7 +55,7 @@ class IndexBuilding:
                 if not done:
                     return
                 records += done
-        except StoreError as error:
+        except (StoreError, OSError, ImportError) as error:
             self._failed(error)
 
     def _turn(self) -> None:
@@ -67,9 +67,13 @@ class IndexBuilding:
                 self._ready = loop.run_in_executor(None, importlib.import_module, "sprocketmq.store.record_batch")
             if self._ready.done():
                 try:
+                    self._ready.result()
                     done = self._store.dispatch(_RECORDS_PER_TURN)
                     self._failing = False
                 except StoreError as error:
+                    self._failed(error)
+                except (OSError, ImportError) as error:  # a library cannot be read: the process has no more descriptors
+                    self._ready = None
                     self._failed(error)
         if self._failing:
             pause_s = _AFTER_FAILURE_S
@@ -81,7 +85,7 @@ class IndexBuilding:
             pause_s = self._pause_s = min(_IDLE_S, self._pause_s * 2)
         self._timer = loop.call_later(pause_s, self._turn)
 
-    def _failed(self, error: StoreError) -> None:
+    def _failed(self, error: Exception) -> None:
         if not self._failing:
             log.error("the index by key stays behind: %s", error)
         self._failing = True

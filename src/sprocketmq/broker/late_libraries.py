@@ -20,7 +20,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.core.sql92 import compile_sql92
-from sprocketmq.net.connection import Connection
+from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 
@@ -68,10 +68,12 @@ class LateLibraries:
                 command, ResponseCode.SYSTEM_BUSY, f"{library.value} is being loaded; try again in a second"
             )
         waiting.append((connection, command))
+        connection.hold(bytes_while_waiting(command))
         return None
 
     def _handle_all(self, library: Library) -> None:
         for connection, command in self._waiting.pop(library):
+            connection.release(bytes_while_waiting(command))
             if not connection.is_closed:
                 connection.handle_now(command)
 

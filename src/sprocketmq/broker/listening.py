@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from sprocketmq.broker.memory_span import memory_bytes
 from sprocketmq.broker.service import Periodic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.clock import Clock
+from sprocketmq.net.queued_bytes import HIGH_WATER_BYTES, QueuedBytes
 from sprocketmq.net.server import Limits
 from sprocketmq.net.tls import ServerTls, TlsSettings
 from sprocketmq.wire.java_properties import parse_properties
@@ -18,8 +20,11 @@ from sprocketmq.wire.java_properties import parse_properties
 if TYPE_CHECKING:
     from sprocketmq.broker.config import NetworkConfig
 
-__all__ = ["client_tls_of", "limits_of", "tls_of", "watched_certificates"]
+__all__ = ["client_tls_of", "limits_of", "queued_bytes_of", "tls_of", "watched_certificates"]
 
+_QUEUED_SHARE: Final = 16
+_LEAST_QUEUED_BYTES: Final = 64 << 20
+_MOST_QUEUED_BYTES: Final = 512 << 20
 _POLL_INTERVAL_MS: Final = 500  # FileWatchService
 
 
@@ -30,7 +35,17 @@ def limits_of(config: NetworkConfig) -> Limits:
         max_idle_s=config.server_channel_max_idle_time_seconds,
         slow_reader_timeout_s=config.slow_reader_timeout_ms / 1000,
         max_frame_bytes=config.frame_max_length,
+        send_buffer_bytes=config.server_socket_snd_buf_size,
+        receive_buffer_bytes=config.server_socket_rcv_buf_size,
     )
+
+
+def queued_bytes_of(config: NetworkConfig) -> QueuedBytes:
+    """What all servers of this configuration count together."""
+    limit_bytes = config.max_queued_bytes
+    if not limit_bytes:
+        limit_bytes = min(max(memory_bytes() // _QUEUED_SHARE, _LEAST_QUEUED_BYTES), _MOST_QUEUED_BYTES)
+    return QueuedBytes(limit_bytes, config.write_buffer_high_water_mark or HIGH_WATER_BYTES)
 
 
 def tls_of(config: NetworkConfig) -> ServerTls | None:

@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.config import BrokerConfig, told
 from sprocketmq.broker.memory_span import memory_span_bytes
-from sprocketmq.errors import ConfigurationError, NoPermission, StoreError
+from sprocketmq.broker.name_checks import settings_problem
+from sprocketmq.errors import ConfigurationError, NoPermission, StoreError, StoreNotWritable
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.wire.bodies import DataVersion
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.java_properties import format_properties, parse_properties
+from sprocketmq.wire.java_properties import format_properties, parse_properties, replace_properties
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -119,6 +120,7 @@ class LiveConfig:
         Raises:
             NoPermission: a key is on the black list.
             ConfigurationError: a key is unknown, or cannot change while the broker runs, or its value is not allowed.
+            StoreNotWritable: the changes count, but could not be written down.
         """
         changes = {key.strip(): value for key, value in parse_properties(text).items()}
         before = self._broker.config
@@ -128,6 +130,9 @@ class LiveConfig:
                 raise NoPermission(
                     ResponseCode.NO_PERMISSION, f"{key} is on the black list of keys that a request may not change"
                 )
+        problem = settings_problem(changes)
+        if problem is not None:
+            raise ConfigurationError(problem)
         after = self._checked(changes)
         changed = {
             field: getattr(after, field)
@@ -140,7 +145,9 @@ class LiveConfig:
         self._apply(changed, now_ms)
         self.data_version.next_version(now_ms)
         if changed:
-            log.info("settings were changed by request: %s", ", ".join(f"{key}={changes[key]}" for key in changes))
+            log.info(
+                "settings were changed by request: %s", ", ".join(f"{key}={told(key, changes[key])}" for key in changes)
+            )
         self._write_down(changes)
 
     def _checked(self, changes: Mapping[str, str]) -> BrokerConfig:
@@ -155,7 +162,7 @@ class LiveConfig:
         for key in changes:
             if values.get(key) != present.get(key) and key not in _OF_BROKER | _OF_STORE:
                 raise ConfigurationError(
-                    f"{key} is {present.get(key)} since the start and cannot change while the broker runs; "
+                    f"{key} is {told(key, present.get(key, ''))} since the start and cannot change while the broker runs; "
                     "set it in the configuration and restart"
                 )
         return after
@@ -176,15 +183,10 @@ class LiveConfig:
         if self.file is None or not changes:
             return
         try:
-            lines = self.file.read_text("utf-8").splitlines()
-            left = dict(changes)
-            for number, line in enumerate(lines):
-                named = parse_properties(line)
-                for key in named:
-                    if key in changes:
-                        lines[number] = format_properties({key: changes[key]}).rstrip("\n")
-                        left.pop(key, None)
-            lines += format_properties(left).splitlines()
-            ConfigFile(self.file).save(("\n".join(lines) + "\n").encode())
+            text = replace_properties(self.file.read_text("utf-8"), changes)
+            ConfigFile(self.file).save(text.encode())
         except (OSError, UnicodeDecodeError, StoreError) as error:
-            log.error("the settings are changed, but %s could not be written: %s", self.file, error)
+            reason = error if isinstance(error, StoreError) else f"{self.file} cannot be read: {error}"
+            raise StoreNotWritable(
+                f"the settings are changed until the broker ends, but they could not be written down: {reason}"
+            ) from error

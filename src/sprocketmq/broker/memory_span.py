@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["memory_span_bytes"]
+__all__ = ["memory_bytes", "memory_span_bytes"]
 
 
 def memory_span_bytes(ratio: int) -> int:
     """How far behind the end of the log a record is still in memory; ``ratio`` is accessMessageInMemoryMaxRatio, per cent of RAM."""
-    return _memory_bytes() * ratio // 100
+    return memory_bytes() * ratio // 100
 
 
-def _memory_bytes() -> int:
+def memory_bytes() -> int:
     """RAM of this machine; 8 GiB where the system does not tell (Windows)."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,6 +1,6 @@
 """Metrics for Prometheus, under the names that Apache RocketMQ 5.x uses where it has the same number (Java: BrokerMetricsManager).
 
-    GET /metrics --HTTP thread--> one look at the tables on the broker's loop --> families --> text
+    GET /metrics --HTTP thread--> a look at the tables on the broker's loop, in steps --> families --> text
 
 Nothing is counted for metrics alone: a scrape reads the tallies, offsets and store positions that the broker keeps anyway, so the paths
 that store and pull do not know that somebody watches. Switched on by Apache's own key ``metricsExporterType=PROM``; the page is served on
@@ -16,11 +16,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from threading import Thread
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from sprocketmq.broker.steps import in_steps
 from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.core.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
@@ -37,7 +39,10 @@ __all__ = ["BrokerMetrics", "Sample", "fixed_labels", "look_at"]
 
 log = logging.getLogger("sprocketmq.broker")
 
-_SCRAPE_TIMEOUT_S: Final = 10.0
+_SCRAPE_TIMEOUT_S: Final = 30.0
+_SAMPLES_PER_STEP: Final = 200  # of up to 50 us each, where a group reads many queues
+_MOST_SCRAPES: Final = 8
+_SILENT_SCRAPE_S: Final = 10.0
 _SYSTEM_GROUP_PREFIX: Final = "cid_rmq_sys_"
 
 # Name, labels, value. The documentation and kind of each name are in _FAMILIES.
@@ -74,6 +79,15 @@ _FAMILIES: Final = {
     ),
     "rocketmq_storage_message_reserve_time": ("gauge", "Age in ms of the oldest message"),
     "sprocketmq_connections": ("gauge", "Open connections"),
+    "sprocketmq_queued_bytes": ("gauge", "Bytes that wait for peers (out), and that came from them and wait (in)"),
+    "sprocketmq_closed_for_queued_bytes_total": (
+        "counter",
+        "Connections closed because they, or all, held too many bytes",
+    ),
+    "sprocketmq_undeliverable_messages_total": (
+        "counter",
+        "Waiting messages that were set aside in rmq_sys_UNDELIVERABLE",
+    ),
     "sprocketmq_slow_requests_total": ("counter", "Requests that held the broker's loop for slowRequestMs or longer"),
     "sprocketmq_parked_pulls": ("gauge", "Pulls that wait for a message"),
     "sprocketmq_delay_level_waiting_messages": ("gauge", "Messages that wait in a delay level"),
@@ -116,6 +130,7 @@ class BrokerMetrics:
                 f"cannot serve metrics on {host}:{port}: {error.strerror or error}; "
                 "choose another metricsPromExporterPort, or 0 for any free one"
             ) from error
+        _limit_scrapes(self._server)
         log.info("metrics are on http://%s:%d/metrics", host, self.port)
 
     async def stop(self) -> None:
@@ -132,7 +147,10 @@ class BrokerMetrics:
             return []
 
         async def look() -> list[Sample]:
-            return list(look_at(self._broker))
+            found: list[Sample] = []
+            async for share in in_steps(look_at(self._broker), _SAMPLES_PER_STEP):
+                found += share
+            return found
 
         with contextlib.suppress(RuntimeError):  # the loop is closed: the broker has stopped
             return asyncio.run_coroutine_threadsafe(look(), self._loop).result(_SCRAPE_TIMEOUT_S)
@@ -168,6 +186,22 @@ class _OnLoop:  # a prometheus_client Collector by its shape: the class itself i
         yield from families.values()
 
 
+def _limit_scrapes(server: WSGIServer) -> None:
+    """At most so many at once, each with a thread and a descriptor; one that asks nothing is closed after a while."""
+    places, serve = threading.BoundedSemaphore(_MOST_SCRAPES), server.process_request_thread  # type: ignore[attr-defined]
+
+    def serve_one(request: Any, address: Any) -> None:
+        try:
+            serve(request, address)
+        finally:
+            places.release()
+
+    server.process_request_thread = serve_one  # type: ignore[attr-defined]
+    server.verify_request = lambda request, client_address: places.acquire(blocking=False)  # type: ignore[method-assign]
+    quiet: Any = server.RequestHandlerClass
+    server.RequestHandlerClass = type("_Scrape", (quiet,), {"timeout": _SILENT_SCRAPE_S})
+
+
 def fixed_labels(metrics_label: str, cluster_name: str, broker_name: str) -> dict[str, str]:
     """The labels that stand on every number: those of ``metricsLabel`` (``key:value,key:value``), then Apache's three."""
     pairs = (pair.partition(":") for pair in metrics_label.split(","))
@@ -176,13 +210,17 @@ def fixed_labels(metrics_label: str, cluster_name: str, broker_name: str) -> dic
 
 
 def look_at(broker: Broker) -> Iterator[Sample]:
-    """Every number of a broker; to be called on its loop."""
+    """Every number of a broker; to be called on its loop, where its tables may change between one number and the next."""
     now_ms = broker.clock.now_ms()
     yield "rocketmq_broker_permission", {}, broker.config.broker_permission
     yield "rocketmq_topic_number", {}, len(broker.topics.table)
     yield "rocketmq_consumer_group_number", {}, len(broker.groups.table)
     yield "sprocketmq_connections", {}, broker.connection_count
     yield "sprocketmq_parked_pulls", {}, len(broker.parked)
+    broker.queued_bytes.look_again()
+    yield "sprocketmq_queued_bytes", {"direction": "in"}, broker.queued_bytes.in_bytes
+    yield "sprocketmq_queued_bytes", {"direction": "out"}, broker.queued_bytes.out_bytes
+    yield "sprocketmq_closed_for_queued_bytes_total", {}, broker.queued_bytes.closed_connections
     yield "sprocketmq_slow_requests_total", {}, broker.slow_requests.count
     yield from _messages(broker)
     yield from _connections(broker)
@@ -191,22 +229,24 @@ def look_at(broker: Broker) -> Iterator[Sample]:
     yield "rocketmq_half_messages", {}, broker.transactions.open_count
     yield "rocketmq_commit_messages_total", {}, broker.transactions.ended[Outcome.COMMIT]
     yield "rocketmq_rollback_messages_total", {}, broker.transactions.ended[Outcome.ROLLBACK]
-    for topic, metric in broker.timers.metrics.items():
+    for topic, metric in list(broker.timers.metrics.items()):
         yield "rocketmq_timing_messages", {"topic": topic}, metric.count
+    for topic, count in broker.undeliverable.counts.items():
+        yield "sprocketmq_undeliverable_messages_total", {"topic": topic}, count
     for level in range(1, broker.schedule.levels.max_level + 1):
         yield "sprocketmq_delay_level_waiting_messages", {"level": str(level)}, broker.schedule.waiting(level)
 
 
 def _messages(broker: Broker) -> Iterator[Sample]:
     is_system = broker.topics.is_system
-    for topic, tally in broker.counters.puts.items():
+    for topic, tally in list(broker.counters.puts.items()):
         labels = {"topic": topic, "is_system": _flag(is_system(topic))}
         yield "rocketmq_messages_in_total", labels, tally.messages
         yield "rocketmq_throughput_in_total", labels, tally.bytes
         if topic.startswith(DLQ_PREFIX):
             group = topic[len(DLQ_PREFIX) :]
             yield "rocketmq_send_to_dlq_messages_total", _group_labels(broker, group, topic), tally.messages
-    for (topic, group), tally in broker.counters.gets.items():
+    for (topic, group), tally in list(broker.counters.gets.items()):
         labels = _group_labels(broker, group, topic)
         yield "rocketmq_messages_out_total", labels, tally.messages
         yield "rocketmq_throughput_out_total", labels, tally.bytes
@@ -214,11 +254,11 @@ def _messages(broker: Broker) -> Iterator[Sample]:
 
 def _connections(broker: Broker) -> Iterator[Sample]:
     producers: Counter[tuple[str, int]] = Counter()
-    for members in broker.producers.groups.values():
+    for members in list(broker.producers.groups.values()):
         producers.update((member.language, member.version) for member in members.values())
     for (language, version), number in producers.items():
         yield "rocketmq_producer_connections", _client_labels(language, version), number
-    for group in broker.consumers.groups.values():
+    for group in list(broker.consumers.groups.values()):
         members_of: Counter[tuple[str, int]] = Counter(
             (member.language, member.version) for member in group.members.values()
         )

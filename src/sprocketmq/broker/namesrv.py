@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
 from sprocketmq.broker.config import NameServerConfig
 from sprocketmq.broker.kv_config import KVConfigTable
-from sprocketmq.broker.listening import client_tls_of, limits_of, tls_of, watched_certificates
-from sprocketmq.broker.namesrv_requests import HANDLERS
+from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
+from sprocketmq.broker.name_checks import refusal_of_names
+from sprocketmq.broker.namesrv_requests import CHANGING, HANDLERS
 from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.core.namesrv_table import MinIdChange, NamesrvTable
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.address import joined_address
+from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.clock import Clock, SystemClock
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
@@ -70,11 +74,12 @@ class NameServer(Service):
         self.table = NamesrvTable()
         self._server: Server | None = None
         self._scan: Periodic | None = None
+        self._refusals = CalmLog(log)
         self._certificates: list[Periodic] = []
         self.kv_config = KVConfigTable(self.config.kv_config_path)
-        self.start_ms = self.clock.now_ms()
+        self.start_ms = self.clock.steady_ms()
         self._pool: ConnectionPool | None = None
-        self._telling: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._apply_config()
 
     @property
@@ -90,11 +95,17 @@ class NameServer(Service):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self.start_ms = self.clock.now_ms()
+        self.start_ms = self.clock.steady_ms()
         self.kv_config.load()
         self._pool = ConnectionPool(ssl_context=client_tls_of(self.config))
         tls = tls_of(self.config)
-        self._server = Server(self._handle, on_close=self._connection_closed, tls=tls, limits=limits_of(self.config))
+        self._server = Server(
+            self._handle,
+            on_close=self._connection_closed,
+            tls=tls,
+            limits=limits_of(self.config),
+            queued=queued_bytes_of(self.config),
+        )
         self.port = await self._server.start(self.host, self.port)
         self._scan = Periodic(self.clock, self.config.scan_not_active_broker_interval_ms, self._scan_silent_brokers)
         self._certificates = watched_certificates(self.clock, tls)
@@ -105,15 +116,18 @@ class NameServer(Service):
             self._scan.cancel()
         for watching in self._certificates:
             watching.cancel()
-        for task in self._telling:
+        for task in self._tasks:
             task.cancel()
+        self.give_up_long_answers()
         if self._server is not None:
             await self._server.stop()
         if self._pool is not None:
             await self._pool.aclose()
+        self.kv_config.close()
 
     def _scan_silent_brokers(self) -> None:
-        for live in self.table.expire(self.clock.now_ms()):
+        self.kv_config.retry()
+        for live in self.table.expire(self.clock.steady_ms()):
             log.warning(
                 "broker %s at %s was silent for %d ms and is gone", live.broker_name, live.address, live.timeout_ms
             )
@@ -133,7 +147,14 @@ class NameServer(Service):
         if handler is None:
             remark = f"request code {command.code} is not served by this name server"
             return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
-        return handler(self, connection, command, self.clock.now_ms())
+        if command.code in CHANGING and not self._may_change(connection.peer[0]):
+            reason = f"{connection.peer[0]} may not change anything here: brokerAllowedAddresses does not name it"
+            self._refusals.tell(self.clock.steady_ms() / 1000, "request code %d is refused: %s", command.code, reason)
+            return response(command, ResponseCode.NO_PERMISSION, reason)
+        return refusal_of_names(command) or handler(self, connection, command, self.clock.steady_ms())
+
+    def _may_change(self, host: str) -> bool:
+        return not self._broker_addresses or any(pattern.matches(host) for pattern in self._broker_addresses)
 
     # -- what handlers use ---------------------------------------------------------------------------------------------------------
 
@@ -149,6 +170,10 @@ class NameServer(Service):
             ConfigFile(self.config.config_store_path).save(format_properties(self.config.to_properties()).encode())
 
     def _apply_config(self) -> None:
+        self._broker_addresses = self.config.broker_addresses()
+        self.table.max_brokers, self.table.max_topics = self.config.max_brokers, self.config.max_topics
+        self.kv_config.max_keys = self.config.max_kv_config_keys
+        self.kv_config.max_bytes = self.config.max_kv_config_bytes
         self.table.support_acting_master = self.config.support_acting_master
         self.table.delete_missing_topics = self.config.delete_topic_with_broker_registration
         if self._scan is not None:
@@ -172,13 +197,22 @@ class NameServer(Service):
             ha_broker_addr=change.ha_address,
         )
         for address in change.tell:
-            task = asyncio.get_running_loop().create_task(self._tell(self._pool, address, header))
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+            self.keep(self._tell(self._pool, address, header))
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run it beside the requests; a stop cancels it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     @staticmethod
     async def _tell(pool: ConnectionPool, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
         try:
-            await pool.invoke_oneway(address, request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header, oneway=True))
+            connection = await pool.connection(address)
+            if not connection.push(request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header, oneway=True)):
+                log.warning(
+                    "broker %s does not read, so it was not told who has the lowest id of its group now", address
+                )
         except RocketMQError as error:
             log.warning("broker %s was not told who has the lowest id of its group now: %s", address, error)

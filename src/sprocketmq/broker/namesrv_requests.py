@@ -14,20 +14,25 @@ administrators  PUT_KV_CONFIG 100, GET_KV_CONFIG 101, DELETE_KV_CONFIG 102, GET_
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.limits import answer_in_a_frame
 from sprocketmq.broker.kv_config import ORDER_TOPIC_CONFIG
+from sprocketmq.broker.name_checks import broker_problem, names_problem, queues_problem, settings_problem
+from sprocketmq.broker.steps import STEP, in_steps
+from sprocketmq.broker.table_file import not_saved
 from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG
-from sprocketmq.errors import ConfigurationError, ProtocolError
-from sprocketmq.net.connection import Connection
+from sprocketmq.core.registered import Registered, TopicsToTake
+from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
+from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.wire.bodies import (
     BrokerMemberGroup,
     DataVersion,
     GetBrokerMemberGroupResponseBody,
     KVTable,
-    RegisterBrokerBody,
-    TopicConfigSerializeWrapper,
+    RegistrationTopics,
+    TopicConfig,
     TopicList,
     TopicRouteData,
 )
@@ -60,9 +65,9 @@ from sprocketmq.wire.java_properties import format_properties, parse_properties
 if TYPE_CHECKING:
     from sprocketmq.broker.namesrv import NameServer
 
-__all__ = ["HANDLERS", "NamesrvHandler"]
+__all__ = ["CHANGING", "HANDLERS", "NamesrvHandler"]
 
-NamesrvHandler = Callable[["NameServer", Connection, Command, int], Command]
+NamesrvHandler = Callable[["NameServer", Connection, Command, int], "Command | None"]
 
 _ZONE_NAME: Final = "__ZONE_NAME"
 _ZLIB: Final = 0x78  # how a zlib stream begins, and no JSON
@@ -73,25 +78,58 @@ _MAX_SILENCE_MS: Final = 3_600_000
 # -- brokers ---------------------------------------------------------------------------------------------------------------------
 
 
-def register_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+def register_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(RegisterBrokerRequestHeader)
     _given(command, brokerName=header.broker_name, brokerAddr=header.broker_addr, clusterName=header.cluster_name)
+    zone = command.ext_fields.get(_ZONE_NAME, "")
+    problem = broker_problem(brokerAddr=header.broker_addr, haServerAddr=header.ha_server_addr, zone=zone)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
     body = bytes(command.body)
     if header.body_crc32 and zlib.crc32(body) & 0x7FFFFFFF != header.body_crc32:
         return response(command, ResponseCode.SYSTEM_ERROR, "the body does not have the announced checksum bodyCrc32")
-    topics = TopicConfigSerializeWrapper()
+    topics = RegistrationTopics(DataVersion(), 0, iter(()))
     if body:
         # A 5.x broker with compressedRegister=true compresses and says that it did not; its own name servers refuse it for that.
         compressed = header.compressed or body[0] == _ZLIB
-        decode = RegisterBrokerBody.decode_compressed if compressed else RegisterBrokerBody.decode
-        topics = decode(body).topic_config_serialize_wrapper
+        topics = RegistrationTopics.of_request(body, server.config.max_registration_bytes, compressed=compressed)
+    server.table.check_room(header.broker_name, header.broker_addr, topics.count)  # before the long work
+    if topics.count > STEP:
+        return server.answer_in_steps(
+            connection, command, _register_in_steps(server, connection, command, header, topics, now_ms)
+        )
+    shares = list(topics.shares(STEP))
+    for share in shares:
+        problem = _problem_of(share)
+        if problem is not None:
+            return response(command, ResponseCode.INVALID_PARAMETER, problem)
+    begun = _begun(server, connection, command, header, topics, now_ms)
+    if isinstance(begun, Command):
+        return begun
+    for share in shares:
+        server.table.take(begun, share)
+    return _registered(server, command, server.table.taken(begun, is_whole=not header.is_part))
+
+
+def _problem_of(topics: Mapping[str, TopicConfig]) -> str | None:
+    return names_problem("a topic of the registration", topics) or queues_problem(topics)
+
+
+def _begun(
+    server: NameServer,
+    connection: Connection,
+    command: Command,
+    header: RegisterBrokerRequestHeader,
+    topics: RegistrationTopics,
+    now_ms: int,
+) -> TopicsToTake | Command:
     silence_ms = header.heartbeat_timeout_millis or BROKER_EXPIRE_MS
-    result = server.table.register(
+    begun = server.table.begin(
         header.cluster_name,
         header.broker_name,
         header.broker_id,
         header.broker_addr,
-        topics.topic_config_table,
+        topics.count,
         topics.data_version,
         now_ms,
         ha_address=header.ha_server_addr,
@@ -100,11 +138,41 @@ def register_broker(server: NameServer, connection: Connection, command: Command
         acting_master=header.enable_acting_master,
         zone=command.ext_fields.get(_ZONE_NAME),
     )
-    if result is None:
+    if begun is None:
         remark = (
             f"broker {header.broker_name} is not known here yet: its first registration has to bring all its topics"
         )
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    return _registered(server, command, begun) if isinstance(begun, Registered) else begun
+
+
+async def _register_in_steps(
+    server: NameServer,
+    connection: Connection,
+    command: Command,
+    header: RegisterBrokerRequestHeader,
+    topics: RegistrationTopics,
+    now_ms: int,
+) -> Command:
+    """Many topics: all are read and looked at before the first is taken, others are served in between."""
+    shares = []
+    async for (share,) in in_steps(topics.shares(STEP), 1):
+        problem = _problem_of(share)
+        if problem is not None:
+            return response(command, ResponseCode.INVALID_PARAMETER, problem)
+        shares.append(share)
+    if connection.is_closed:  # nobody would take it out again
+        return response(command)
+    begun = _begun(server, connection, command, header, topics, now_ms)
+    if isinstance(begun, Command):
+        return begun
+    async for (share,) in in_steps(shares, 1):
+        if not server.table.take(begun, share):
+            break
+    return _registered(server, command, server.table.taken(begun, is_whole=not header.is_part))
+
+
+def _registered(server: NameServer, command: Command, result: Registered) -> Command:
     if result.lower_id is not None:
         server.tell_min_id_change(result.lower_id)
     answer = RegisterBrokerResponseHeader(
@@ -125,7 +193,7 @@ def unregister_broker(server: NameServer, connection: Connection, command: Comma
 
 def query_data_version(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(QueryDataVersionRequestHeader)
-    asked = DataVersion.decode(command.body)
+    asked = DataVersion.of_request(command.body)
     known = server.table.touch(header.cluster_name, header.broker_addr, now_ms)
     body = known.encode() if known is not None else b""
     return response(command, header=QueryDataVersionResponseHeader(changed=known != asked), body=body)
@@ -170,10 +238,10 @@ def route(server: NameServer, connection: Connection, command: Command, now_ms: 
 # -- administrators --------------------------------------------------------------------------------------------------------------
 
 
-def put_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+def put_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
     header = command.header(PutKVConfigRequestHeader)
     server.kv_config.put(header.namespace, header.key, header.value)
-    return response(command)
+    _answer_when_saved(server, connection, command)
 
 
 def get_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -185,10 +253,22 @@ def get_kv_config(server: NameServer, connection: Connection, command: Command, 
     return response(command, header=GetKVConfigResponseHeader(value=value))
 
 
-def delete_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
     header = command.header(DeleteKVConfigRequestHeader)
     server.kv_config.delete(header.namespace, header.key)
-    return response(command)
+    _answer_when_saved(server, connection, command)
+
+
+def _answer_when_saved(server: NameServer, connection: Connection, command: Command) -> None:
+    kept_bytes = bytes_while_waiting(command)
+    connection.hold(kept_bytes)
+
+    def send(error: StoreError | None) -> None:
+        connection.release(kept_bytes)
+        if not command.is_oneway:
+            connection.send(response(command) if error is None else not_saved(command, error))
+
+    server.kv_config.when_saved(send)
 
 
 def kv_list(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -223,7 +303,11 @@ def register_topic(server: NameServer, connection: Connection, command: Command,
     header = command.header(RegisterTopicRequestHeader)
     _given(command, topic=header.topic)
     if command.body:  # queues of a broker that is not known here are dropped without a word, as Apache does
-        server.table.register_topic(header.topic, TopicRouteData.decode(command.body).queue_datas)
+        queue_datas = TopicRouteData.of_request(command.body).queue_datas
+        problem = next(filter(None, (queues_problem({header.topic: data}) for data in queue_datas)), None)
+        if problem is not None:
+            return response(command, ResponseCode.INVALID_PARAMETER, problem)
+        server.table.register_topic(header.topic, queue_datas)
     return response(command)
 
 
@@ -231,7 +315,7 @@ def all_topics(server: NameServer, connection: Connection, command: Command, now
     if not server.config.enable_all_topic_list:
         remark = "the list of topics is disabled here (enableAllTopicList)"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
-    return response(command, body=TopicList(topic_list=server.table.topics()).encode())
+    return _list_in_a_frame(command, server.table.topics())
 
 
 def topics_of_cluster(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -263,10 +347,15 @@ def update_config(server: NameServer, connection: Connection, command: Command, 
         return response(command, ResponseCode.SYSTEM_ERROR, "the body is not text in UTF-8; send key=value lines")
     if server.config.is_black_listed(changes):
         return response(command, ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+    problem = settings_problem(changes)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
     try:
         server.update_config(changes)
     except ConfigurationError as error:
         return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    except StoreError as error:
+        return not_saved(command, error)
     return response(command)
 
 
@@ -278,7 +367,12 @@ def _topic_list(server: NameServer, command: Command, topics: Callable[[], list[
     if not server.config.enable_topic_list:
         remark = "lists of topics are disabled here (enableTopicList)"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
-    return response(command, body=TopicList(topic_list=topics()).encode())
+    return _list_in_a_frame(command, topics())
+
+
+def _list_in_a_frame(command: Command, topics: list[str]) -> Command:
+    instead = "ask for the topics of one cluster (GET_TOPICS_BY_CLUSTER) or broker (GET_ALL_TOPIC_CONFIG)"
+    return answer_in_a_frame(command, None, TopicList(topic_list=topics).encode(), instead)
 
 
 def _given(command: Command, **fields: str) -> None:
@@ -287,28 +381,33 @@ def _given(command: Command, **fields: str) -> None:
             raise ProtocolError(f"request code {command.code}: {name} is empty")
 
 
-HANDLERS: Final[dict[int, NamesrvHandler]] = {
-    RequestCode.PUT_KV_CONFIG: put_kv_config,
+# Whoever reaches the port may look, as clients do.
+_LOOKING: Final[dict[int, NamesrvHandler]] = {
     RequestCode.GET_KV_CONFIG: get_kv_config,
-    RequestCode.DELETE_KV_CONFIG: delete_kv_config,
-    RequestCode.REGISTER_BROKER: register_broker,
-    RequestCode.UNREGISTER_BROKER: unregister_broker,
     RequestCode.GET_ROUTEINFO_BY_TOPIC: route,
     RequestCode.GET_BROKER_CLUSTER_INFO: cluster_info,
-    RequestCode.WIPE_WRITE_PERM_OF_BROKER: wipe_write_perm,
-    RequestCode.ADD_WRITE_PERM_OF_BROKER: add_write_perm,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all_topics,
-    RequestCode.DELETE_TOPIC_IN_NAMESRV: delete_topic,
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: register_topic,
     RequestCode.GET_KVLIST_BY_NAMESPACE: kv_list,
     RequestCode.GET_TOPICS_BY_CLUSTER: topics_of_cluster,
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: system_topics,
     RequestCode.GET_UNIT_TOPIC_LIST: unit_topics,
     RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: unit_sub_topics,
     RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: unit_sub_ununit_topics,
-    RequestCode.UPDATE_NAMESRV_CONFIG: update_config,
     RequestCode.GET_NAMESRV_CONFIG: get_config,
-    RequestCode.QUERY_DATA_VERSION: query_data_version,
     RequestCode.GET_BROKER_MEMBER_GROUP: broker_member_group,
-    RequestCode.BROKER_HEARTBEAT: broker_heartbeat,
 }
+# By brokers and administrators; 322 as well, which keeps a broker alive.
+CHANGING: Final[dict[int, NamesrvHandler]] = {
+    RequestCode.PUT_KV_CONFIG: put_kv_config,
+    RequestCode.DELETE_KV_CONFIG: delete_kv_config,
+    RequestCode.REGISTER_BROKER: register_broker,
+    RequestCode.UNREGISTER_BROKER: unregister_broker,
+    RequestCode.QUERY_DATA_VERSION: query_data_version,
+    RequestCode.BROKER_HEARTBEAT: broker_heartbeat,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: wipe_write_perm,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: add_write_perm,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: delete_topic,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: register_topic,
+    RequestCode.UPDATE_NAMESRV_CONFIG: update_config,
+}
+HANDLERS: Final = {**_LOOKING, **CHANGING}

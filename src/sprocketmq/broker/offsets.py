@@ -7,6 +7,7 @@ Laws
 4. A reset offset is both committed and pending. While it is pending, it is what a query answers, and what the group commits is ignored:
    its members still work on what they pulled before. The next pull of the queue takes it, and the group is where it was put.
    Pending resets are not in the file: after a restart the committed half of them counts, and members commit over it as over any other.
+5. There are at most ``max_offsets`` offsets (and pull offsets): anybody may commit. What is there may always be changed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+import msgspec
+
+from sprocketmq.broker.steps import Long
 from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper, ConsumerOffsetSnapshot, DataVersion
 
 __all__ = ["OffsetTable"]
@@ -24,9 +28,14 @@ log = logging.getLogger("sprocketmq.broker")
 class OffsetTable:
     """Committed offsets, and next to them how far each group has asked (``pull_offset``, what a tool shows as in flight)."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_offsets: int = 1_000_000) -> None:
+        self.max_offsets = max_offsets
         # "topic@group" as in consumerOffset.json: neither name can hold an "@"
         self._committed: dict[str, dict[int, int]] = {}
+        self._count = 0
+        # Who is in the keys, so that a question about one topic or group is no walk over all of them.
+        self._groups: dict[str, dict[str, None]] = {}
+        self._topics: dict[str, dict[str, None]] = {}
         self._pulled: dict[tuple[str, str, int], int] = {}
         # (group, topic, queue id) -> offset, law 4; empty nearly always, which is all that a pull looks at
         self.resets: dict[tuple[str, str, int], int] = {}
@@ -35,35 +44,68 @@ class OffsetTable:
 
     def load(self, content: ConsumerOffsetSerializeWrapper) -> None:
         """Take over what ``consumerOffset.json`` holds."""
-        self._committed = content.offset_table
+        self._committed, self._groups, self._topics = {}, {}, {}
+        for key, queues in content.offset_table.items():
+            topic, _, group = key.rpartition("@")
+            self._queues(topic, group).update(queues)
+        self._count = sum(map(len, self._committed.values()))
         if content.data_version is not None:  # 4.9 writes none
             self.data_version = content.data_version
 
-    def snapshot(self) -> ConsumerOffsetSnapshot:
+    def long_snapshot(self) -> Long:
         """What GET_ALL_CONSUMER_OFFSET answers: the file's content, and the topics by group."""
-        topics: dict[str, list[str]] = {}
-        for key in self._committed:
-            topic, _, group = key.rpartition("@")
-            topics.setdefault(group, []).append(topic)
-        return ConsumerOffsetSnapshot(
-            offset_table=self._committed, data_version=self.data_version, group_topic_map=topics
-        )
+        version = msgspec.structs.replace(self.data_version)
+        topics = {group: list(topics) for group, topics in self._topics.items()}
+        return self._long(ConsumerOffsetSnapshot(data_version=version, group_topic_map=topics))
+
+    def long_content(self, now_ms: int) -> Long:
+        """:meth:`content`, as it is when its steps come to each group of a topic."""
+        version = self.content(now_ms).data_version
+        assert version is not None
+        return self._long(ConsumerOffsetSerializeWrapper(data_version=msgspec.structs.replace(version)))
+
+    def _long(self, empty: ConsumerOffsetSerializeWrapper) -> Long:
+        table = self._committed
+
+        def body_of(keys: list[str]) -> ConsumerOffsetSerializeWrapper:
+            found = {key: table[key] for key in keys if key in table}
+            return msgspec.structs.replace(empty, offset_table=found)
+
+        return Long("offsetTable", list(table), body_of)
 
     def content(self, now_ms: int) -> ConsumerOffsetSerializeWrapper:
         self.is_dirty = False
         self.data_version.next_version(now_ms)
         return ConsumerOffsetSerializeWrapper(offset_table=self._committed, data_version=self.data_version)
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def __len__(self) -> int:
+        return self._count
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether it counts (law 5)."""
         queues = self._committed.get(f"{topic}@{group}")
-        if queues is None:
-            queues = self._committed[f"{topic}@{group}"] = {}
-        before = queues.get(queue_id)
-        if before is not None and offset < before:
+        before = None if queues is None else queues.get(queue_id)
+        if before is None:
+            if self._count >= self.max_offsets:
+                return False
+            self._count += 1
+            queues = self._queues(topic, group)
+        elif offset < before:
             log.info("group %s went back from %d to %d on %s queue %d", group, before, offset, topic, queue_id)
         if offset != before:
+            assert queues is not None
             queues[queue_id] = offset
             self.is_dirty = True
+        return True
+
+    def _queues(self, topic: str, group: str) -> dict[int, int]:
+        key = f"{topic}@{group}"
+        queues = self._committed.get(key)
+        if queues is None:
+            queues = self._committed[key] = {}
+            self._groups.setdefault(topic, {})[group] = None
+            self._topics.setdefault(group, {})[topic] = None
+        return queues
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The pending reset offset, else the committed one, -1 when there is none."""
@@ -85,7 +127,8 @@ class OffsetTable:
         return self.resets.pop((group, topic, queue_id), None)
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        self._pulled[group, topic, queue_id] = offset
+        if len(self._pulled) < self.max_offsets or (group, topic, queue_id) in self._pulled:
+            self._pulled[group, topic, queue_id] = offset
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group's newest pull began; the committed offset when it never pulled."""
@@ -94,11 +137,11 @@ class OffsetTable:
 
     def topics_of(self, group: str) -> list[str]:
         """Topics that the group has an offset for."""
-        return [topic for topic, _, owner in (key.rpartition("@") for key in self._committed) if owner == group]
+        return list(self._topics.get(group, ()))
 
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have an offset for the topic."""
-        return [group for name, _, group in (key.rpartition("@") for key in self._committed) if name == topic]
+        return list(self._groups.get(topic, ()))
 
     def offsets_of(self, group: str, topic: str) -> dict[int, int]:
         """Committed offsets by queue id; empty when the group has none for the topic."""
@@ -107,9 +150,15 @@ class OffsetTable:
     def clone(self, source: str, target: str, topic: str) -> None:
         """``target`` stands where ``source`` stands in ``topic``, whatever it had committed. Java: cloneOffset."""
         offsets = self._committed.get(f"{topic}@{source}")
-        if offsets is not None:
-            self._committed[f"{topic}@{target}"] = dict(offsets)
-            self.is_dirty = True
+        if offsets is None:
+            return
+        known = self._committed.get(f"{topic}@{target}", {})
+        if self._count + len(offsets) - len(known) > self.max_offsets:
+            return
+        self._count += len(offsets) - len(known)
+        self._queues(topic, target)
+        self._committed[f"{topic}@{target}"] = dict(offsets)
+        self.is_dirty = True
 
     def lowest(self, topic: str, without: Iterable[str], first_kept: Callable[[int], int]) -> dict[int, int]:
         """By queue id, the lowest offset of all groups but ``without``; offsets before ``first_kept(queue_id)`` do not count."""
@@ -124,16 +173,21 @@ class OffsetTable:
 
     def forget_topic(self, topic: str) -> None:
         """A deleted topic: a new one of the same name starts at 0, and so must its groups."""
-        self._forget([key for key in self._committed if key.rpartition("@")[0] == topic])
+        for group in self.groups_of(topic):
+            self._forget(topic, group)
         self._pulled = {key: offset for key, offset in self._pulled.items() if key[1] != topic}
         self.resets = {key: offset for key, offset in self.resets.items() if key[1] != topic}
 
     def forget_group(self, group: str) -> None:
-        self._forget([key for key in self._committed if key.rpartition("@")[2] == group])
+        for topic in self.topics_of(group):
+            self._forget(topic, group)
         self._pulled = {key: offset for key, offset in self._pulled.items() if key[0] != group}
         self.resets = {key: offset for key, offset in self.resets.items() if key[0] != group}
 
-    def _forget(self, keys: list[str]) -> None:
-        for key in keys:
-            del self._committed[key]
-            self.is_dirty = True
+    def _forget(self, topic: str, group: str) -> None:
+        self._count -= len(self._committed.pop(f"{topic}@{group}"))
+        for table, name, other in ((self._groups, topic, group), (self._topics, group, topic)):
+            del table[name][other]
+            if not table[name]:
+                del table[name]
+        self.is_dirty = True

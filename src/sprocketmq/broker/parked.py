@@ -6,7 +6,7 @@ Laws (those of the waiting room are in core.long_poll)
 2. A woken pull is run again without the right to park, so it is answered exactly once.
 3. One timer, for the earliest deadline; none while nobody waits.
 4. No more wait than ``limit``, and of one connection no more than ``limit_per_connection``: one peer must not fill the memory, nor the room
-   of the others.
+   of the others. The same for their bytes: a pull may carry long texts. Fields that its header does not know are let go.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from sys import getsizeof
+from typing import Final
 
 from sprocketmq.core.long_poll import LongPoll, ParkedPull
 from sprocketmq.net.clock import Clock, Timer
@@ -22,6 +24,11 @@ from sprocketmq.wire.command import Command
 from sprocketmq.wire.headers import PullMessageRequestHeader
 
 __all__ = ["ParkedPulls", "PullRequest"]
+
+_PULL_BYTES: Final = 1024  # beside the characters of its texts
+_TAG_BYTES: Final = 128  # an entry in the set that its filter may keep
+_MOST_BYTES: Final = 256 << 20
+_MOST_BYTES_PER_CONNECTION: Final = 32 << 20
 
 
 @dataclass(slots=True)
@@ -64,12 +71,30 @@ class ParkedPulls:
         deadline_ms: int,
     ) -> bool:
         """Hold the pull until a message for it arrives, or ``deadline_ms``; False when there is no room for it."""
-        if len(self._room) >= self._limit or self._room.count_of(connection) >= self._limit_per_connection:
+        room, size_bytes = self._room, _bytes_of(header, command.language)
+        if len(room) >= self._limit or room.count_of(connection) >= self._limit_per_connection:
             return False
-        command.body = b""  # a view of the whole read it came in: do not keep that alive for 15 s
+        if (
+            room.total_bytes + size_bytes > _MOST_BYTES
+            or room.bytes_of(connection) + size_bytes > _MOST_BYTES_PER_CONNECTION
+        ):
+            return False
+        # Neither the body, a view of the whole read that it came in, nor fields that nobody reads again are kept alive for 15 s.
+        command.body = b""
+        if command.ext_fields:
+            command.ext_fields = {}
+        if command.remark:
+            command.remark = None
         request = PullRequest(connection, command, header)
-        self._room.park(
-            header.topic, header.queue_id, header.queue_offset, deadline_ms, request, match=match, owner=connection
+        room.park(
+            header.topic,
+            header.queue_id,
+            header.queue_offset,
+            deadline_ms,
+            request,
+            match=match,
+            owner=connection,
+            size_bytes=size_bytes,
         )
         if self._timer is None or deadline_ms < self._timer_due_ms:
             self._set_timer(deadline_ms)
@@ -107,7 +132,7 @@ class ParkedPulls:
 
     def _expire(self) -> None:
         self._timer = None
-        self._run_all(self._room.expire(self._clock.now_ms()))
+        self._run_all(self._room.expire(self._clock.steady_ms()))
         due_ms = self._room.next_deadline_ms()
         if due_ms is not None:
             self._set_timer(due_ms)
@@ -120,4 +145,14 @@ class ParkedPulls:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_due_ms = due_ms
-        self._timer = self._clock.call_later(due_ms - self._clock.now_ms(), self._expire)
+        self._timer = self._clock.call_later(due_ms - self._clock.steady_ms(), self._expire)
+
+
+def _bytes_of(header: PullMessageRequestHeader, language: str) -> int:
+    """What a waiting pull takes, with all its texts: some are not read, and kept all the same."""
+    subscription = header.subscription or ""
+    texts = f"{header.topic}{header.consumer_group}{subscription}{language}{header.expression_type}"
+    if header.bname or header.proxy_froward_client_id:
+        texts = f"{texts}{header.bname}{header.proxy_froward_client_id}"
+    tags = subscription.count("||") if len(subscription) > 2 else 0
+    return _PULL_BYTES + getsizeof(texts) + tags * _TAG_BYTES

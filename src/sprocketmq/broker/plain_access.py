@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sprocketmq.broker.access import is_signed_with
+from sprocketmq.broker.access import ACCOUNT, is_signed_with
 from sprocketmq.broker.service import Periodic
+from sprocketmq.core.access.need_readers import Place
 from sprocketmq.core.access.plain_acl import PlainAcl
 from sprocketmq.core.access.plain_file import (
     AccountChange,
@@ -28,13 +29,14 @@ from sprocketmq.core.access.plain_file import (
     with_white_addresses,
     without_account,
 )
-from sprocketmq.core.access.plain_needs import plain_needs
+from sprocketmq.core.access.request_needs import needs_of
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.config_files import save_config
 from sprocketmq.wire.acl_signature import ACCESS_KEY
 from sprocketmq.wire.bodies import DataVersion
+from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import Command
 
 __all__ = ["PlainAccess"]
@@ -53,10 +55,12 @@ class PlainAccess:
     Args:
         clock: when to look whether a file changed.
         default_file: the default file; made empty when it is missing. Further files are in the folder ``acl`` beside it.
+        place: where requests are judged.
+        open_codes: request codes that need an account and nothing else.
     """
 
-    def __init__(self, clock: Clock, default_file: Path) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, default_file: Path, place: Place, open_codes: frozenset[int]) -> None:
+        self._clock, self._place, self._open_codes = clock, place, open_codes
         self.default_file = default_file
         self._contents: dict[str, dict[str, Any]] = {}
         self._acl = PlainAcl({})
@@ -84,16 +88,30 @@ class PlainAccess:
 
     def refusal(self, connection: Connection, command: Command) -> str | None:
         """See :class:`~sprocketmq.broker.access.Access`."""
+        access_key = command.ext_fields.get(ACCESS_KEY)
         try:
-            return self._acl.refusal(
+            reason = self._acl.refusal(
                 connection.peer[0],
-                command.ext_fields.get(ACCESS_KEY),
+                access_key,
                 lambda secret_key: is_signed_with(command, secret_key),
-                command.code,
-                lambda: plain_needs(command),
+                lambda: () if command.code in self._open_codes else needs_of(command, self._place),
             )
         except ProtocolError as error:
             return f"what the request touches cannot be told: {error}"
+        if reason is None and command.code == RequestCode.HEART_BEAT:
+            connection.state[ACCOUNT] = access_key
+        return reason
+
+    def may_send(self, connection: Connection, topic: str) -> bool:
+        """See :class:`~sprocketmq.broker.access.Access`."""
+        if RequestCode.SEND_MESSAGE in self._open_codes:
+            return True
+        send = Command(RequestCode.SEND_MESSAGE, ext_fields={"topic": topic})
+        account = connection.state.get(ACCOUNT)
+        # Its signature was seen with the heartbeat.
+        return (
+            self._acl.refusal(connection.peer[0], account, lambda _: True, lambda: needs_of(send, self._place)) is None
+        )
 
     # -- following the files -----------------------------------------------------------------------------------------------------
 
@@ -170,6 +188,10 @@ class PlainAccess:
             for entry in content.get("accounts") or ():
                 shown.setdefault(str(entry["accessKey"]), {**entry, "secretKey": _HIDDEN})
         return list(shown.values())
+
+    def is_white(self, host: str) -> bool:
+        """Whether an address is on the global white list."""
+        return any(pattern.matches(host) for pattern in self._acl.white_addresses)
 
     def white_addresses(self) -> list[str]:
         """The global white addresses of all files."""

@@ -8,15 +8,17 @@ alike, delays, empty bodies, keys that JSON has to escape. A batch of 100 costs 
 Laws
 1. Whatever goes the short way is stored and answered as on the long way, byte for byte.
 2. What is refused here has changed nothing, so that the long way can begin anew.
-3. Properties are judged by the long way's own functions, once per shape: the text without the values of UNIQ_KEY and KEYS, which hold no
-   separator (``uniform_batch``, law 2) and so cannot change what the rest says.
+3. Properties are judged by the long way's own functions, once per shape. Of the messages: the text without the values of UNIQ_KEY and
+   KEYS, which hold no separator (``uniform_batch``, law 2) and so cannot change what the rest says. Of the batch: the text without its own
+   UNIQ_KEY, with a probe in its place (``plain_sends``, law 3).
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH
 from sprocketmq.broker.handlers.special_messages import is_delayed
 from sprocketmq.broker.plain_sends import NUMBERS, PlainSends, read_head
 from sprocketmq.errors import RocketMQError
@@ -36,14 +38,8 @@ _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _FROM_BYTES: Final = 1024  # below, the long way is as fast
 _MOST_SHAPES: Final = 1024
 _WORD = struct.Struct(">i").unpack_from
-_KEY: Final = props.UNIQ_KEY.encode() + b"\x01"
-
-
-class _Shape(NamedTuple):
-    """What the messages' properties say: the tags code, and the bytes that the broker adds."""
-
-    tags_code: int
-    added: bytes
+_KEY: Final = "UNIQ_KEY\x01"
+_PROBE: Final = "0"
 
 
 class PlainBatches:
@@ -51,8 +47,7 @@ class PlainBatches:
 
     def __init__(self, broker: Broker, sends: PlainSends) -> None:
         self._broker, self._sends = broker, sends
-        self._stamps: object = None
-        self._shapes: dict[tuple[bytes, str], _Shape | None] = {}
+        self._shapes: dict[tuple[bytes, str], int | None] = {}
 
     def send(self, connection: Connection, view: memoryview, at: int, stop: int) -> bytes | None:
         (header_bytes,) = _WORD(view, at)  # above 24 bits: no JSON
@@ -66,14 +61,12 @@ class PlainBatches:
         batch = UniformBatch.of(bytes(view[body_at:stop]))
         if batch is None or not batch.body:
             return None
-        key, raw, template = batch.key, batch.properties, batch.template
-        if not key.isalnum():
+        key, common = _own_key(ext.i)
+        if key and not (key.isascii() and key.isalnum()):
             return None
-        shape = self._shape(template, raw, ext.i)
-        if shape is None:
-            return None
-        properties = raw + shape.added
-        if len(properties) > props.MAX_PROPERTIES_BYTES:
+        properties = batch.properties
+        tags = self._tags_code(batch.template, properties, common)
+        if tags is None or len(properties) > props.MAX_PROPERTIES_BYTES:
             return None
         first = StoredMessage(
             ext.b,
@@ -87,7 +80,7 @@ class PlainBatches:
             broker.stamps.host,
             0,
             0,
-            shape.tags_code,
+            tags,
         )
         try:
             result = broker.put_uniform(first, batch, self._sends.now_ms)
@@ -96,23 +89,34 @@ class PlainBatches:
         if result is None:
             return None
         ids = broker.stamps.offset_message_ids(result.physical_offset, result.size, batch.count)
-        return self._sends.answer.encode_ids(ids, ext.e, result.queue_offset, key.decode(), head.opaque)
+        return self._sends.answer.encode_ids(ids, ext.e, result.queue_offset, key, head.opaque)
 
-    def _shape(self, template: bytes, raw: bytes, common: str) -> _Shape | None:
-        """What ``raw`` with the batch's ``common`` properties says; None (remembered too) when the long way has to look at it."""
-        if self._stamps is not self._broker.stamps:
-            self._stamps = self._broker.stamps
-            self._shapes.clear()
+    def _tags_code(self, template: bytes, raw: bytes, common: str) -> int | None:
+        """The tags code of messages with properties like ``raw``; None (remembered too) when the long way has to look at it.
+
+        ``template`` is ``raw`` without what differs within a shape, ``common`` the batch's own properties with the probe as its key.
+        """
         known = self._shapes.get((template, common), self)
         if known is not self:
             return known  # type: ignore[return-value]
-        whole = raw if raw.endswith(b"\x02") else raw + b"\x02"
-        code = tags_code(props.get_property(whole, props.TAGS))
-        whole += self._broker.stamps.mark(common.encode())
-        shape = None
-        if not is_delayed(raw) and whole.count(_KEY) == 1:
-            shape = _Shape(code, whole[len(raw) :])
-        if len(self._shapes) >= _MOST_SHAPES:  # shapes come from the network: remember some, not all
-            self._shapes.clear()
-        self._shapes[template, common] = shape
-        return shape
+        of_batch, code = common.encode(), None
+        # The key found is the batch's own: neither the second of two, nor that of a name that ends alike.
+        has_key = props.get_property(of_batch, props.UNIQ_KEY) == _PROBE
+        if common.count(_KEY) == has_key and not is_delayed(raw) and not is_delayed(of_batch):
+            code = tags_code(props.get_property(raw, props.TAGS))
+        if len(template) + len(common) <= REMEMBERED_LENGTH:
+            if len(self._shapes) >= _MOST_SHAPES:  # shapes come from the network: remember some, not all
+                self._shapes.clear()
+            self._shapes[template, common] = code
+        return code
+
+
+def _own_key(properties: str) -> tuple[str, str]:
+    """The batch's own UNIQ_KEY, empty when there is none, and its properties with the probe in the key's place."""
+    begin = properties.find(_KEY) + len(_KEY)
+    if begin < len(_KEY):
+        return "", properties
+    end = properties.find("\x02", begin)
+    if end < 0:
+        end = len(properties)
+    return properties[begin:end], properties[:begin] + _PROBE + properties[end:]

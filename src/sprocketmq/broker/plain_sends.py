@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH
 from sprocketmq.broker.handlers.send import waits_for_disk
 from sprocketmq.broker.handlers.special_messages import is_special
 from sprocketmq.broker.stamps import Stamps
@@ -183,7 +184,7 @@ class PlainSends:
         return self.answer.encode(result.physical_offset, ext.e, result.queue_offset, key, head.opaque)
 
     def _learn(self, template: str, key_at: int) -> _Shape | None:
-        """Judge properties of a new shape; None (remembered too) for those that the long way has to look at."""
+        """Judge properties of a new shape; None (remembered too, unless it is long) for those that the long way has to look at."""
         assert self._stamps is not None
         if template in self._shapes:
             return None
@@ -193,12 +194,13 @@ class PlainSends:
             raw = text.encode()
             marked = self._stamps.mark(raw)
             plain = props.get_property(marked, props.UNIQ_KEY) == _PROBE and waits_for_disk(marked)
-            if plain and not is_special(marked):
+            if plain and not is_special(marked) and marked.startswith(raw):  # another broker's marks have to go
                 tags = props.get_property(marked, props.TAGS)
                 shape = _Shape(tags_code(tags), marked[len(raw) :].decode())
-        if len(self._shapes) >= _MOST_SHAPES:  # shapes come from the network: remember some, not all
-            self._shapes.clear()
-        self._shapes[template] = shape
+        if len(template) <= REMEMBERED_LENGTH:
+            if len(self._shapes) >= _MOST_SHAPES:  # shapes come from the network: remember some, not all
+                self._shapes.clear()
+            self._shapes[template] = shape
         return shape
 
 
@@ -225,10 +227,11 @@ class SendAnswer:
         return self.encode_ids(f"{self._id_prefix}{physical_offset:016X}", queue_id, queue_offset, unique_key, opaque)
 
     def encode_ids(self, message_ids: str, queue_id: str, queue_offset: int, unique_key: str, opaque: int) -> bytes:
-        """The same for a batch, which has many ids."""
+        """The same for a batch, which has many ids, and need not have a key."""
+        transaction_id = f'","transactionId":"{unique_key}' if unique_key else ""
         header = (
-            f'{{"code":0,"extFields":{{"msgId":"{message_ids}","queueId":"{queue_id}","queueOffset":"{queue_offset}","transactionId":"'
-            f"{unique_key}{self._stamps}{opaque}{self._end}"
+            f'{{"code":0,"extFields":{{"msgId":"{message_ids}","queueId":"{queue_id}","queueOffset":"{queue_offset}'
+            f"{transaction_id}{self._stamps}{opaque}{self._end}"
         ).encode()
         size = len(header)
         return self._pack(size + 4, size) + header

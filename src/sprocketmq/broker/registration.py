@@ -3,25 +3,32 @@
 The whole topic table is sent: at the start, each 30 s as a sign of life, and after each change of topics. A change while a registration is
 on its way is sent when that one ends, so that name servers see every state at most one behind, and a burst of new topics costs two
 registrations. A name server that cannot be reached is named in the log and tried again next time: the broker serves on without it.
+
+A frame has 16 MiB at most, and reading one holds a name server up, so a large table goes in parts, one after the other
+(``enableSplitRegistration``, ``splitRegistrationSize``, as in 5.x; on by default here). Each part has a data version of its own: name
+servers of 4.9 take nothing from a second registration with the version of the first, and those of 5.x only topics that they did not know.
+(Apache's broker sends all parts under one.)
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
+
+import msgspec
 
 from sprocketmq.broker.service import Periodic
 from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, remote_error
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.wire.bodies import KVTable, RegisterBrokerBody, TopicConfigSerializeWrapper
+from sprocketmq.wire.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.headers import RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader
 
-__all__ = ["Registration"]
+__all__ = ["Registration", "part_version", "parts_of"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -43,12 +50,12 @@ class Registration:
         broker_name: str,
         address: str,
         period_ms: int,
-        topics: Callable[[], TopicConfigSerializeWrapper],
+        parts: Callable[[], Iterator[TopicConfigSerializeWrapper]],
         ha_address: Callable[[], str] = lambda: "",
         on_order_topics: Callable[[Collection[str]], None] = lambda topics: None,
     ) -> None:
         self._ha_address, self._on_order_topics = ha_address, on_order_topics
-        self._clock, self._pool, self._topics = clock, pool, topics
+        self._clock, self._pool, self._parts = clock, pool, parts
         self.name_servers = name_servers
         self._cluster_name, self._broker_name, self._address = cluster_name, broker_name, address
         self._period_ms = period_ms
@@ -108,15 +115,8 @@ class Registration:
     async def _run(self) -> None:
         while True:
             wanted = self._wanted
-            header = RegisterBrokerRequestHeader(
-                broker_name=self._broker_name,
-                broker_addr=self._address,
-                cluster_name=self._cluster_name,
-                ha_server_addr=self._ha_address(),
-                broker_id=_MASTER_ID,
-            )
-            body = RegisterBrokerBody(topic_config_serialize_wrapper=self._topics(), filter_server_list=[]).encode()
-            await asyncio.gather(*(self._register(address, header, body) for address in self.name_servers))
+            parts = _Parts(self._parts())
+            await asyncio.gather(*(self._register(address, parts) for address in self.name_servers))
             self._done = wanted
             over = self._round
             if self._wanted != wanted:  # who waits for more waits for the next round
@@ -125,11 +125,23 @@ class Registration:
             if self._wanted == wanted:
                 return
 
-    async def _register(self, address: str, header: RegisterBrokerRequestHeader, body: bytes) -> None:
+    async def _register(self, address: str, parts: _Parts) -> None:
+        header = RegisterBrokerRequestHeader(
+            broker_name=self._broker_name,
+            broker_addr=self._address,
+            cluster_name=self._cluster_name,
+            ha_server_addr=self._ha_address(),
+            broker_id=_MASTER_ID,
+            is_part=True if parts.are_many else None,
+        )
+        number = 0
         try:
-            answer = await self._pool.invoke(address, request(RequestCode.REGISTER_BROKER, header, body), _TIMEOUT_MS)
-            if answer.code:
-                raise remote_error(answer.code, answer.remark, address)
+            while (body := parts.get(number)) is not None:
+                asked = request(RequestCode.REGISTER_BROKER, header, body)
+                answer = await self._pool.invoke(address, asked, _TIMEOUT_MS)
+                if answer.code:
+                    raise remote_error(answer.code, answer.remark, address)
+                number += 1
             if answer.body:
                 self._on_order_topics(KVTable.decode(answer.body).table)
         except RocketMQError as error:
@@ -140,3 +152,49 @@ class Registration:
             await self._pool.invoke(address, request(RequestCode.UNREGISTER_BROKER, header), _UNREGISTER_TIMEOUT_MS)
         except (NetworkError, RequestTimeout) as error:
             log.info("name server %s was not told that broker %s stops: %s", address, self._broker_name, error)
+
+
+class _Parts:
+    """The bodies of one round, each made when the first name server is to get it, and kept for the others."""
+
+    def __init__(self, parts: Iterator[TopicConfigSerializeWrapper]) -> None:
+        self._rest, self._bodies = parts, list[bytes]()
+        self._ahead = next(parts, None)
+        self.get(0)
+
+    @property
+    def are_many(self) -> bool:
+        return self._ahead is not None or len(self._bodies) > 1
+
+    def get(self, number: int) -> bytes | None:
+        """None after the last one."""
+        if number == len(self._bodies) and self._ahead is not None:
+            part, self._ahead = self._ahead, next(self._rest, None)
+            if len(self._bodies):
+                part.data_version = part_version(part.data_version, len(self._bodies))
+            self._bodies.append(RegisterBrokerBody(topic_config_serialize_wrapper=part, filter_server_list=[]).encode())
+        return self._bodies[number] if number < len(self._bodies) else None
+
+
+def part_version(version: DataVersion, number: int) -> DataVersion:
+    """Another version than that of the other parts: name servers only ask whether it is the one they saw last.
+
+    The time makes the difference, not the counter: name servers of 5.x cannot read a counter that does not fit 32 bits.
+    """
+    return DataVersion(version.counter, version.state_version, version.timestamp + number)
+
+
+def parts_of(
+    table: Mapping[str, TopicConfig],
+    data_version: DataVersion,
+    size: int,
+    announced: Callable[[TopicConfig], TopicConfig] = lambda topic: topic,
+) -> Iterator[TopicConfigSerializeWrapper]:
+    """``table`` in parts of ``size`` topics, each as it is when it is asked for; one part at least. ``announced``: how a topic is told."""
+    names = list(table)
+    for at in range(0, max(1, len(names)), size):
+        found = {name: announced(table[name]) for name in names[at : at + size] if name in table}
+        if found or not at:
+            yield TopicConfigSerializeWrapper(
+                topic_config_table=found, data_version=msgspec.structs.replace(data_version)
+            )

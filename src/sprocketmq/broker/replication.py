@@ -26,10 +26,12 @@ from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.broker.service import Periodic
 from sprocketmq.core.replication import AckQueue, LogRange, ReplicationTable, SlaveProgress
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.clock import Clock
-from sprocketmq.net.connection import Connection
+from sprocketmq.net.connection import Connection, text_bytes
 from sprocketmq.net.ha_connection import HaConnection, HaServer
 from sprocketmq.net.pool import split_address
+from sprocketmq.net.queued_bytes import QueuedBytes
 from sprocketmq.store import MessageStore
 from sprocketmq.wire.bodies import HAConnectionRuntimeInfo, HARuntimeInfo
 from sprocketmq.wire.codes import ResponseCode
@@ -41,6 +43,8 @@ log = logging.getLogger("sprocketmq.broker")
 
 _POLL_S: Final = 0.02  # Java: 100 ms; a slave's copy may be this old on an asynchronous master
 _CHUNKS_AT_ONCE: Final = 16  # then other connections get their turn
+_WAITING_BYTES: Final = 2048  # an answer with its request, whose body and fields are let go, without the answer's texts
+_MOST_SLAVES: Final = 32
 _HOUSEKEEPING_MS: Final = 1_000
 
 
@@ -49,18 +53,28 @@ class _Waiting:
     connection: Connection
     command: Command
     answer: Command
+    kept_bytes: int
 
 
 class Replication:
-    """The replication port of a master. ``config`` is asked each time: roles and limits may change while the broker runs."""
+    """The replication port of a master. ``config`` is asked each time: roles and limits may change while the broker runs. ``may_copy`` says
+    which addresses may be slaves: the port's bare protocol has no account and no TLS, and gives the whole log."""
 
     def __init__(
-        self, clock: Clock, store: MessageStore, config: Callable[[], BrokerConfig], listen_port: Callable[[], int]
+        self,
+        clock: Clock,
+        store: MessageStore,
+        config: Callable[[], BrokerConfig],
+        listen_port: Callable[[], int],
+        may_copy: Callable[[str], bool],
+        queued: QueuedBytes,
     ) -> None:
         self.table = ReplicationTable()
         self.port = 0
         """The replication port, 0 while there is none."""
         self._clock, self._store, self._config, self._listen_port = clock, store, config, listen_port
+        self._may_copy, self._refusals = may_copy, CalmLog(log)
+        self._queued, self._too_many = queued, CalmLog(log)
         self._waiting: AckQueue[_Waiting] = AckQueue()
         self._slaves: dict[HaConnection, SlaveProgress] = {}
         self._server: HaServer | None = None
@@ -108,7 +122,7 @@ class Replication:
         if self._housekeeping is not None:
             self._housekeeping.cancel()
         for waiting in self._waiting.take_all():
-            self._answer(waiting, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+            self._answer_late(waiting, ResponseCode.FLUSH_SLAVE_TIMEOUT)
         for connection in list(self._slaves):
             connection.close()
         if self._server is not None:
@@ -129,13 +143,14 @@ class Replication:
     def wait(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
         """Send ``answer`` when a slave holds the log up to ``end``, or with code 11 or 12."""
         config = self._config()
-        waiting = _Waiting(connection, command, answer)
+        waiting = _Waiting(connection, command, answer, _WAITING_BYTES + text_bytes(answer))
         if self.is_replicated(end):
             self._answer(waiting, None)
         elif not self.table.available(end, config.ha_max_gap_not_in_sync):
             self._answer(waiting, ResponseCode.SLAVE_NOT_AVAILABLE)
         else:
             loop = asyncio.get_running_loop()
+            connection.hold(waiting.kept_bytes)
             self._waiting.add(waiting, end, int(loop.time() * 1000) + config.slave_timeout_ms)
             if self._deadline is None:
                 self._deadline = loop.call_later(config.slave_timeout_ms / 1000, self._time_out)
@@ -148,10 +163,14 @@ class Replication:
         loop, self._deadline = asyncio.get_running_loop(), None
         now_ms = int(loop.time() * 1000) + 1
         for waiting in self._waiting.expired(now_ms):
-            self._answer(waiting, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+            self._answer_late(waiting, ResponseCode.FLUSH_SLAVE_TIMEOUT)
         following_ms = self._waiting.next_deadline_ms()
         if following_ms is not None:
             self._deadline = loop.call_later(max(1, following_ms - now_ms) / 1000, self._time_out)
+
+    def _answer_late(self, waiting: _Waiting, code: int | None) -> None:
+        waiting.connection.release(waiting.kept_bytes)
+        self._answer(waiting, code)
 
     @staticmethod
     def _answer(waiting: _Waiting, code: int | None) -> None:
@@ -163,11 +182,21 @@ class Replication:
     # -- slaves ------------------------------------------------------------------------------------------------------------------
 
     def _new_connection(self) -> HaConnection:
-        return HaConnection(self._opened, self._reported, self._pump, self._closed)
+        return HaConnection(self._opened, self._reported, self._pump, self._closed, self._queued)
 
     def _opened(self, connection: HaConnection) -> None:
+        if not self._may_copy(split_address(connection.remote_address)[0]):
+            remark = "%s may not copy the log: this broker asks its clients who they are, and haAllowedAddresses does not name this address"
+            self._refusals.tell(self._clock.now_ms() / 1000, remark, connection.remote_address)
+            connection.close()
+            return
+        if len(self._slaves) >= _MOST_SLAVES:
+            remark = "slave %s is refused: %d are connected, which is the limit"
+            self._too_many.tell(self._clock.now_ms() / 1000, remark, connection.remote_address, _MOST_SLAVES)
+            connection.close()
+            return
         log.info("slave %s connected", connection.remote_address)
-        self._slaves[connection] = self.table.join(connection.remote_address, self._clock.now_ms())
+        self._slaves[connection] = self.table.join(connection.remote_address, self._clock.steady_ms())
         if self._poll is None:
             self._poll = asyncio.get_running_loop().call_later(_POLL_S, self._look)
 
@@ -182,7 +211,7 @@ class Replication:
         if slave is None:
             return
         first = slave.next_offset < 0
-        problem = self.table.report(slave, offset, self._log_range(), self._clock.now_ms())
+        problem = self.table.report(slave, offset, self._log_range(), self._clock.steady_ms())
         if problem is not None:
             log.warning("slave %s is sent away: %s", slave.address, problem)
             connection.close()
@@ -190,7 +219,7 @@ class Replication:
         if first:
             log.info("slave %s asks for %d, it gets the log from %d on", slave.address, offset, slave.next_offset)
         for waiting in self._waiting.acknowledged(self.table.replicated):
-            self._answer(waiting, None)
+            self._answer_late(waiting, None)
         self._pump(connection)
 
     def _log_range(self) -> LogRange:
@@ -224,11 +253,11 @@ class Replication:
                     connection.close()
                 return
             connection.send(slave.next_offset, data)
-            self.table.sent(slave, len(data), self._clock.now_ms())
+            self.table.sent(slave, len(data), self._clock.steady_ms())
         asyncio.get_running_loop().call_soon(self._pump, connection)
 
     def _keep_house(self) -> None:
-        config, now_ms = self._config(), self._clock.now_ms()
+        config, now_ms = self._config(), self._clock.steady_ms()
         silent = self.table.silent(now_ms, config.ha_housekeeping_interval_ms)
         quiet = self.table.heartbeat_due(now_ms, config.ha_send_heartbeat_interval_ms)
         for connection, slave in list(self._slaves.items()):

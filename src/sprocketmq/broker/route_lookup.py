@@ -6,10 +6,12 @@ server is given or reached.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from sprocketmq.broker.topics import PERM_READ
+from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.pool import ConnectionPool
@@ -19,11 +21,17 @@ from sprocketmq.wire.command import request
 from sprocketmq.wire.headers import GetRouteInfoRequestHeader
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["RouteLookup"]
+__all__ = ["MAX_QUEUES_OF_A_TOPIC", "MAX_QUEUES_REMEMBERED", "RouteLookup"]
+
+log = logging.getLogger("sprocketmq.broker")
 
 _REMEMBERED_MS: Final = 30_000  # loadBalancePollNameServerInterval
 _TIMEOUT_MS: Final = 3_000
 _MOST_ROUTES: Final = 10_000
+MAX_QUEUES_OF_A_TOPIC: Final = MAX_QUEUES
+"""On other brokers together."""
+MAX_QUEUES_REMEMBERED: Final = 200_000
+"""Of all topics."""
 
 
 class RouteLookup:
@@ -40,6 +48,7 @@ class RouteLookup:
         self._clock, self._pool, self._name_servers = clock, pool, name_servers
         self._broker_name, self._own = broker_name, own
         self._elsewhere: dict[str, tuple[int, list[MessageQueue]]] = {}
+        self._remembered = 0  # queues
 
     async def queues(self, topic: str) -> list[MessageQueue] | None:
         """All readable queues, None when no broker is known to have the topic."""
@@ -49,7 +58,7 @@ class RouteLookup:
         return found or (None if own is None else [])
 
     async def _of_others(self, topic: str) -> list[MessageQueue]:
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.steady_ms()
         known = self._elsewhere.get(topic)
         if known is not None and now_ms - known[0] < _REMEMBERED_MS:
             return known[1]
@@ -59,9 +68,16 @@ class RouteLookup:
         queues: list[MessageQueue] = []
         for data in route.queue_datas:
             if data.broker_name != self._broker_name:
-                queues += _readable(topic, data.broker_name, data.read_queue_nums, data.perm)
-        if len(self._elsewhere) >= _MOST_ROUTES:  # topic names come from the network
+                room = MAX_QUEUES_OF_A_TOPIC - len(queues)
+                if data.read_queue_nums > room:  # an Apache name server takes any number
+                    log.warning("topic %s has more than %s queues, others are left out", topic, MAX_QUEUES_OF_A_TOPIC)
+                queues += _readable(topic, data.broker_name, min(data.read_queue_nums, room), data.perm)
+        replaced = self._elsewhere.pop(topic, None)
+        self._remembered += len(queues) - (0 if replaced is None else len(replaced[1]))
+        # Names come from the network.
+        if len(self._elsewhere) >= _MOST_ROUTES or self._remembered > MAX_QUEUES_REMEMBERED:
             self._elsewhere.clear()
+            self._remembered = len(queues)
         self._elsewhere[topic] = (now_ms, queues)
         return queues
 

@@ -22,13 +22,13 @@ Laws
    Not before: a step looks at the clock once, when it begins.
 3. Within a level, messages are delivered in the order they were stored.
 4. A level has a timer or a place among those whose turn it is, exactly when its queue holds an entry at or after its progress.
-5. A refused delivery holds its level up until the store takes it: nothing is skipped because a disk was full.
+5. A refused delivery holds its level up until the store takes it: nothing is skipped because a disk was full. What is refused for good goes
+   aside (``undeliverable``) and holds nobody up.
 6. A level that the configuration no longer has is emptied all the same, at the times its messages were stored with.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -37,7 +37,7 @@ from typing import Final
 from sprocketmq.broker.redirection import redirect
 from sprocketmq.broker.waiting_records import WaitingRecords, copy_of, destination
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels, delay_level_of_queue, queue_of_delay_level
-from sprocketmq.errors import RocketMQError, StoreError
+from sprocketmq.errors import RocketMQError
 from sprocketmq.net.clock import Clock, Timer
 from sprocketmq.store.live_progress import LiveProgress
 from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
@@ -55,7 +55,6 @@ _PAUSE_MS: Final = 5  # between two steps of a level that has delivered all that
 _RETRY_MS: Final = 1_000
 _LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
 _NEVER_MS: Final = 2**63 - 1
-_HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 
 class Schedule:
@@ -108,7 +107,7 @@ class Schedule:
                 self._watch(delay_level_of_queue(queue_id))
 
     async def stop(self) -> None:
-        was_running, self._running = self._running, False
+        self._running = False
         for timer in self._timers.values():
             timer.cancel()
         if self._turn is not None:
@@ -117,28 +116,6 @@ class Schedule:
         self._timers.clear()
         self._turns.clear()
         self._live.close()
-        if was_running and self.is_dirty:
-            try:
-                self._store.flush()
-            except StoreError as error:  # the copies may be lost, so the progress must not be written: they come again
-                log.error("the progress of the delay levels is not written: %s", error)
-                self.is_dirty = False
-
-    def when_durable(self, write: Callable[[bytes], object]) -> None:
-        """Hand the content of ``delayOffset.json`` to ``write`` once all copies it speaks of are on the disk; maybe at once."""
-        content, end = self.content().encode(), self._store.max_physical_offset
-        if not self._running or self._store.flushed_offset >= end:
-            write(content)
-            return
-        loop, future = asyncio.get_running_loop(), self._store.when_durable(end)
-
-        def done() -> None:
-            if (
-                self._running and future.exception() is None
-            ):  # else the stop writes a newer one, or there is nothing to trust
-                write(content)
-
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(done))
 
     # -- parking ---------------------------------------------------------------------------------------------------------------
 
@@ -248,10 +225,10 @@ class Schedule:
     def _deliver(self, records: WaitingRecords, unit: Unit, now_ms: int) -> None:
         """The message goes to its real topic. DELAY, REAL_TOPIC and REAL_QID stay in the properties, as Java leaves them."""
         record = records.get(unit.physical_offset)
-        topic, queue_id = ("", 0) if record is None else destination(record[2])
-        if record is None or not topic or topic == _HALF_TOPIC:
-            log.error("the delayed message at commit log offset %d is gone, or says not where to", unit.physical_offset)
+        if record is None:
+            log.error("the delayed message at commit log offset %d is gone", unit.physical_offset)
             return
+        topic, queue_id = destination(record[2])
         self._put(copy_of(record, topic, queue_id, record[2]), now_ms)
 
     def _note(self, level: int, position: int) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from time import perf_counter
 from types import TracebackType
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from sprocketmq.broker.slow_requests import SlowRequests
-from sprocketmq.errors import ClosedError
+from sprocketmq.errors import ClosedError, RocketMQError
 from sprocketmq.net.clock import Clock, Timer
-from sprocketmq.net.connection import Connection, RequestHandler
+from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting
 from sprocketmq.net.engine import Engine
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, response
 
 __all__ = ["Interceptor", "Part", "Periodic", "Service"]
 
@@ -64,6 +65,22 @@ class Periodic:
             self._timer = self._clock.call_later(self._interval_ms, self._tick)
 
 
+class _RestOf:
+    """What is left of a coroutine whose first step was taken by hand."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Command]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[None, None, Command]:
+        while True:
+            yield
+            try:
+                self._coroutine.send(None)
+            except StopIteration as done:
+                made: Command = done.value
+                return made
+
+
 class Service(ABC):
     """Start and stop in both worlds. A service starts once; make a new one to start again."""
 
@@ -75,6 +92,8 @@ class Service(ABC):
         self._engine: Engine | None = None
         self._state = "new"
         self._stopping: asyncio.Task[None] | None = None
+        self._making_long_answer = asyncio.Lock()
+        self._long_answers: set[asyncio.Task[None]] = set()
         self.ended = asyncio.Event()
         """Set when it has stopped, whoever asked for that."""
 
@@ -159,6 +178,48 @@ class Service(ABC):
     @abstractmethod
     def _dispatch(self, connection: Connection, command: Command) -> Command | None:
         """Answer one request by its code."""
+
+    def answer_in_steps(
+        self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command]
+    ) -> Command | None:
+        """The answer at once if ``answer`` needs one step only (see ``steps``), else None: it is sent when all steps are done.
+
+        Long answers are made one after the other, however many peers ask for one, and no further request of such a peer is looked at
+        before: each would take a step in each turn of the loop. ``answer`` waits for nothing but the loop's next turn. An error of its
+        first step is raised here, a later one is the answer.
+        """
+        try:
+            answer.send(None)
+        except StopIteration as done:
+            made: Command = done.value
+            return made
+
+        async def send() -> None:
+            try:
+                async with self._making_long_answer:
+                    if not connection.is_closed:
+                        told = await _RestOf(answer)
+                        if not command.is_oneway:
+                            connection.send(told)
+            except RocketMQError as error:
+                connection.send(response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error)))
+            finally:
+                answer.close()
+                connection.release(kept_bytes)
+                connection.unpause()
+
+        kept_bytes = bytes_while_waiting(command)
+        connection.hold(kept_bytes)
+        connection.pause()
+        task = asyncio.get_running_loop().create_task(send())
+        self._long_answers.add(task)
+        task.add_done_callback(self._long_answers.discard)
+        return None
+
+    def give_up_long_answers(self) -> None:
+        """At the end."""
+        for task in self._long_answers:
+            task.cancel()
 
     def _handle(self, connection: Connection, command: Command) -> Command | None:
         began_s = perf_counter()

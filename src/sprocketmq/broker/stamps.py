@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from sprocketmq.net.address import packed_address
+from sprocketmq.wire import properties as props
 from sprocketmq.wire.message_id import offset_message_id, unique_key_after, unique_key_prefix
 
 if TYPE_CHECKING:
@@ -30,23 +31,25 @@ class Stamps:
     def __init__(self, host: str, port: int, *, cluster_name: str, region_id: str, trace_on: bool) -> None:
         self.host = packed_address((host, port))
         self.region_id, self.trace_on = region_id, "true" if trace_on else "false"
-        self._cluster_mark = f"CLUSTER\x01{cluster_name}\x02".encode()
-        self._trace_mark = f"MSG_REGION\x01{region_id}\x02TRACE_ON\x01{self.trace_on}\x02".encode()
+        self._marks = props.encode_properties(
+            {props.CLUSTER: cluster_name, props.MSG_REGION: region_id, props.TRACE_ON: self.trace_on}
+        )
         self.message_id_prefix = offset_message_id(self.host, 0)[:-16]
         self._unique_key_prefix = unique_key_prefix(self.host[0], os.getpid(), id(self) & 0x7FFFFFFF)
         self._counter = itertools.count()
         self._month_start_ms = self._next_month_ms = 0
 
     def mark(self, raw: bytes) -> bytes:
-        """``raw`` properties with this broker's marks: CLUSTER (a reply needs it), MSG_REGION and TRACE_ON (trace needs them)."""
+        """``raw`` properties with this broker's marks: CLUSTER (a reply needs it), MSG_REGION and TRACE_ON (trace needs them).
+
+        Those of another broker go: they come along when a consumer sends on what it got (Java puts its own over them too).
+        """
+        if b"CLUSTER\x01" in raw or b"MSG_REGION\x01" in raw or b"TRACE_ON\x01" in raw:
+            for name in (props.CLUSTER, props.MSG_REGION, props.TRACE_ON):
+                raw = props.remove_property(raw, name)
         if raw and raw[-1] != 2:
             raw += b"\x02"
-        # Another property may end in the same letters, so the separator before the name counts.
-        if b"\x02CLUSTER\x01" not in raw and not raw.startswith(b"CLUSTER\x01"):
-            raw += self._cluster_mark
-        if b"\x02TRACE_ON\x01" not in raw and not raw.startswith(b"TRACE_ON\x01"):
-            raw += self._trace_mark
-        return raw
+        return raw + self._marks
 
     def offset_message_id(self, physical_offset: int) -> str:
         """The id that names the copy stored at ``physical_offset``."""

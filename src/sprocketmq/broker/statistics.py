@@ -78,6 +78,11 @@ class Statistics:
 
     def sample(self, now_ms: int) -> None:
         """Take the snapshots that are due; called every ten seconds."""
+        for _ in self.sampling(now_ms):
+            pass
+
+    def sampling(self, now_ms: int) -> Iterator[None]:
+        """The same a tally at a time, for a broker with many of them."""
         self._watch_midnight(now_ms)
         due = [index for index, next_ms in enumerate(self._next_ms) if now_ms >= next_ms]
         for index in due:
@@ -92,6 +97,7 @@ class Statistics:
                 windows = self._windows[kind, key] = _Windows()
             for index in due:
                 windows.sample(index, tally, now_ms)
+            yield
         if len(seen) < len(self._windows):  # deleted topics and groups
             self._windows = {name: windows for name, windows in self._windows.items() if name in seen}
 
@@ -101,7 +107,7 @@ class Statistics:
         if known is None:
             return None
         kind, value, per_request = known
-        if not any(key == found for found in self._keys(kind)):
+        if not self._is_counted(kind, key):
             return None
         windows = self._windows.get((kind, key)) or _Windows()
         minute, hour, day = (windows.shown(index, value, per_request=per_request) for index in range(len(_SERIES)))
@@ -125,28 +131,38 @@ class Statistics:
         windows = self._windows.get((kind, key))
         return 0.0 if windows is None else windows.shown(0, 1, per_request=False).tps
 
-    def _keys(self, kind: str) -> Iterator[str]:
-        return (key for found, key, _ in self._tallies() if found == kind)
+    def _is_counted(self, kind: str, key: str) -> bool:
+        counters = self._counters
+        if kind == "puts":
+            return key in counters.puts
+        if kind in ("gets", "send_backs"):
+            topic, _, group = key.rpartition("@")
+            return (topic, group) in (counters.gets if kind == "gets" else counters.send_backs)
+        return any(kind == found and key == self._cluster_name for found, _ in self._broker_totals())
 
     def _tallies(self) -> Iterator[tuple[str, str, Tally]]:
         counters = self._counters
-        for topic, tally in counters.puts.items():
+        for topic, tally in list(counters.puts.items()):
             yield "puts", topic, tally
-        for (topic, group), tally in counters.gets.items():
+        for (topic, group), tally in list(counters.gets.items()):
             yield "gets", f"{topic}@{group}", tally
-        for (topic, group), tally in counters.send_backs.items():
+        for (topic, group), tally in list(counters.send_backs.items()):
             yield "send_backs", f"{topic}@{group}", tally
+        for kind, total in self._broker_totals():
+            tally = Tally()
+            tally.messages = total
+            yield kind, self._cluster_name, tally
+
+    def _broker_totals(self) -> list[tuple[str, int]]:
+        """Those that are not 0."""
         put, pulled = self.totals()
-        for kind, total in (
-            ("broker_puts", counters.put),
-            ("broker_gets", counters.pulled),
+        totals = (
+            ("broker_puts", self._counters.put),
+            ("broker_gets", self._counters.pulled),
             ("broker_puts_ordinary", put),
             ("broker_gets_ordinary", pulled),
-        ):
-            if total:
-                tally = Tally()
-                tally.messages = total
-                yield kind, self._cluster_name, tally
+        )
+        return [(kind, total) for kind, total in totals if total]
 
     def _watch_midnight(self, now_ms: int) -> None:
         local = time.localtime(now_ms / 1000)

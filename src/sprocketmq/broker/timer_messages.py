@@ -19,7 +19,8 @@ Laws (those of ``store.timer_files`` besides)
     2. At least once: progress is noted after the append. What a power cut could undo is noted as done only when it is on the disk.
     3. A slot's messages come in the order in which they were sent; slots come in the order of their time.
     4. A timer is set exactly when something waits and no batch is under way.
-    5. A message that was taken back before its slot was read is not delivered.
+    5. What is refused for good goes aside (``undeliverable``) and holds nobody up; what is refused for now is tried again.
+    6. A message that was taken back before its slot was read is not delivered.
 """
 
 from __future__ import annotations
@@ -71,7 +72,13 @@ _WALK: Final = 1_000  # links followed between two returns to the loop
 _RETRY_MS: Final = 1_000
 _LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
 _NEVER_ENQUEUED: Final = 2**63 - 1  # Java's mark in TIMER_ENQUEUE_MS of a message that was due when it was read
+# TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and TIMER_ROLL_TIMES, each with a Long: what a copy is longer than the message that waits.
+_STAMPS_BYTES: Final = 3 * (len("TIMER_DEQUEUE_MS") + 1 + 20 + 1)
 _COPIED: Final = (f"{props.TIMER_ENQUEUE_MS}\x01".encode(), f"{props.TIMER_DEQUEUE_MS}\x01".encode())
+# The real topic of the message that takes another one back, and what it names. Apache looks at the name alone, so who may send to one topic
+# could take back what waits for any other; a recall (370) always goes to its message's own topic.
+_Named = tuple[str, str]
+_TOPIC_BYTES: Final = TIMER_TOPIC.encode()
 _topic_hash = functools.lru_cache(maxsize=1024)(java_hash)
 
 
@@ -91,12 +98,12 @@ class _Round(Struct):
     until: int = -1
     units: list[TimerUnit] = field(default_factory=list)
     deletes: list[TimerUnit] = field(default_factory=list)
-    keys: dict[str, str | None] | None = None  # what was taken back -> its real topic; None: still walking
+    keys: dict[_Named, bool] | None = None  # what is to be taken back -> whether it was found; None: still walking
     at: int = 0
 
 
 class TimerMessages:
-    """The timer of one broker. ``put(message, now_ms)`` is the broker's."""
+    """The timer of one broker. ``deliver(message, now_ms)`` and ``roll``, to wait on, are the broker's ways from a waiting place."""
 
     def __init__(
         self,
@@ -104,7 +111,8 @@ class TimerMessages:
         store: MessageStore,
         settings: Callable[[], BrokerConfig],
         root: Path | None,
-        put: Callable[[StoredMessage, int], object],
+        deliver: Callable[[StoredMessage, int], object],
+        roll: Callable[[StoredMessage, int], object],
     ) -> None:
         config = settings()
         self.enabled = config.timer_wheel_enable
@@ -114,7 +122,8 @@ class TimerMessages:
         self.files = TimerFiles(
             None if root is None else str(root), self.rules.precision_ms, config.mapped_file_size_timer_log
         )
-        self._clock, self._store, self._put, self._settings = clock, store, put, settings
+        self._clock, self._store, self._settings = clock, store, settings
+        self._put, self._roll = deliver, roll
         self.metrics: dict[str, TimerMetric] = {}
         self.data_version = DataVersion()
         self._metrics_file = ConfigFile(None if root is None else root / "config" / "timermetrics")
@@ -195,7 +204,30 @@ class TimerMessages:
         if flow_control_refuses(self.files.wheel.number(out_ms), limit, random.randrange):
             remark = f"more than {limit} messages wait for that second (timerCongestNumEachSlot); choose another one"
             return TimerRefusal(ResponseCode.SYSTEM_ERROR, remark)
-        redirect(message, props.set_property(raw, props.TIMER_OUT_MS, str(out_ms)), TIMER_TOPIC, 0)
+        raw = props.set_property(raw, props.TIMER_OUT_MS, str(out_ms))
+        where = f"{props.REAL_TOPIC}\x01{message.topic}\x02{props.REAL_QID}\x01{message.queue_id}\x02"
+        most_bytes = props.MAX_PROPERTIES_BYTES - len(where.encode()) - _STAMPS_BYTES
+        if len(raw) > most_bytes:
+            remark = f"the properties take {len(raw)} bytes, at most {most_bytes} are allowed: the broker adds its own when the time comes"
+            return TimerRefusal(ResponseCode.MESSAGE_ILLEGAL, remark)
+        redirect(message, raw, TIMER_TOPIC, 0)
+        return None
+
+    @staticmethod
+    def by_hand_problem(raw: bytes, queues_of: Callable[[str], int]) -> str | None:
+        """Why a message that a client sends straight to rmq_sys_wheel_timer, as Apache lets it, could not be delivered from there.
+
+        ``queues_of`` says how many queues a topic has that may be sent to. What says neither when nor where is passed over when it is read.
+        """
+        topic, queue_id = destination(raw)
+        if not topic or props.get_property(raw, props.TIMER_OUT_MS) is None:
+            return None
+        queues = queues_of(topic)
+        if queue_id >= queues:
+            return f"{props.REAL_TOPIC} is {topic[:80]!r}, a topic with {queues} queues to send to, and {props.REAL_QID} is {queue_id}"
+        if len(raw) > props.MAX_PROPERTIES_BYTES - _STAMPS_BYTES:
+            most_bytes = props.MAX_PROPERTIES_BYTES - _STAMPS_BYTES
+            return f"the properties take {len(raw)} bytes, at most {most_bytes} are allowed for a timer message"
         return None
 
     def stored(self) -> None:
@@ -228,7 +260,7 @@ class TimerMessages:
         return TimerMetricsSerializeWrapper(timing_count=dict(self.metrics), data_version=self.data_version)
 
     def forget_topic(self, topic: str) -> None:
-        """``topic`` was deleted: its count goes. Its messages still wait, as in Apache."""
+        """``topic`` was deleted: its count goes. Its messages still wait, as in Apache; ``undeliverable`` says what becomes of them."""
         self.metrics.pop(topic, None)
 
     def runtime_info(self) -> dict[str, str]:
@@ -397,9 +429,14 @@ class TimerMessages:
             if part.position == part.until or part.position < 0:
                 break
             unit = self.files.log.read(part.position)
-            if unit is None:
+            # Links lead backwards and stay in their slot: else a bit has flipped, and the list would go round or deliver too early.
+            if (
+                unit is None
+                or unit.previous >= part.position
+                or self.rules.floor(unit.slot_ms) != self.rules.floor(part.slot_ms)
+            ):
                 log.error(
-                    "the timer log has no unit at %d, the list of slot %d ends there", part.position, part.slot_ms
+                    "the timer log has no unit of slot %d at %d, its list ends there", part.slot_ms, part.position
                 )
                 part.position = part.until
                 break
@@ -415,7 +452,7 @@ class TimerMessages:
                 raw = record.raw_properties
                 key = props.get_property(raw, props.TIMER_DEL_UNIQKEY)
                 if key is not None:
-                    part.keys[key] = props.get_property(raw, props.REAL_TOPIC)
+                    part.keys[destination(raw)[0], key] = False
         if part.slot_ms == self.files.read_ms and part.until < 0:
             part.at = self.files.done  # a kill interrupted this slot
 
@@ -423,9 +460,16 @@ class TimerMessages:
         files, records, now_ms = self.files, WaitingRecords(self._store), self._clock.now_ms()
         left_bytes = _STEP_BYTES
         for unit in part.units[part.at : part.at + _STEP_MESSAGES]:
-            record = records.get(unit.physical_offset)
+            record = records.get_of(_TOPIC_BYTES, unit.physical_offset, unit.size)
             if record is not None:
                 self._deliver_one(record, unit, part.keys, now_ms)
+            elif unit.physical_offset < 0 or unit.physical_offset >= self._store.min_physical_offset:
+                log.error(
+                    "the timer log's unit for commit log offset %d, due at %d, has no whole record of %s there; it is passed over",
+                    unit.physical_offset,
+                    part.slot_ms,
+                    TIMER_TOPIC,
+                )
             part.at += 1
             files.note(files.queue_offset, part.slot_ms, part.at)
             left_bytes -= unit.size
@@ -433,25 +477,25 @@ class TimerMessages:
                 return
 
     def _deliver_one(
-        self, record: WaitingRecord, unit: TimerUnit, keys: dict[str, str | None] | None, now_ms: int
+        self, record: WaitingRecord, unit: TimerUnit, keys: dict[_Named, bool] | None, now_ms: int
     ) -> None:
         raw = record[2]
         if keys:
             unique_key, topic = props.get_property(raw, props.UNIQ_KEY) or "", destination(raw)[0]
             for key in (unique_key, f"{topic}+{unique_key}"):  # 5.4 names the key alone, others the topic too
-                if key in keys:
-                    keys[key] = None  # found: nothing to give back when the slot is done
+                if (topic, key) in keys:
+                    keys[topic, key] = True  # nothing to give back when the slot is done
                     return
         if unit.deletes and not unit.rolls:
             return
         copy = _copy(record, unit.write_ms, now_ms, rolls=unit.rolls)
-        self._put(copy, now_ms)
+        (self._roll if unit.rolls else self._put)(copy, now_ms)
         topic = destination(raw)[0] if unit.rolls else copy.topic
         self._counts[topic] = self._counts.get(topic, 0) + (1 if unit.deletes else -1)
 
     def _finish(self, part: _Round) -> None:
-        for topic in (part.keys or {}).values():
-            if topic is not None:  # took nothing back: Java gives its -1 back too
+        for (topic, _), is_found in (part.keys or {}).items():
+            if not is_found:  # took nothing back: Java gives its -1 back too
                 self._counts[topic] = self._counts.get(topic, 0) + 1
         slot = self.files.wheel.slots[part.slot_ms]
         if slot.last != part.last:  # the clock went back meanwhile, and something was linked behind us

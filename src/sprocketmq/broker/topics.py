@@ -8,26 +8,27 @@ with the inherit permission (TBW102), and by the broker itself for retry and dea
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import msgspec
 
 from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.name_checks import usable
+from sprocketmq.broker.steps import Long
+from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
+from sprocketmq.store.message_store import MessageStore
 from sprocketmq.wire.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 
 __all__ = [
     "AUTO_CREATE_TOPIC",
-    "MAX_TOPIC_LENGTH",
     "PERM_INHERIT",
     "PERM_READ",
     "PERM_WRITE",
     "SEND_FORBIDDEN",
     "TopicTable",
-    "topic_name_problem",
 ]
 
 log = logging.getLogger("sprocketmq.broker")
@@ -38,34 +39,23 @@ PERM_WRITE: Final = 2
 PERM_INHERIT: Final = 1
 
 AUTO_CREATE_TOPIC: Final = "TBW102"
-HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
-OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
-TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 
 # TopicValidator: system topics, and those of them that nobody may send to.
-SEND_FORBIDDEN: Final = frozenset(
+_NOT_ALLOWED_SEND: Final = frozenset(
     (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT)
 )
-SYSTEM_TOPICS: Final = SEND_FORBIDDEN | {AUTO_CREATE_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
+SEND_FORBIDDEN: Final = _NOT_ALLOWED_SEND | {UNDELIVERABLE_TOPIC}
+SYSTEM_TOPICS: Final = _NOT_ALLOWED_SEND | {
+    AUTO_CREATE_TOPIC,
+    "BenchmarkTest",
+    "RMQ_SYS_TRACE_TOPIC",
+    "CHECKPOINT_TOPIC",
+}
 SYSTEM_PREFIX: Final = "rmq_sys_"
 
-MAX_TOPIC_LENGTH: Final = 127
 _SCHEDULE_QUEUES: Final = 18
-_VALID: Final = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
-
-
-def topic_name_problem(topic: str) -> str | None:
-    """Why ``topic`` is no topic name, as one sentence; None when it is one. Retry and dead letter topics may be 255 long."""
-    limit = 255 if topic.startswith("%") else MAX_TOPIC_LENGTH
-    if not topic:
-        return "the topic is blank, 1 to 127 characters of % | a-z A-Z 0-9 _ - are allowed"
-    if len(topic) > limit:
-        return f"the topic is {len(topic)} characters long, at most {limit} are allowed"
-    if _VALID(topic) is None:
-        return f"the topic {topic!r} has a character that is not allowed, use % | a-z A-Z 0-9 _ -"
-    return None
 
 
 class TopicTable:
@@ -76,16 +66,27 @@ class TopicTable:
         self.data_version = DataVersion(timestamp=now_ms)
         self.on_change: Callable[[], None] = lambda: None
         self.table: dict[str, TopicConfig] = {}
+        self.deleted: dict[str, int] = {}
         self._create_system_topics()
 
     def load(self, content: TopicConfigSerializeWrapper) -> None:
         """Take over what ``topics.json`` holds; a system topic keeps the shape it was saved with."""
-        self.table.update(content.topic_config_table)
+        self.table.update(usable("topics.json", content.topic_config_table))
         self.data_version = content.data_version
 
     def content(self) -> TopicConfigSerializeWrapper:
         """What ``topics.json`` and the registration carry."""
         return TopicConfigSerializeWrapper(topic_config_table=self.table, data_version=self.data_version)
+
+    def long_content(self) -> Long:
+        """:meth:`content`, as it is when its steps come to each topic."""
+        table, version = self.table, msgspec.structs.replace(self.data_version)
+
+        def body_of(names: list[str]) -> TopicConfigSerializeWrapper:
+            found = {name: table[name] for name in names if name in table}
+            return TopicConfigSerializeWrapper(topic_config_table=found, data_version=version)
+
+        return Long("topicConfigTable", list(table), body_of)
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.table.get(topic)
@@ -101,8 +102,10 @@ class TopicTable:
     def create_in_send(self, topic: str, default_topic: str, queue_nums: int, now_ms: int) -> TopicConfig | None:
         """What a send to an unknown topic gets: a topic shaped by ``default_topic``, or None when that may not be inherited.
 
-        A retry topic is made all the same, with one queue. Java: createTopicInSendMessageMethod.
+        A retry topic is made all the same, with one queue. Java: createTopicInSendMessageMethod. None also when there are too many topics.
         """
+        if len(self.table) >= self._config.max_topics:
+            return None
         model = self.table.get(default_topic)
         allowed = model is not None and model.perm & PERM_INHERIT
         if default_topic == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
@@ -113,6 +116,26 @@ class TopicTable:
         if is_retry_topic(topic):
             return self.create_if_absent(topic, 1, now_ms)
         return None
+
+    def deleted_content(self) -> bytes:
+        """What ``deletedTopics.json`` holds: the log's end when each was deleted. Ours: Apache makes no topic of a queue it finds."""
+        return msgspec.json.encode(self.deleted)
+
+    def risen(self, store: MessageStore) -> list[str]:
+        """Deleted topics whose queues are there again: a power cut took back that their files were removed.
+
+        A topic that got messages since its deletion is none of them. What the log no longer holds is forgotten.
+        """
+        self.deleted = {topic: end for topic, end in self.deleted.items() if end > store.min_physical_offset}
+        newest: dict[str, int] = {}
+        for topic, queue_id in store.queues():
+            for unit in store.units(topic, queue_id, store.max_offset(topic, queue_id) - 1, 1):
+                newest[topic] = max(newest.get(topic, 0), unit.physical_offset)
+        return [
+            topic
+            for topic, end in self.deleted.items()
+            if topic not in self.table and topic in newest and newest[topic] < end
+        ]
 
     def adopt(self, queues: Iterable[tuple[str, int]], now_ms: int) -> None:
         """Topics whose messages are there but whose configuration is not: killed between the two, or files copied by hand."""
@@ -132,6 +155,14 @@ class TopicTable:
         if found is None:
             return self._add(topic, queue_nums, PERM_READ | PERM_WRITE, now_ms, order=order, sys_flag=sys_flag)
         return found
+
+    def room_problem(self, names: Collection[str]) -> str | None:
+        """Why these topics may not all be made, as one sentence; None when they may."""
+        new = sum(name not in self.table for name in names)
+        if new and len(self.table) + new > self._config.max_topics:
+            allowed = self._config.max_topics
+            return f"with {new} more there would be {len(self.table) + new} topics, {allowed} are allowed; delete some, or raise maxTopics"
+        return None
 
     def update(self, *topics: TopicConfig, now_ms: int) -> None:
         """Create or replace, on an administrator's word; several count as one change."""
@@ -156,10 +187,11 @@ class TopicTable:
         if known:
             self._changed(now_ms)
 
-    def delete(self, topic: str, now_ms: int) -> bool:
-        """Forget ``topic``; whether it was there."""
+    def delete(self, topic: str, now_ms: int, log_end: int = 0) -> bool:
+        """Forget ``topic``, all of whose messages lie before ``log_end`` in the log; whether it was there."""
         if self.table.pop(topic, None) is None:
             return False
+        self.deleted[topic] = log_end
         self._changed(now_ms)
         return True
 

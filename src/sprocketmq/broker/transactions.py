@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.redirection import copy_of_record, redirect
 from sprocketmq.broker.service import Periodic
-from sprocketmq.broker.topics import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.broker.waiting_records import destination
+from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from sprocketmq.core.timer_schedule import java_long
 from sprocketmq.core.transaction_check import (
     CheckRules,
     Outcome,
@@ -34,8 +35,9 @@ from sprocketmq.core.transaction_check import (
     judge,
 )
 from sprocketmq.errors import RocketMQError
+from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.clock import Timer
-from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store.message_store import AppendResult, StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import request
@@ -52,7 +54,7 @@ from sprocketmq.wire.sys_flag import (
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["TRANSACTION_GROUP", "Transactions"]
+__all__ = ["MAX_HALF_PROPERTIES_BYTES", "TRANSACTION_GROUP", "Transactions"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -65,6 +67,8 @@ _HOUR_MS: Final = 3_600_000
 _OPEN_PER_TURN: Final = 64  # halves judged between two returns to the loop
 _DONE_PER_TURN: Final = 20_000  # settled halves passed between two returns to the loop; they cost next to nothing
 _SCAN_UNITS: Final = 512
+# TRANSACTION_CHECK_TIMES and TRAN_PREPARED_QUEUE_OFFSET, each with a Long: what a copy is longer than the first half.
+MAX_HALF_PROPERTIES_BYTES: Final = props.MAX_PROPERTIES_BYTES - 2 * (len("TRAN_PREPARED_QUEUE_OFFSET") + 1 + 20 + 1)
 _COPY_MARKS: Final = (b"TRANSACTION_CHECK_TIMES\x01", b"TRAN_PREPARED_QUEUE_OFFSET\x01")
 
 
@@ -75,6 +79,7 @@ class Transactions:
         self._broker = broker
         self._table = TransactionTable(0, 0)
         self._periodic: Periodic | None = None
+        self._deaf = CalmLog(log)
         self._round: tuple[int, int] | None = None  # when the running round began, and the half offset where it ends
         self._next_turn: Timer | None = None
         self.ended: Counter[Outcome] = Counter()  # since the start
@@ -216,13 +221,13 @@ class Transactions:
         A transaction ends once, whatever it is told later and by whichever copy of its half (laws of core.transaction_check).
 
         Raises:
-            StoreError, ConfigurationError: the message could not be stored; nothing has changed.
+            StoreError: the message could not be stored; nothing has changed.
         """
         transaction = _transaction_id(half)
         settlement = self._table.settlement(half.queue_offset, transaction)
         if settlement.before is None:
             if outcome is Outcome.COMMIT:
-                self._broker.put(_committed(half), now_ms)
+                self._broker.undeliverable.deliver(_committed(half), now_ms)
             self._table.ended(transaction, outcome)
             self.ended[outcome] += 1
         if settlement.offset is not None:
@@ -232,7 +237,7 @@ class Transactions:
     def resume(self, record: RecordView, now_ms: int) -> None:
         """Put a discarded half back, as if it had never been checked. Raises as ``Broker.put``."""
         raw = props.set_property(record.raw_properties, props.TRANSACTION_CHECK_TIMES, "0")
-        copy_offset = self._broker.put(_copy(record, HALF_TOPIC, raw), now_ms).queue_offset
+        copy_offset = self._broker.put_again(_copy(record, HALF_TOPIC, raw), now_ms).queue_offset
         self._table.copied(-1, _transaction_id(record), copy_offset)
 
     def _try_mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
@@ -283,7 +288,7 @@ class Transactions:
         self._save_progress()
         if finished:
             self._round = None
-            self._broker.save_offsets()  # at once: a kill before it would leave halves and their copies ahead of progress
+            self._broker.save_offsets()  # at once: after a kill before it halves and their copies are ahead of progress
         else:
             self._next_turn = self._broker.clock.call_later(0, self._turn)
 
@@ -322,15 +327,23 @@ class Transactions:
         elif verdict is Verdict.PUT_BACK:
             first = props.get_property(raw, props.TRAN_PREPARED_QUEUE_OFFSET) or str(offset)
             raw = props.set_property(raw, props.TRAN_PREPARED_QUEUE_OFFSET, first)
-            copy_offset = self._broker.put(_copy(half, HALF_TOPIC, raw), now_ms).queue_offset
-            self._table.copied(offset, transaction, copy_offset)
+            copied = self._broker.undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
+            self._copied(offset, transaction, copied)
         elif verdict is Verdict.CHECK:
-            times = int(check_times) + 1 if check_times is not None and check_times.isdigit() else 1
+            times = max(java_long(check_times or "") or 0, 0) + 1
             raw = props.set_property(raw, props.TRANSACTION_CHECK_TIMES, str(times))
-            result = self._broker.put(_copy(half, HALF_TOPIC, raw), now_ms)
-            self._table.copied(offset, transaction, result.queue_offset)
-            self._ask(half, raw, result.queue_offset, result.physical_offset)
+            copied = self._broker.undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
+            self._copied(offset, transaction, copied)
+            if copied is not None:
+                self._ask(half, raw, copied.queue_offset, copied.physical_offset)
         return verdict
+
+    def _copied(self, offset: int, transaction: TransactionId, copied: AppendResult | None) -> None:
+        """The half has a copy, or is set aside because it can have none: then it is given up like one that was checked too often."""
+        if copied is None:
+            self._table.discarded(offset, transaction)
+        else:
+            self._table.copied(offset, transaction, copied.queue_offset)
 
     def _discard(self, half: RecordView, transaction: TransactionId, now_ms: int) -> None:
         log.error(
@@ -341,15 +354,22 @@ class Transactions:
             TRANS_CHECK_MAX_TIME_TOPIC,
         )
         topic = self._broker.topics.create_if_absent(TRANS_CHECK_MAX_TIME_TOPIC, 1, now_ms).topic_name
-        self._broker.put(_copy(half, topic, half.raw_properties), now_ms)
+        self._broker.undeliverable.put(_copy(half, topic, half.raw_properties), now_ms)
         self._table.discarded(half.queue_offset, transaction)
 
     def _ask(self, half: RecordView, raw: bytes, queue_offset: int, physical_offset: int) -> None:
         """CHECK_TRANSACTION_STATE to one member of the producer group. Java: sendCheckMessage."""
         group = props.get_property(raw, props.PGROUP) or ""
-        connection = self._broker.producers.available(group)
+        topic, queue_id = destination(raw)
+        connection = self._broker.producers.available(group, lambda peer: self._broker.may_send(peer, topic))
         if connection is None:
             log.warning("no member of producer group %s is there to ask for half message %d", group, queue_offset)
+            return
+        if connection.is_congested:
+            now_s = connection.now_s()
+            self._deaf.tell(
+                now_s, "%s does not read, it is not asked for half message %d", connection.remote_address, queue_offset
+            )
             return
         unique_key = props.get_property(raw, props.UNIQ_KEY)
         header = CheckTransactionStateRequestHeader(
@@ -361,7 +381,6 @@ class Transactions:
             topic=HALF_TOPIC,
             bname=self._broker.config.broker_name,
         )
-        topic, queue_id = destination(raw)
         body = encode_record(
             topic.encode(),
             half.body,
@@ -377,7 +396,7 @@ class Transactions:
             sys_flag=half.sys_flag,
             reconsume_times=half.reconsume_times,
         )
-        connection.send(request(RequestCode.CHECK_TRANSACTION_STATE, header, body, oneway=True))
+        connection.push(request(RequestCode.CHECK_TRANSACTION_STATE, header, body, oneway=True))
 
     def _save_progress(self) -> None:
         offsets, table = self._broker.offsets, self._table
@@ -407,9 +426,10 @@ def _copy(record: RecordView, topic: str, raw: bytes) -> StoredMessage:
 
 
 def _committed(half: RecordView) -> StoredMessage:
-    """The message for its real topic. TRAN_MSG, REAL_TOPIC and REAL_QID stay in the properties, as Java leaves them."""
+    """The message for its real topic. TRAN_MSG stays in the properties; REAL_TOPIC and REAL_QID do not, as in 5.4.0 (4.9 leaves them)."""
     topic, queue_id = destination(half.raw_properties)
-    message = _copy(half, topic, half.raw_properties)
+    raw = props.remove_property(props.remove_property(half.raw_properties, props.REAL_TOPIC), props.REAL_QID)
+    message = _copy(half, topic, raw)
     message.queue_id = queue_id
     message.sys_flag = with_transaction_type(half.sys_flag, TRANSACTION_COMMIT_TYPE)
     message.prepared_transaction_offset = half.physical_offset

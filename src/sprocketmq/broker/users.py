@@ -6,19 +6,22 @@ readable by its owner only, in the shapes that travel (UserInfo, AclInfo). It is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from sprocketmq.broker.access import is_signed_with
-from sprocketmq.core.access.auth_needs import auth_needs
+from sprocketmq.broker.access import ACCOUNT, codes_in, is_signed_with
+from sprocketmq.core.access.need_readers import Place
+from sprocketmq.core.access.request_needs import needs_of
 from sprocketmq.core.access.users import UserTable
-from sprocketmq.errors import ConfigurationError, ProtocolError
+from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire.acl_signature import ACCESS_KEY, Credentials
 from sprocketmq.wire.bodies import AclInfo, UserInfo
+from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import Command
 
 if TYPE_CHECKING:
@@ -63,12 +66,12 @@ def inner_credentials(config: BrokerConfig) -> Credentials | None:
 class UserAccess:
     """Users, policies and decisions by them. ``root`` is the store's directory; None keeps users in memory."""
 
-    def __init__(self, config: BrokerConfig, root: Path | None) -> None:
-        self._config = config
+    def __init__(self, config: BrokerConfig, root: Path | None, place: Place) -> None:
+        self._config, self._place = config, place
         self._file = ConfigFile(None if root is None else root / "config" / "sprocketUsers.json", private=True)
         self.table = UserTable()
-        self._not_authenticated = _codes(config.authentication_whitelist, "authenticationWhitelist")
-        self._not_authorized = _codes(config.authorization_whitelist, "authorizationWhitelist")
+        self._not_authenticated = codes_in(config.authentication_whitelist, "authenticationWhitelist")
+        self._not_authorized = codes_in(config.authorization_whitelist, "authorizationWhitelist")
 
     def load(self) -> None:
         """Read the file, then make the users that the settings name, unless they exist; they are Super.
@@ -99,35 +102,56 @@ class UserAccess:
         saved = _Saved([user.info() for user in self.table.users()], self.table.acls())
         self._file.save(msgspec.json.format(msgspec.json.encode(saved)))
 
+    def change(self, change: Callable[[], None]) -> None:
+        """Call ``change``, and write the file; when it cannot be written everything is as before.
+
+        Raises:
+            ConfigurationError: the change is not allowed.
+            StoreNotWritable: the disk said no.
+        """
+        before = [user.info() for user in self.table.users()], self.table.acls()
+        change()
+        try:
+            self.save()
+        except StoreError:
+            self.table.load(*before)
+            raise
+
     def refusal(self, connection: Connection, command: Command) -> str | None:
         """See :class:`~sprocketmq.broker.access.Access`."""
-        username = command.ext_fields.get(ACCESS_KEY)
-        if command.code not in self._not_authenticated:
-            reason = self.table.not_authentic(username, lambda password: is_signed_with(command, password))
-            if reason is not None:
-                return reason
+        stranger = self._not_authentic(command)
+        if stranger is not None and command.code not in self._not_authenticated:
+            return stranger
+        if command.code == RequestCode.HEART_BEAT:
+            connection.state[ACCOUNT] = None if stranger else command.ext_fields.get(ACCESS_KEY)
         if not self._config.authorization_enabled or command.code in self._not_authorized:
             return None
+        if stranger is not None:  # a name that nobody vouches for has no rights
+            return f"{stranger} (request code {command.code} is on authenticationWhitelist, and not on authorizationWhitelist)"
+        username = command.ext_fields.get(ACCESS_KEY) or ""
         try:
-            needs = auth_needs(command, self._config.broker_cluster_name)
+            return self.table.not_authorized(username, connection.peer[0], lambda: needs_of(command, self._place))
         except ProtocolError as error:
             return f"what the request touches cannot be told: {error}"
-        return self.table.not_authorized(username or "", connection.peer[0], needs)
+
+    def may_send(self, connection: Connection, topic: str) -> bool:
+        """See :class:`~sprocketmq.broker.access.Access`."""
+        if not self._config.authorization_enabled or RequestCode.SEND_MESSAGE in self._not_authorized:
+            return True
+        send = Command(RequestCode.SEND_MESSAGE, ext_fields={"topic": topic})
+        account, host = connection.state.get(ACCOUNT), connection.peer[0]
+        return self.table.not_authorized(account or "", host, lambda: needs_of(send, self._place)) is None
+
+    def _not_authentic(self, command: Command) -> str | None:
+        username = command.ext_fields.get(ACCESS_KEY)
+        return self.table.not_authentic(username, lambda password: is_signed_with(command, password))
 
     def is_super(self, command: Command) -> bool:
-        """Whether a request may touch Super users: it comes from one, or names nobody (authentication is off)."""
-        username = command.ext_fields.get(ACCESS_KEY)
-        if not username:
+        """Whether a request may touch Super users and see passwords: a Super user signed it, or authentication is off."""
+        if not self._config.authentication_enabled:
             return True
-        user = self.table.user(username)
-        return user is not None and user.is_super
-
-
-def _codes(text: str, key: str) -> frozenset[int]:
-    items = [item.strip() for item in text.split(",") if item.strip()]
-    if not all(item.isdigit() for item in items):
-        raise ConfigurationError(f"{key} is {text!r}, request codes joined by commas are allowed")
-    return frozenset(int(item) for item in items)
+        user = self.table.user(command.ext_fields.get(ACCESS_KEY) or "")
+        return user is not None and user.is_super and self._not_authentic(command) is None
 
 
 def _of_json(text: str, kind: type[T], key: str, form: str) -> T:

@@ -33,6 +33,17 @@ class WaitingRecords:
         self._store = store
         self._window, self._start = _NO_VIEW, 0
 
+    def get_of(self, topic: bytes, physical_offset: int, size_bytes: int) -> WaitingRecord | None:
+        """The record that begins there, if it is one of ``topic`` (shorter than 128 bytes) and of this size."""
+        record = self.get(physical_offset)
+        if record is None or record[0][0] != size_bytes:
+            return None
+        end = (
+            physical_offset - self._start + size_bytes - len(record[2]) - 2
+        )  # its properties and their length come last
+        begin = end - len(topic) - 1
+        return record if self._window[begin:end] == bytes((len(topic),)) + topic else None
+
     def get(self, physical_offset: int) -> WaitingRecord | None:
         """The record that begins there, None when it is gone or damaged."""
         at = physical_offset - self._start

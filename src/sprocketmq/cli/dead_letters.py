@@ -10,6 +10,7 @@ from typing import Any, Final
 from sprocketmq.client.dead_letter_message import DeadLetterMessage
 from sprocketmq.client.dead_letters import DeadLetters
 from sprocketmq.errors import ConfigurationError, RocketMQError
+from sprocketmq.logs import escaped
 
 __all__ = ["list_letters", "replay_letters", "show_letter", "time_ms"]
 
@@ -47,7 +48,7 @@ def list_letters(
                 more = True
                 break
             shown += 1
-            print(json.dumps(_as_dict(letter)) if as_json else _line(letter))
+            print(json.dumps(_as_dict(letter)) if as_json else escaped(_line(letter)))
         held = letters.count()
     if not as_json:
         print(
@@ -86,7 +87,7 @@ def show_letter(group: str, message_id: str, namesrv_addr: str, *, as_json: bool
         ("body", f"{len(message.body):,} bytes"),
     ]
     for name, value in rows:
-        print(f"{name:<11} {value}".rstrip())
+        print(escaped(f"{name:<11} {value}".rstrip()))
     print(_readable(message.body))
 
 
@@ -122,14 +123,15 @@ def replay_letters(
             try:
                 target = letter.origin_topic if dry_run else letters.replay(letter, topic=to_topic).message_queue
             except RocketMQError as error:
-                print(f"sprocketmq: {letter.message_id} was not sent, nor what is behind it: {error}", file=sys.stderr)
+                said = f"sprocketmq: {letter.message_id} was not sent, nor what is behind it: {error}"
+                print(escaped(said), file=sys.stderr)
                 _say(done, dry_run, as_json)
                 return 1
             done += 1
             if as_json:
                 print(json.dumps({"message_id": letter.message_id, "to": str(to_topic or target)}))
             elif message_ids or dry_run or done % _EVERY == 0:
-                print(f"{letter.message_id} -> {to_topic or target}")
+                print(escaped(f"{letter.message_id} -> {to_topic or target}"))
     _say(done, dry_run, as_json)
     return 0
 

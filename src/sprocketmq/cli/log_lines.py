@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import Final, TextIO
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.logs import EscapedArguments
 
 __all__ = ["LOG_FORMATS", "LOG_LEVELS", "JsonLines", "Measure", "set_up_logging"]
 
@@ -96,6 +97,7 @@ def set_up_logging(level: str, log_format: str = "text") -> None:
     if log_format not in LOG_FORMATS:
         raise ConfigurationError(f"--log-format is {log_format!r}, one of {', '.join(LOG_FORMATS)} is allowed")
     handler = _StderrNow()
+    handler.addFilter(EscapedArguments())  # for asyncio's lines, and those of other libraries
     handler.addFilter(Measure())
     handler.setFormatter(
         JsonLines() if log_format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from sprocketmq.errors import RocketMQError
+from sprocketmq.logs import escaped
 
 __all__ = ["app", "main"]
 
@@ -52,6 +53,14 @@ _server_options = _options(
         metavar="KEY=VALUE",
         multiple=True,
         help="One setting by Apache's key; wins over --config. Repeatable.",
+    ),
+    click.option(
+        "--set-file",
+        "secret_files",
+        metavar="KEY=FILE",
+        multiple=True,
+        help="One setting whose value is in a file: for passwords, which --set would show to ps. Repeatable. "
+        "A variable SPROCKETMQ_SET_KEY in the environment does the same.",
     ),
     click.option(
         "--until-stdin-closes",
@@ -412,7 +421,7 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except RocketMQError as error:
-        print(f"sprocketmq: {error}", file=sys.stderr)
+        print(escaped(f"sprocketmq: {error}"), file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, click.Abort):
         print("sprocketmq: interrupted", file=sys.stderr)

@@ -6,6 +6,7 @@ import json
 
 from sprocketmq.client.admin import Admin
 from sprocketmq.errors import ConfigurationError, TopicNotExist
+from sprocketmq.logs import escaped
 
 __all__ = ["show_lag", "show_topics"]
 
@@ -80,6 +81,7 @@ def show_topics(namesrv_addr: str, *, as_json: bool = False) -> None:
 
 def _print_table(head: list[str], rows: list[list[str]], text_columns: int) -> None:
     """Columns of even width, the first ``text_columns`` to the left and numbers to the right: plain text, for eyes and for awk."""
+    rows = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     for row in [head, *rows]:
         cells = (

@@ -13,6 +13,7 @@ from sprocketmq.client.recorder import record_lines
 from sprocketmq.core.decision_replay import Replay
 from sprocketmq.core.decision_story import Delivery, Happening, Hold, Story, duration
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.logs import escaped
 
 __all__ = ["replay_record"]
 
@@ -48,7 +49,7 @@ def replay_record(
     else:
         lines = report.summary()
     for line in [*lines, *report.differences()]:
-        print(line)
+        print(escaped(line))
     return report.exit_code(message, queue_name)
 
 

@@ -26,13 +26,14 @@ def serve(
     broker_port: int | None,
     config: Path | None,
     assignments: Sequence[str],
+    secret_files: Sequence[str],
     until_stdin_closes: bool,
     log_level: str,
     log_format: str,
 ) -> None:
     """Both in one process. ``listenPort`` of the settings is the broker's, as in the broker.conf it comes from."""
     set_up_logging(log_level, log_format)
-    settings = settings_of(config, assignments)
+    settings = settings_of(config, assignments, secret_files)
     # One file for two servers: the keys that only a name server knows are its, those of sockets both servers', all others the broker's,
     # which warns of unknown ones.
     of_namesrv = NameServerConfig.keys() - BrokerConfig.keys()
@@ -67,13 +68,14 @@ def namesrv(
     port: int | None,
     config: Path | None,
     assignments: Sequence[str],
+    secret_files: Sequence[str],
     until_stdin_closes: bool,
     log_level: str,
     log_format: str,
 ) -> None:
     """A name server alone."""
     set_up_logging(log_level, log_format)
-    settings = NameServerConfig.from_properties(settings_of(config, assignments))
+    settings = NameServerConfig.from_properties(settings_of(config, assignments, secret_files))
     name_server = NameServer(
         host=host,
         port=port,
@@ -94,13 +96,14 @@ def broker(
     host: str | None,
     config: Path | None,
     assignments: Sequence[str],
+    secret_files: Sequence[str],
     until_stdin_closes: bool,
     log_level: str,
     log_format: str,
 ) -> None:
     """A broker alone, registered with a name server elsewhere."""
     set_up_logging(log_level, log_format)
-    settings = BrokerConfig.from_properties(settings_of(config, assignments))
+    settings = BrokerConfig.from_properties(settings_of(config, assignments, secret_files))
     address = namesrv_addr or settings.namesrv_addr
     if not address:
         raise ConfigurationError(

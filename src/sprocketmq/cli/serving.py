@@ -17,6 +17,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from sprocketmq.net.descriptors import raise_descriptor_limit
 from sprocketmq.net.engine import new_event_loop
 from sprocketmq.net.kept_memory import keep_freed_memory
 
@@ -59,6 +60,7 @@ def serve_until_stopped(
     raised here, after the parts before it were stopped. ``until_stdin_closes`` also stops at the end of stdin, so that a server never
     outlives the program that started it, however that one died. ``show(parts)`` makes what a person watches meanwhile, or None.
     """
+    raise_descriptor_limit()
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:

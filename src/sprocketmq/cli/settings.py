@@ -1,4 +1,4 @@
-"""Settings of a server from ``--config FILE`` (Apache's broker.conf and namesrv.conf) and ``--set key=value``, as one text mapping.
+"""Settings of a server from ``--config FILE`` (Apache's broker.conf and namesrv.conf), the environment, ``--set-file`` and ``--set``.
 
 The files are Java properties (wire.java_properties), read as UTF-8, which holds every file that Java's Latin-1 reading got right in ASCII,
 and the ones people wrote with their editors.
@@ -6,20 +6,32 @@ and the ones people wrote with their editors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.java_properties import parse_properties
 
 __all__ = ["parse_properties", "settings_of"]
 
+_VARIABLE: Final = "SPROCKETMQ_SET_"
 
-def settings_of(config: Path | None, assignments: Iterable[str]) -> dict[str, str]:
-    """The settings of ``config``, then those of ``--set``, which win.
+
+def settings_of(
+    config: Path | None,
+    assignments: Iterable[str],
+    secret_files: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The settings of ``config``, then those of the environment, of ``--set-file``, of ``--set``: the later one wins.
+
+    What ``--set`` says is seen by everybody on the machine who may list its processes. So a password comes from a file or from a variable
+    ``SPROCKETMQ_SET_`` with Apache's key behind it, ``__`` for each dot of the key.
 
     Raises:
-        ConfigurationError: the file cannot be read, or an assignment is not ``key=value``.
+        ConfigurationError: a file cannot be read, or an assignment is not ``key=value`` or ``key=file``.
     """
     settings: dict[str, str] = {}
     if config is not None:
@@ -33,6 +45,16 @@ def settings_of(config: Path | None, assignments: Iterable[str]) -> dict[str, st
             raise ConfigurationError(
                 f"--config {config} is not text in UTF-8 (byte {error.start}); save it as UTF-8"
             ) from error
+    for name, value in sorted((os.environ if environment is None else environment).items()):
+        if name.startswith(_VARIABLE) and name != _VARIABLE:
+            settings[name[len(_VARIABLE) :].replace("__", ".")] = value.strip()
+    for assignment in secret_files:
+        key, equals, file = assignment.partition("=")
+        if not equals or not key.strip() or not file.strip():
+            raise ConfigurationError(
+                f"--set-file {assignment!r} is given, key=file is allowed, as in --set-file tls.server.keyPassword=./password"
+            )
+        settings[key.strip()] = _value_in(Path(file.strip()))
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals or not key.strip():
@@ -41,3 +63,16 @@ def settings_of(config: Path | None, assignments: Iterable[str]) -> dict[str, st
             )
         settings[key.strip()] = value.strip()
     return settings
+
+
+def _value_in(file: Path) -> str:
+    try:
+        return file.read_text("utf-8").strip()
+    except OSError as error:
+        raise ConfigurationError(
+            f"--set-file {file} cannot be read: {error.strerror or error}; name a readable file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(
+            f"--set-file {file} is not text in UTF-8 (byte {error.start}); save it as UTF-8"
+        ) from error

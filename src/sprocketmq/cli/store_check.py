@@ -6,6 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+from sprocketmq.logs import escaped
 from sprocketmq.store.check import Problem, StoreSummary, check_directory
 
 __all__ = ["check_store"]
@@ -22,7 +23,7 @@ def check_store(directory: Path, as_json: bool) -> int:
     for problem in check_directory(directory.expanduser(), summary=summary):
         found.append(problem)
         if not as_json:
-            print(f"{'note: ' if problem.note else ''}{problem}", flush=True)
+            print(escaped(f"{'note: ' if problem.note else ''}{problem}"), flush=True)
     broken = sum(not problem.note for problem in found)
     if as_json:
         answer = {

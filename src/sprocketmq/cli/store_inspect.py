@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.logs import escaped
 from sprocketmq.store.inspect import StoreInspector
 
 __all__ = ["inspect_store"]
@@ -54,7 +55,7 @@ def inspect_store(
         print("\n\n".join(_block(answer) for answer in answers) if answers else "nothing found")
     else:
         for answer in answers:
-            print(_line(answer))
+            print(escaped(_line(answer)))
     return 0 if answers else 1
 
 
@@ -74,9 +75,9 @@ def _block(record: dict[str, Any]) -> str:
     lines = []
     for name, value in record.items():
         if name == "properties":
-            lines += [f"{'property ' + key:28} {text}" for key, text in value.items()]
+            lines += [escaped(f"{'property ' + key:28} {text}") for key, text in value.items()]
         else:
-            lines.append(f"{name:28} {_time(value) + f'  ({value})' if name in _TIMES else value}")
+            lines.append(escaped(f"{name:28} {_time(value) + f'  ({value})' if name in _TIMES else value}"))
     return "\n".join(lines)
 
 

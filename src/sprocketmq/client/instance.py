@@ -38,7 +38,7 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.net import fork
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import Clock
-from sprocketmq.net.connection import Connection, RequestHandler
+from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -392,7 +392,14 @@ class ClientInstance:
             )
         if consumer is None:
             return response(command, ResponseCode.SYSTEM_ERROR, f"this client has no consumer of group {group!r}")
-        self.spawn(self._serve(connection, consumer, command))
+        if connection.holds_much:
+            remark = "this client works on as many requests of this broker as it may; try again later"
+            return response(command, ResponseCode.SYSTEM_BUSY, remark)
+        kept_bytes = bytes_while_waiting(command)
+        connection.hold(kept_bytes)
+        self.spawn(self._serve(connection, consumer, command)).add_done_callback(
+            lambda _: connection.release(kept_bytes)
+        )
         return None
 
     async def _serve(self, connection: Connection, consumer: ConsumerMember, command: Command) -> None:

@@ -36,6 +36,7 @@ from sprocketmq.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from threading import Thread
+    from typing import TypeAlias
     from wsgiref.simple_server import WSGIServer
 
     from prometheus_client import Histogram
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.push_consumer import AsyncPushConsumer, PushConsumer
     from sprocketmq.client.running_consumer import RunningConsumer
 
-    Watched = AsyncProducer | Producer | AsyncPushConsumer | PushConsumer | AsyncPullConsumer | PullConsumer
+    Watched: TypeAlias = AsyncProducer | Producer | AsyncPushConsumer | PushConsumer | AsyncPullConsumer | PullConsumer
 
 __all__ = ["ClientMetrics"]
 

@@ -99,8 +99,10 @@ class LocalFileOffsetStore:
     def __init__(self, directory: str | os.PathLike[str] | None, client_id: str, group: str) -> None:
         from pathlib import Path  # only who broadcasts pays for it
 
+        from sprocketmq.store.paths import path_below
+
         base = Path(directory) if directory is not None else Path.home() / ".rocketmq_offsets"
-        self.path = base / client_id / group / "offsets.json"
+        self.path = Path(path_below(base, client_id, group, "offsets.json"))
         self._backup = self.path.with_name("offsets.json.bak")
         self._written: dict[MessageQueue, int] = {}
         self._wanted: dict[MessageQueue, int] = {}

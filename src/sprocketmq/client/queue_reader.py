@@ -331,9 +331,11 @@ class QueueReader:
         longest = _LONGEST_SEGMENT if self._filtered else min(self._max_messages, _LONGEST_SEGMENT)
         if progress < asked:
             where.span, where.fell_short = max(progress, 1), True
-        elif progress > where.span or (progress == where.span and not where.fell_short):
+        elif progress < where.span:
+            return
+        elif progress > where.span or not where.fell_short:
             where.span = min(max(where.span * 2, progress), longest)
-        elif progress == where.span:
+        else:
             where.whole_answers += 1
             if where.whole_answers % _GROWS_EVERY == 0:
                 where.span = min(where.span + where.span // 4 + 1, longest)

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sprocketmq.logs import Lines
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
 __all__ = ["StuckListener", "StuckListenerCallback", "call_back", "task_stack", "tell", "thread_stack"]
@@ -80,7 +81,7 @@ def tell(stuck: StuckListener, consequence: str) -> None:
         stuck.message_queue,
         consequence,
         stuck.worker or "no worker any more",
-        stuck.stack or _NO_STACK,
+        Lines(stuck.stack or _NO_STACK),
     )
 
 

@@ -25,7 +25,7 @@ from sprocketmq.core.open_transactions import (
     OpenTransactions,
     local_transaction_state,
 )
-from sprocketmq.errors import NetworkError, ProtocolError
+from sprocketmq.errors import NetworkError, ProtocolError, RequestTimeout
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode
@@ -167,7 +167,7 @@ class TransactionChecks:
                 await self._instance.pool.invoke_oneway(check.connection.remote_address, command)
             else:
                 await check.connection.invoke_oneway(command)
-        except NetworkError as error:
+        except (NetworkError, RequestTimeout) as error:
             log.warning("the end of transaction %s could not be told, the broker will ask again: %s", check.transaction, error)  # fmt: skip
 
     def _call_hooks(self, hooks: Hooks, check: Check, state: LocalTransactionState) -> None:

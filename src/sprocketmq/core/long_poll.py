@@ -41,18 +41,22 @@ class ParkedPull(Generic[R]):
     request: R
     match: Callable[[int], bool] | None = None
     owner: object = None
+    size_bytes: int = 0
     parked: bool = field(default=True, init=False)
 
 
 class LongPoll(Generic[R]):
     """The waiting room of a broker."""
 
-    __slots__ = ("_heap", "_owned", "_queues", "_sequence", "_size")
+    __slots__ = ("_heap", "_owned", "_owned_bytes", "_queues", "_sequence", "_size", "total_bytes")
 
     def __init__(self) -> None:
         self._queues: dict[tuple[str, int], dict[ParkedPull[R], None]] = {}
         self._heap: list[tuple[int, int, ParkedPull[R]]] = []
         self._owned: dict[object, int] = {}
+        self._owned_bytes: dict[object, int] = {}
+        self.total_bytes = 0
+        """What all waiters take in memory, as was said when they were parked."""
         self._sequence = 0
         self._size = 0
 
@@ -66,6 +70,7 @@ class LongPoll(Generic[R]):
         *,
         match: Callable[[int], bool] | None = None,
         owner: object = None,
+        size_bytes: int = 0,
     ) -> ParkedPull[R]:
         """Adds a waiter.
 
@@ -76,13 +81,16 @@ class LongPoll(Generic[R]):
             request: given back with the waiter.
             match: accepts the tag code of a message; None accepts all.
             owner: its connection, for :meth:`discard_owner`.
+            size_bytes: what it takes in memory, for :meth:`bytes_of`.
         """
-        pull = ParkedPull(topic, queue_id, offset, deadline_ms, request, match, owner)
+        pull = ParkedPull(topic, queue_id, offset, deadline_ms, request, match, owner, size_bytes)
         self._queues.setdefault((topic, queue_id), {})[pull] = None
         self._sequence += 1
         heappush(self._heap, (deadline_ms, self._sequence, pull))
         self._size += 1
         self._owned[owner] = self._owned.get(owner, 0) + 1
+        self._owned_bytes[owner] = self._owned_bytes.get(owner, 0) + size_bytes
+        self.total_bytes += size_bytes
         return pull
 
     def wake(self, topic: str, queue_id: int, max_offset: int, tags_code: int | None = None) -> list[ParkedPull[R]]:
@@ -156,6 +164,10 @@ class LongPoll(Generic[R]):
         """How many wait for this owner."""
         return self._owned.get(owner, 0)
 
+    def bytes_of(self, owner: object) -> int:
+        """What the waiters of this owner take."""
+        return self._owned_bytes.get(owner, 0)
+
     def __len__(self) -> int:
         return self._size
 
@@ -167,11 +179,13 @@ class LongPoll(Generic[R]):
             del self._queues[key]
         pull.parked = False
         self._size -= 1
+        self.total_bytes -= pull.size_bytes
         left = self._owned[pull.owner] - 1
         if left:
             self._owned[pull.owner] = left
+            self._owned_bytes[pull.owner] -= pull.size_bytes
         else:
-            del self._owned[pull.owner]
+            del self._owned[pull.owner], self._owned_bytes[pull.owner]
 
     def _compact(self) -> None:
         # Woken pulls stay in the heap until their deadline. On a busy queue that would be thousands, each holding its request.
@@ -185,5 +199,9 @@ class LongPoll(Generic[R]):
         assert all(pull.parked for pull in pulls), "a pull that left still waits"
         assert all(self._queues.values()), "an empty queue stays"
         assert self._owned == Counter(pull.owner for pull in pulls), "the waiters of an owner are miscounted"
+        assert set(self._owned_bytes) == set(self._owned), "the bytes of an owner are miscounted"
+        assert sum(self._owned_bytes.values()) == self.total_bytes == sum(pull.size_bytes for pull in pulls), (
+            "so are all"
+        )
         in_heap = {id(pull) for _, _, pull in self._heap if pull.parked}
         assert in_heap == {id(pull) for pull in pulls}, "the heap and the queues disagree"

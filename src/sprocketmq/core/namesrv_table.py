@@ -29,10 +29,20 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from sprocketmq.core.registered import LiveBroker, MinIdChange, Registered, TopicsToTake
 from sprocketmq.core.route_table import MASTER_ID
+from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
 
-__all__ = ["BROKER_EXPIRE_MS", "SCAN_INTERVAL_MS", "LiveBroker", "MinIdChange", "NamesrvTable", "Registered"]
+__all__ = [
+    "BROKER_EXPIRE_MS",
+    "SCAN_INTERVAL_MS",
+    "LiveBroker",
+    "MinIdChange",
+    "NamesrvTable",
+    "Registered",
+    "TopicsToTake",
+]
 
 # TopicSysFlag and PermName
 UNIT_FLAG = 1
@@ -42,20 +52,8 @@ _READ, _WRITE = 4, 2
 BROKER_EXPIRE_MS = 120_000
 SCAN_INTERVAL_MS = 5_000
 """``scanNotActiveBrokerInterval``."""
-
-
-class LiveBroker(Struct):
-    """One registered address. ``owner`` is its connection, ``timeout_ms`` how long it may be silent."""
-
-    cluster: str
-    broker_name: str
-    broker_id: int
-    address: str
-    ha_address: str
-    data_version: DataVersion
-    last_update_ms: int
-    timeout_ms: int
-    owner: object
+MAX_BROKERS = 1_000
+MAX_TOPICS = 200_000
 
 
 class _Broker(Struct):
@@ -63,27 +61,8 @@ class _Broker(Struct):
     addresses: dict[int, str]
     acting_master: bool = False
     zone: str | None = None
-
-
-class Registered(Struct, frozen=True):
-    """Answer to a registration: for a slave the master's addresses, for a master empty. ``changed``: some route may look different.
-    ``lower_id``: the broker name has a lower lowest id now, what 5.x brokers can be told."""
-
-    master_address: str = ""
-    ha_server_address: str = ""
-    changed: bool = False
-    lower_id: MinIdChange | None = None
-
-
-class MinIdChange(Struct, frozen=True):
-    """The broker with the lowest id of its name came or went. ``tell``: addresses of those who must know (5.x: 905)."""
-
-    broker_name: str
-    min_id: int
-    min_address: str
-    offline_address: str | None
-    ha_address: str | None
-    tell: list[str]
+    topics: dict[str, None] = {}
+    """The keys are the topics that name it, so that a broker that goes costs no look at those of the others."""
 
 
 class NamesrvTable:
@@ -92,6 +71,7 @@ class NamesrvTable:
     Attributes:
         support_acting_master: show a slave as master where a 5.x group has none.
         delete_missing_topics: a master's registration also removes what it does not name (``deleteTopicWithBrokerRegistration``).
+        max_brokers, max_topics: how many addresses, and topics of one broker each, there may be.
         min_id_changes: who lost the broker with its lowest id by leaving, silence or a closed connection; the owner empties it.
     """
 
@@ -99,8 +79,11 @@ class NamesrvTable:
         "_brokers",
         "_clusters",
         "_live",
+        "_topic_count",
         "_topics",
         "delete_missing_topics",
+        "max_brokers",
+        "max_topics",
         "min_id_changes",
         "support_acting_master",
     )
@@ -112,6 +95,8 @@ class NamesrvTable:
         self._brokers: dict[str, _Broker] = {}
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._live: dict[str, LiveBroker] = {}
+        self.max_brokers, self.max_topics = MAX_BROKERS, MAX_TOPICS
+        self._topic_count = 0  # pairs of topic and broker
 
     def register(
         self,
@@ -131,9 +116,40 @@ class NamesrvTable:
     ) -> Registered | None:
         """A broker says that it is here, and which topics it has. None: refused (law 7).
 
-        ``acting_master`` is None for a broker before 5.0, else whether it wants acting masters.
+        ``acting_master`` is None for a broker before 5.0, else whether it wants acting masters. Raises as :meth:`begin`.
+        """
+        begun = self.begin(
+            cluster, broker_name, broker_id, address, len(topics), data_version, now_ms,
+            ha_address=ha_address, timeout_ms=timeout_ms, owner=owner, acting_master=acting_master, zone=zone,
+        )  # fmt: skip
+        if not isinstance(begun, TopicsToTake):
+            return begun
+        self.take(begun, topics)
+        return self.taken(begun)
+
+    def begin(
+        self,
+        cluster: str,
+        broker_name: str,
+        broker_id: int,
+        address: str,
+        topic_count: int,
+        data_version: DataVersion,
+        now_ms: int,
+        *,
+        ha_address: str = "",
+        timeout_ms: int = BROKER_EXPIRE_MS,
+        owner: object = None,
+        acting_master: bool | None = None,
+        zone: str | None = None,
+    ) -> TopicsToTake | Registered | None:
+        """The first half of :meth:`register`: the broker is here; its topics are still to be taken (law 9).
+
+        Raises:
+            ConfigurationError: law 8.
         """
         known = self._live.get(address)
+        self.check_room(broker_name, address, topic_count)
         if known is not None and known.broker_name != broker_name:
             self._remove(known)  # law 1: somebody else lived at this address before
             known = None
@@ -144,7 +160,7 @@ class NamesrvTable:
             if known is not None:
                 self._remove(known)
             return Registered()
-        if held_by is None and len(topics) == 1:
+        if held_by is None and topic_count == 1:
             return None
         if broker is None:
             broker = self._brokers[broker_name] = _Broker(cluster, {})
@@ -159,31 +175,82 @@ class NamesrvTable:
 
         changed = held_by != address or known is None or known.data_version != data_version
         is_prime_slave = acting_master is not None and broker_id == min(broker.addresses)
-        if broker_id == MASTER_ID or is_prime_slave:  # law 4
-            read_only = broker_id != MASTER_ID and broker.acting_master
-            self._take_topics(broker_name, topics, changed=changed, read_only=read_only)
-        self._live[address] = LiveBroker(
-            cluster, broker_name, broker_id, address, ha_address, data_version, now_ms, timeout_ms, owner
+        before = (
+            DataVersion(counter=-1, state_version=data_version.state_version) if known is None else known.data_version
+        )
+        live = self._live[address] = LiveBroker(
+            cluster, broker_name, broker_id, address, ha_address, before, now_ms, timeout_ms, owner
         )
         lower = self._min_id_change(broker_name, None, ha_address) if broker_id < lowest_before else None
         if broker_id == MASTER_ID:
-            return Registered(changed=changed, lower_id=lower)
-        master = broker.addresses.get(MASTER_ID, "")
-        live_master = self._live.get(master)
-        return Registered(master, live_master.ha_address if live_master else "", changed, lower)
+            result = Registered(changed=changed, lower_id=lower)
+        else:
+            master = broker.addresses.get(MASTER_ID, "")
+            live_master = self._live.get(master)
+            result = Registered(master, live_master.ha_address if live_master else "", changed, lower)
+        return TopicsToTake(
+            result,
+            live,
+            data_version,
+            changed=changed,
+            read_only=broker_id != MASTER_ID and broker.acting_master,
+            wanted=broker_id == MASTER_ID or is_prime_slave,  # law 4
+        )
 
-    def _take_topics(
-        self, broker_name: str, topics: Mapping[str, TopicConfig], *, changed: bool, read_only: bool
-    ) -> None:
+    def check_room(self, broker_name: str, address: str, topic_count: int) -> None:
+        """Raises ConfigurationError: law 8."""
+        if address not in self._live and len(self._live) >= self.max_brokers:
+            raise ConfigurationError(
+                f"this name server knows {len(self._live)} brokers, {self.max_brokers} are allowed; raise maxBrokers if they are yours"
+            )
+        broker = self._brokers.get(broker_name)
+        others = self._topic_count - (0 if broker is None else len(broker.topics))
+        if others + topic_count > self.max_topics:
+            raise ConfigurationError(
+                f"with the {topic_count} topics of this registration there would be {others + topic_count}, "
+                f"{self.max_topics} are allowed; delete some, or raise maxTopics"
+            )
+
+    def take(self, registration: TopicsToTake, topics: Mapping[str, TopicConfig]) -> bool:
+        """A share of the topics. False, and nothing is done: something came between (law 9)."""
+        live, broker_name = registration.live, registration.live.broker_name
+        if self._live.get(live.address) is not live:
+            return False
+        if not registration.wanted:
+            return True
+        broker = self._brokers[broker_name]
         for name, config in topics.items():
-            queue_datas = self._topics.setdefault(name, {})
-            if changed or broker_name not in queue_datas:  # law 5
-                data = queue_datas[broker_name] = _queue_data(broker_name, config)
-                if read_only:
-                    data.perm &= ~_WRITE
+            queue_datas = self._topics.get(name)
+            known = queue_datas is not None and broker_name in queue_datas
+            if (
+                not known and self._topic_count >= self.max_topics
+            ):  # split in many registrations: none of them is too large
+                continue
+            if queue_datas is None:
+                queue_datas = self._topics[name] = {}
+            if registration.changed or not known:  # law 5
+                self._put(name, broker_name, broker, _queue_data(broker_name, config))
+                if registration.read_only:
+                    queue_datas[broker_name].perm &= ~_WRITE
         if self.delete_missing_topics:
-            for name in [name for name in self._topics if broker_name in self._topics[name] and name not in topics]:
-                self._forget(name, broker_name)
+            registration.named.update(dict.fromkeys(topics))
+        return True
+
+    def taken(self, registration: TopicsToTake, *, is_whole: bool = True) -> Registered:
+        """After the last share. ``is_whole``: these are all topics of the broker, so that others may be dropped."""
+        live = registration.live
+        if self._live.get(live.address) is live:
+            live.data_version = registration.data_version
+            if self.delete_missing_topics and registration.wanted and is_whole:
+                for name in [name for name in self._brokers[live.broker_name].topics if name not in registration.named]:
+                    self._forget(name, live.broker_name)
+        return registration.result
+
+    def _put(self, topic: str, broker_name: str, broker: _Broker, data: QueueData) -> None:
+        if topic not in broker.topics:
+            broker.topics[topic] = None
+            self._topic_count += 1
+        self._topics.setdefault(topic, {})[broker_name] = data
 
     def _min_id_change(self, broker_name: str, offline: str | None, ha_address: str | None) -> MinIdChange:
         addresses = self._brokers[broker_name].addresses
@@ -229,16 +296,18 @@ class NamesrvTable:
             return False
         names = list(queue_datas) if cluster is None else [name for name in queue_datas if self._is_in(name, cluster)]
         for name in names:
-            del queue_datas[name]
-        if not queue_datas:
-            del self._topics[topic]
+            self._forget(topic, name)
         return bool(names)
 
     def register_topic(self, topic: str, queue_datas: list[QueueData]) -> bool:
-        """REGISTER_TOPIC_IN_NAMESRV (5.x): queues by an administrator's hand. False, and nothing changed: a broker is not known."""
+        """REGISTER_TOPIC_IN_NAMESRV (5.x): queues by an administrator's hand. False, and nothing changed: a broker is not known, or there
+        are too many topics."""
         if not queue_datas or any(data.broker_name not in self._brokers for data in queue_datas):
             return False
-        self._topics.setdefault(topic, {}).update({data.broker_name: data for data in queue_datas})
+        if self._topic_count + len(queue_datas) > self.max_topics:
+            return False
+        for data in queue_datas:
+            self._put(topic, data.broker_name, self._brokers[data.broker_name], data)
         return True
 
     def wipe_write_perm(self, broker_name: str) -> int:
@@ -256,7 +325,8 @@ class NamesrvTable:
         return len(datas)
 
     def _queues_of(self, broker_name: str) -> list[QueueData]:
-        return [datas[broker_name] for datas in self._topics.values() if broker_name in datas]
+        broker = self._brokers.get(broker_name)
+        return [] if broker is None else [self._topics[topic][broker_name] for topic in broker.topics]
 
     def route(self, topic: str, order_topic_conf: str | None = None) -> TopicRouteData | None:
         """The route of a topic, None when there is none (the answer is TOPIC_NOT_EXIST then). A copy: it may be changed."""
@@ -290,7 +360,7 @@ class NamesrvTable:
     def topics_of_cluster(self, cluster: str) -> list[str]:
         """A topic once for each broker of the cluster that has it, as Apache lists them."""
         names = sorted(self._clusters.get(cluster, ()))
-        return [topic for name in names for topic, datas in self._topics.items() if name in datas]
+        return [topic for name in names for topic in self._brokers[name].topics]
 
     def topics_with_flag(self, wanted: int, unwanted: int = 0) -> list[str]:
         """Topics by their system flag: of a unit, or subscribed to by one."""
@@ -331,7 +401,11 @@ class NamesrvTable:
 
     def _forget(self, topic: str, broker_name: str) -> None:
         queue_datas = self._topics[topic]
-        queue_datas.pop(broker_name, None)
+        if queue_datas.pop(broker_name, None) is not None:
+            self._topic_count -= 1
+            broker = self._brokers.get(broker_name)
+            if broker is not None:
+                broker.topics.pop(topic, None)
         if not queue_datas:
             del self._topics[topic]
 
@@ -351,7 +425,7 @@ class NamesrvTable:
             return
         del self._brokers[live.broker_name]
         self._leave_cluster(live.cluster, live.broker_name)
-        for topic in [topic for topic, datas in self._topics.items() if live.broker_name in datas]:
+        for topic in broker.topics:
             self._forget(topic, live.broker_name)
 
     def check_invariants(self) -> None:
@@ -372,6 +446,8 @@ class NamesrvTable:
         for queue_datas in self._topics.values():
             assert queue_datas, "a topic without queues stays"
             assert queue_datas.keys() <= self._brokers.keys(), "a topic on a broker that is gone"
+        pairs = sum(len(queue_datas) for queue_datas in self._topics.values())
+        assert pairs == self._topic_count == sum(len(broker.topics) for broker in self._brokers.values())
 
 
 def _queue_data(broker_name: str, config: TopicConfig) -> QueueData:

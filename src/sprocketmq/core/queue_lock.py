@@ -57,17 +57,28 @@ class QueueLockTable:
 
     Args:
         max_live_ms: a lock is free again when it was not renewed for longer than this.
+        max_locks: how many there may be; nobody says that the queues exist.
     """
 
-    def __init__(self, max_live_ms: int = BROKER_LOCK_MAX_LIVE_MS) -> None:
-        self.max_live_ms = max_live_ms
+    def __init__(self, max_live_ms: int = BROKER_LOCK_MAX_LIVE_MS, max_locks: int = 100_000) -> None:
+        self.max_live_ms, self.max_locks = max_live_ms, max_locks
+        self._count = 0
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
 
+    def __len__(self) -> int:
+        return self._count
+
     def try_lock(self, group: str, queue: MessageQueue, client_id: str, now_ms: int) -> bool:
-        """Takes or renews one lock; False when somebody else holds it."""
-        locks = self._groups.setdefault(group, {})
+        """Takes or renews one lock; False when somebody else holds it, or there are too many."""
+        locks = self._groups.get(group, {})
         lock = locks.get(queue)
-        if lock is None or (lock.client_id != client_id and self._is_expired(lock, now_ms)):
+        if lock is None:
+            if self._count >= self.max_locks:
+                return False
+            self._count += 1
+            self._groups.setdefault(group, {})[queue] = _Lock(client_id, now_ms)
+            return True
+        if lock.client_id != client_id and self._is_expired(lock, now_ms):
             locks[queue] = _Lock(client_id, now_ms)
             return True
         if lock.client_id != client_id:
@@ -88,6 +99,7 @@ class QueueLockTable:
         if lock is None or lock.client_id != client_id:
             return False
         del locks[queue]
+        self._count -= 1
         if not locks:
             del self._groups[group]
         return True
@@ -121,6 +133,7 @@ class QueueLockTable:
             for queue in [queue for queue, lock in locks.items() if self._is_expired(lock, now_ms)]:
                 del locks[queue]
                 removed += 1
+                self._count -= 1
             if not locks:
                 del self._groups[group]
         return removed
@@ -129,8 +142,9 @@ class QueueLockTable:
         return now_ms - lock.last_update_ms > self.max_live_ms
 
     def check_invariants(self) -> None:
-        for group, locks in self._groups.items():
-            assert locks or group, "an empty group stays only between try_lock and its insert"
+        assert self._count == sum(map(len, self._groups.values()))
+        for locks in self._groups.values():
+            assert locks, "an empty group stays"
             for lock in locks.values():
                 assert lock.client_id, "a lock without an owner"
 

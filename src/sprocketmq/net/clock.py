@@ -17,6 +17,9 @@ from typing import Protocol
 __all__ = ["Clock", "ManualClock", "SystemClock", "Timer"]
 
 
+_STEADY_ZERO_NS = time.time_ns() - time.monotonic_ns()
+
+
 class Timer(Protocol):
     """A scheduled call; ``cancel`` twice is harmless."""
 
@@ -30,6 +33,10 @@ class Clock(Protocol):
         """Milliseconds since 1970 (Java's System.currentTimeMillis)."""
         ...
 
+    def steady_ms(self) -> int:
+        """Milliseconds that nobody can set: for how long something is silent. At the process's start it is :meth:`now_ms`."""
+        ...
+
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer: ...
 
     async def sleep(self, delay_ms: float) -> None: ...
@@ -40,6 +47,9 @@ class SystemClock:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def steady_ms(self) -> int:
+        return (_STEADY_ZERO_NS + time.monotonic_ns()) // 1_000_000
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
@@ -74,12 +84,16 @@ class ManualClock:
 
     def __init__(self, start_ms: int | None = None) -> None:
         self._now_ms: float = float(time.time_ns() // 1_000_000 if start_ms is None else start_ms)
+        self._jumped_ms = 0.0
         self._timers: list[_ManualTimer] = []
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
         return int(self._now_ms)
+
+    def steady_ms(self) -> int:
+        return int(self._now_ms - self._jumped_ms)
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
         loop = asyncio.get_running_loop()
@@ -111,6 +125,7 @@ class ManualClock:
         """
         with self._lock:
             self._now_ms += delta_ms
+            self._jumped_ms += delta_ms
             for timer in self._timers:
                 timer.due_ms += delta_ms
 

@@ -10,8 +10,11 @@ Laws
 2. Whatever the connection dies of, every request in flight fails with ConnectionLost, once.
 3. Bytes that break the protocol close this connection and nothing else.
 4. While the peer does not read, a server's handler is not fed either: above the high-water mark reading pauses, requests that were read
-   already wait, and so does what ``when_writable`` was given (bounded memory per connection). A client always reads: if both sides stopped,
-   each would wait for the other for ever. Its senders wait instead.
+   already wait, and so does what ``when_writable`` was given (bounded memory per connection). The mark is looked at after each answer, not
+   after each read: one read may bring thousands of requests. A client always reads: if both sides stopped, each would wait for the other
+   for ever. Its senders wait instead, each until its own deadline. How that is kept: ``net.bounded_protocol``.
+5. A server gives a read of one connection a share of the loop's time (``_SHARE_S``): what that was not enough for waits until all others
+   had their turn. One request that takes longer is not interrupted; see ``broker.steps``.
 
 A server may know a shorter way for requests that come by the hundred thousand: ``short_ways()`` is asked once per read, and gives functions
 by the four characters behind ``{"code":`` of a JSON header. Such a function sees the bytes of one frame and returns its answer's bytes
@@ -22,22 +25,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections import deque
+import socket
+import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
+from sys import getsizeof
+from time import perf_counter
 from typing import Any, Final, cast
 
-from sprocketmq.errors import ConnectionLost, ProtocolError, RocketMQError
+from sprocketmq.errors import ConnectionLost, ProtocolError, RequestTimeout, RocketMQError
 from sprocketmq.net.address import joined_address
+from sprocketmq.net.bounded_protocol import BoundedProtocol
 from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.fork import point_to_nothing
+from sprocketmq.net.queued_bytes import COUNTED_IN_BYTES, QueuedBytes
 from sprocketmq.net.waiting_requests import WaitingRequests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, response
 from sprocketmq.wire.frame import MAX_FRAME_BYTES, FrameDecoder
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS, StoredAnswer, read_stored_answer
 
-__all__ = ["Connection", "RequestHandler", "ShortWay", "ShortWays", "close_all", "ways_of_a_client"]
+__all__ = [
+    "Connection",
+    "RequestHandler",
+    "ShortWay",
+    "ShortWays",
+    "bytes_while_waiting",
+    "close_all",
+    "text_bytes",
+    "ways_of_a_client",
+]
 
 log = logging.getLogger("sprocketmq.net")
 # Of all connections together: who sends noise sends a lot of it, and must not fill the disk by way of the log.
@@ -48,19 +64,25 @@ RequestHandler = Callable[["Connection", Command], "Command | None"]
 ShortWay = Callable[["Connection", memoryview, int, int], "bytes | None"]
 ShortWays = Callable[[], Mapping[bytes, ShortWay]]
 
+_SHARE_S: Final = 0.01
+_LOOK_EACH: Final = 15  # at requests that go a short way each of 16: some 10 us each
+_MAX_REQUEST_HEADER_BYTES: Final = 256 * 1024  # a million fields in one header take a second to read
+_HEADER_LENGTH = struct.Struct(">i").unpack_from
 _CODE_AT: Final = 4 + len('{"code":')
-_HIGH_WATER_BYTES: Final = 4 * 1024 * 1024
-_MAX_GATHERED_BYTES: Final = 1024 * 1024  # bodies of answers that wait for the rest of their read (law 1)
+_MAX_GATHERED_BYTES: Final = 1024 * 1024  # answers that wait for the rest of their read (law 1)
 # A write costs some 15 us with the wakening of the peer. Larger groups would save little more, and keep the peer idle meanwhile.
 _GATHERED_REQUEST_BYTES: Final = 16 * 1024
+_WAITING_BYTES: Final = 4096  # a task, a future, a timer, the command
+_FIELD_BYTES: Final = 104  # the most that a place in a growing dict takes
 _LONG_MS: Final = 86_400_000
+_ONEWAY_TIMEOUT_MS: Final = 15_000  # of waiting for a peer that does not read
 
 
-class Connection(asyncio.Protocol):
+class Connection(BoundedProtocol):
     """Protocol object of one connection; made by ConnectionPool (client side) or Server (server side).
 
     Attributes: ``remote_address`` and ``local_address`` (``ip:port``), ``state`` (a dict for the owner's notes, such as the client id seen
-    in a heartbeat), ``is_closed``.
+    in a heartbeat), ``is_closed``; ``backs_up``: some bytes wait for the peer to read, ``is_congested``: more than should.
     """
 
     def __init__(
@@ -72,42 +94,35 @@ class Connection(asyncio.Protocol):
         short_ways: ShortWays = dict,
         *,
         is_served: bool = False,
+        queued: QueuedBytes | None = None,
     ) -> None:
+        super().__init__(queued or QueuedBytes(), FrameDecoder(max_frame_bytes), is_served=is_served)
         self._handler = handler
         self._short_ways = short_ways
-        self._is_served = is_served  # made by a server, so that law 4 pauses it
         self._on_open, self._on_close = on_open, on_close
-        self._decoder = FrameDecoder(max_frame_bytes)
         self._waiting: WaitingRequests  # from connection_made on, without which nothing is asked
         self._asked: list[bytes] = []  # requests that wait for the others of this turn of the loop (law 1)
         self._asked_bytes = 0
         self._opaque = 0
-        self._transport: asyncio.Transport | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._out: list[Any] | None = None  # answers gathered while a read is handled (law 1)
-        self._drained: asyncio.Event | None = None
-        self.remote_address = ""
         self.local_address = ""
         self.peer: tuple[str, int] = ("", 0)
         self.state: dict[str, Any] = {}
-        self.now_s: Callable[[], float] = time.monotonic  # from connection_made on the loop's clock, as last_read_s
         self.last_read_s = 0.0
         self.signer: Callable[[Command], None] | None = (
             None  # adds the signature of access control to what is asked here
         )
         self._out_bytes = 0
-        self._unread: tuple[bytes, list[tuple[int, int]]] | None = None  # frames of a read that wait (law 4)
-        self._when_writable: deque[Callable[[], object]] = deque()
+        self._max_header_bytes = _MAX_REQUEST_HEADER_BYTES if is_served else MAX_FRAME_BYTES
 
     # -- asyncio.Protocol ------------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transport is an asyncio.Transport by behaviour, not by class.
-        self._transport = transport = cast(asyncio.Transport, transport)
-        self._loop = asyncio.get_running_loop()
-        self.now_s = self._loop.time
+        transport = cast(asyncio.Transport, transport)
+        self._begin(transport)
+        assert self._loop is not None
         self.last_read_s = self.now_s()
-        transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         self.peer = tuple((transport.get_extra_info("peername") or ("", 0))[:2])
         self.remote_address = _address(self.peer)
         self.local_address = _address(tuple((transport.get_extra_info("sockname") or ("", 0))[:2]))
@@ -125,12 +140,12 @@ class Connection(asyncio.Protocol):
             return
         if spans:
             self._serve(whole, spans)
+        if self._noted_in or self._decoder.pending_bytes >= COUNTED_IN_BYTES:
+            self._note()
 
     def _serve(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
-        if self._is_served and (
-            self._drained is not None or self._unread is not None
-        ):  # bytes that were on their way when reading paused
-            self._hold(whole, spans)
+        if self._is_stopped or self._unread is not None:  # bytes that were on their way when reading paused
+            self._keep_unread(whole, spans)
             return
         out: list[Any] = []
         self._out, self._out_bytes = out, 0
@@ -146,16 +161,23 @@ class Connection(asyncio.Protocol):
     def _take(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
         view, ways, out = memoryview(whole), self._short_ways(), self._out
         assert out is not None
+        ends_s = perf_counter() + _SHARE_S
         for number, (at, stop) in enumerate(spans):
+            if number and not number & _LOOK_EACH and self._is_served and perf_counter() >= ends_s:
+                self._let_others_in(whole, spans[number:])
+                return
             if self._out_bytes > _MAX_GATHERED_BYTES:
                 self._out_bytes = 0
                 self._write(out)
                 out.clear()
-                if self._is_served and self._drained is not None:
-                    self._hold(whole, spans[number:])
-                    return
+            if self._is_stopped:
+                self._keep_unread(whole, spans[number:])
+                return
             way = ways.get(whole[at + _CODE_AT : at + _CODE_AT + 4])
-            if way is not None:
+            # The long way refuses a long header before it looks at it.
+            if way is not None and (
+                stop - at <= self._max_header_bytes or _HEADER_LENGTH(whole, at)[0] <= self._max_header_bytes
+            ):
                 try:
                     answer = way(self, view, at, stop)
                 except Exception as error:  # noqa: BLE001 - as in _handle: a bug costs one answer
@@ -167,19 +189,22 @@ class Connection(asyncio.Protocol):
                         out.append(answer)
                         self._out_bytes += len(answer)
                     continue
-            command = decode_command(view[at:stop])
+            command = decode_command(view[at:stop], self._max_header_bytes)
             if command.flag & 1:
                 self._resolve(command)
             else:
                 self._handle(command)
+                if self._is_served and stop != spans[-1][1] and perf_counter() >= ends_s:
+                    self._let_others_in(whole, spans[number + 1 :])
+                    return
                 ways = self._short_ways()  # the request may have changed what is allowed
 
-    def _hold(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
-        if self._unread is None:
-            self._unread = (whole, spans)
-            return
-        first, held = self._unread
-        self._unread = (first + whole, held + [(at + len(first), stop + len(first)) for at, stop in spans])
+    def _let_others_in(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
+        """Law 5."""
+        assert self._loop is not None
+        self._stop()
+        self._keep_unread(whole, spans)
+        self._loop.call_soon(self._go_on)
 
     def _refuse_bytes(self, error: ProtocolError) -> None:
         _bad_bytes.tell(self.last_read_s, "closing the connection to %s: %s", self.remote_address, error)
@@ -189,63 +214,14 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        self._unread = None
-        self._when_writable.clear()
         self._asked.clear()
+        self._gone()
         sentence = f"the connection to {self.remote_address} broke: {exc or 'closed'}"
         self._waiting.fail_all(ConnectionLost(sentence, self.remote_address))
-        if self._drained is not None:
-            self._drained.set()
         if self._on_close is not None:
             self._on_close(self)
 
-    def pause_writing(self) -> None:
-        self._drained = asyncio.Event()
-        if self._transport is not None and self._is_served:
-            self._transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        if self._drained is not None:
-            self._drained.set()
-            self._drained = None
-        if self._unread is not None:
-            unread, self._unread = self._unread, None
-            self._serve(*unread)
-        while self._when_writable and not self.is_congested:
-            self._when_writable.popleft()()
-        if self.is_congested:  # what waited filled the buffer again
-            return
-        if self._transport is not None and self._is_served:
-            self._transport.resume_reading()
-
     # -- asking ----------------------------------------------------------------------------------------------------------------
-
-    @property
-    def is_closed(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether nothing of it is left; ``is_closed`` is so before, while bytes still go out."""
-        return self._transport is None
-
-    @property
-    def is_congested(self) -> bool:
-        """Whether more waits to be written than should: the peer does not read."""
-        return self._drained is not None
-
-    @property
-    def unsent_bytes(self) -> int:
-        """Bytes that wait to be written."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
-
-    def when_writable(self, call: Callable[[], object]) -> None:
-        """Call it now, or when the peer has read enough for more to be written; never once the connection is closed."""
-        if self._drained is None:
-            call()
-        elif self._transport is not None:
-            self._when_writable.append(call)
 
     @property
     def in_flight(self) -> int:
@@ -282,7 +258,7 @@ class Connection(asyncio.Protocol):
     def takes_frames(self) -> bool:
         """Whether a frame may be written as it is, and now: nothing is to be signed, and the peer reads."""
         transport = self._transport
-        return transport is not None and self.signer is None and self._drained is None and not transport.is_closing()
+        return transport is not None and self.signer is None and not self.is_congested and not transport.is_closing()
 
     def forget(self, opaque: int) -> None:
         """Nobody waits for the answer any more."""
@@ -297,12 +273,14 @@ class Connection(asyncio.Protocol):
         """Send a request and wait for its answer.
 
         Raises:
-            RequestTimeout: no answer within ``timeout_ms``.
+            RequestTimeout: no answer within ``timeout_ms``, or the peer did not read so long that nothing was sent.
             ConnectionLost: the connection is closed, or broke meanwhile.
         """
-        if self._drained is not None:
-            await self._drained.wait()
+        if self.is_congested or self._turns:
+            timeout_ms = await self._turn(command.code, timeout_ms)
         future = self.start_invoke(command, timeout_ms)
+        if self._turns and not self.is_congested:
+            self._turns.give()
         try:
             return await future
         except BaseException:
@@ -310,9 +288,14 @@ class Connection(asyncio.Protocol):
             raise
 
     async def invoke_oneway(self, command: Command) -> None:
-        """Write a request that gets no answer; waits only while the peer does not read."""
-        if self._drained is not None:
-            await self._drained.wait()
+        """Write a request that gets no answer; waits only while the peer does not read.
+
+        Raises:
+            RequestTimeout: it did not read for 15 s; nothing was sent.
+            ConnectionLost: the connection is closed.
+        """
+        if self.is_congested or self._turns:
+            await self._turn(command.code, _ONEWAY_TIMEOUT_MS)
         if self.is_closed:
             raise ConnectionLost(f"the connection to {self.remote_address} is closed", self.remote_address)
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
@@ -321,6 +304,16 @@ class Connection(asyncio.Protocol):
         if self.signer is not None:
             self.signer(command)
         self._ask(encode_command(command), 0)
+        if self._turns and not self.is_congested:
+            self._turns.give()
+
+    async def _turn(self, code: int, timeout_ms: int) -> int:
+        """Wait until more may be written; what is left of the time."""
+        began_s = self.now_s()
+        if not await self._turns.take(timeout_ms):
+            sentence = f"{self.remote_address} did not read for {timeout_ms} ms, so request code {code} was not sent"
+            raise RequestTimeout(sentence, self.remote_address, timeout_ms)
+        return max(1, timeout_ms - int((self.now_s() - began_s) * 1000))
 
     def _ask(self, frame: bytes, own: int) -> None:
         """Write a request: now when nothing else is in flight, otherwise with the others of this turn of the loop.
@@ -351,8 +344,17 @@ class Connection(asyncio.Protocol):
     # -- answering -------------------------------------------------------------------------------------------------------------
 
     def send(self, command: Command) -> None:
-        """Write a command as it is (a late answer, a push). Silently nothing when closed: the peer is gone and has its own timeout."""
-        self.send_raw([encode_command(command)])
+        """Write a command as it is (an answer). Silently nothing when closed: the peer is gone and has its own timeout."""
+        frame = encode_command(command)
+        self._out_bytes += len(frame)
+        self.send_raw([frame])
+
+    def push(self, command: Command) -> bool:
+        """Write a request of this side's own that gets no answer; False, and nothing is written, when the peer is gone or does not read."""
+        if self.is_closed or self.is_congested:
+            return False
+        self.send(command)
+        return True
 
     def send_with_body(self, command: Command, body: Iterable[Any], body_bytes: int) -> None:
         """Like ``send`` with a body in pieces (views of the commit log), which go to the socket without being joined first."""
@@ -369,25 +371,28 @@ class Connection(asyncio.Protocol):
         elif self._transport is not None:
             self._write(chunks)
 
+    def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
+        """Sizes of the system's own buffers; 0 leaves one as it is."""
+        sock = None if self._transport is None else self._transport.get_extra_info("socket")
+        if sock is not None:
+            for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
+                if size:
+                    sock.setsockopt(socket.SOL_SOCKET, option, size)
+
     def left_behind(self) -> None:
         """In a forked child: this is the parent's connection."""
         transport, self._transport = self._transport, None
         if transport is not None:
             self._inherited = transport  # kept: collected as garbage it would speak to a loop that two processes share
-            socket = transport.get_extra_info("socket")
-            if socket is not None:
-                point_to_nothing(socket.fileno())
+            sock = transport.get_extra_info("socket")
+            if sock is not None:
+                point_to_nothing(sock.fileno())
 
     def close(self) -> None:
         """Close after what was written went out; requests in flight fail with ConnectionLost."""
         self._write_asked()
         if self._transport is not None:
             self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once, unsent bytes are lost."""
-        if self._transport is not None:
-            self._transport.abort()
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
@@ -401,6 +406,8 @@ class Connection(asyncio.Protocol):
             self._transport.write(chunks[0])
         else:
             self._transport.writelines(chunks)
+        if self.backs_up:
+            self._look_at_unsent()
 
     def _resolve(self, command: Command) -> None:
         if not self._waiting.answer(command.opaque, command):
@@ -436,6 +443,22 @@ _WAYS_OF_A_CLIENT: Final[Mapping[bytes, ShortWay]] = {STORED_ANSWER_BEGINS: Conn
 def ways_of_a_client() -> Mapping[bytes, ShortWay]:
     """The short ways of a connection that sends messages."""
     return _WAYS_OF_A_CLIENT
+
+
+def bytes_while_waiting(command: Command) -> int:
+    """What a request costs while its answer cannot be made yet: its body, its fields, and what waits with it (see ``Connection.hold``).
+
+    Its body was a view of the whole read it came in; that is let go.
+    """
+    command.body = bytes(command.body)
+    return _WAITING_BYTES + len(command.body) + text_bytes(command)
+
+
+def text_bytes(command: Command) -> int:
+    """What the texts of a command take in memory. An empty field counts too: its name and its place are a hundred bytes."""
+    fields = command.ext_fields
+    size = len(fields) * _FIELD_BYTES + sum(map(getsizeof, fields)) + sum(map(getsizeof, fields.values()))
+    return size + getsizeof(command.language) + getsizeof(command.remark)
 
 
 async def close_all(connections: Collection[Connection]) -> None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from collections.abc import Callable
 from typing import Any, Final, cast
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import joined_address
+from sprocketmq.net.descriptors import ConnectionShare, connection_share
+from sprocketmq.net.queued_bytes import QueuedBytes
 
 __all__ = ["HaConnection", "HaServer"]
 
@@ -32,6 +35,7 @@ class HaConnection(asyncio.Protocol):
         on_report: Callable[[HaConnection, int], None],
         on_writable: Callable[[HaConnection], None],
         on_close: Callable[[HaConnection], None],
+        queued: QueuedBytes | None = None,
     ) -> None:
         self._on_open, self._on_report = on_open, on_report
         self._on_writable, self._on_close = on_writable, on_close
@@ -39,9 +43,18 @@ class HaConnection(asyncio.Protocol):
         self._begun = b""
         self.remote_address = ""
         self.writable = False
+        self._queued = queued
+        self._share: ConnectionShare | None = None  # whose descriptor it has
+        self.now_s: Callable[[], float] = time.monotonic
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport = cast(asyncio.Transport, transport)
+        transport = cast(asyncio.Transport, transport)
+        share = connection_share()
+        if not share.take():
+            transport.abort()
+            return
+        self._transport, self._share = transport, share
+        self.now_s = asyncio.get_running_loop().time
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         peer = transport.get_extra_info("peername") or ("", 0)
         self.remote_address = joined_address(str(peer[0]), peer[1])
@@ -56,17 +69,31 @@ class HaConnection(asyncio.Protocol):
             # Reports only grow: the last one says what all before it said.
             self._on_report(self, _REPORT.unpack_from(data, whole - _REPORT.size)[0])
 
+    def queued_bytes(self) -> tuple[int, int]:
+        """In and out; what comes in is eight bytes at a time."""
+        return 0, 0 if self.writable or self._transport is None else self._transport.get_write_buffer_size()
+
+    def _note(self) -> None:
+        if self._queued is not None:
+            self._queued.note(self, *self.queued_bytes(), self.now_s())
+
     def pause_writing(self) -> None:
         self.writable = False
+        asyncio.get_running_loop().call_soon(self._note)
 
     def resume_writing(self) -> None:
         self.writable = not self.is_closed
+        self._note()
         if self.writable:
             self._on_writable(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport, self.writable = None, False
-        self._on_close(self)
+        if self._queued is not None:
+            self._queued.discard(self)
+        if self._share is not None:
+            self._share.give_back()
+            self._on_close(self)
 
     @property
     def is_closed(self) -> bool:
@@ -83,7 +110,11 @@ class HaConnection(asyncio.Protocol):
             self._transport.write(head)
 
     def close(self) -> None:
-        """Close at once: a slave connects again by itself and asks for what it misses."""
+        """A slave connects again by itself and asks for what it misses."""
+        self.abort()
+
+    def abort(self) -> None:
+        """Close at once."""
         self.writable = False
         if self._transport is not None:
             self._transport.abort()

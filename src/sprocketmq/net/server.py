@@ -1,7 +1,8 @@
 """A listening socket whose connections speak the remoting protocol (Java: NettyRemotingServer).
 
 Limits, so that no peer can take the server from the others: one connection too many is closed at once, a silent one after a while, and one
-whose peer reads nothing of what waits for it as well. What a single connection may hold is the business of ``net.connection``.
+whose peer reads nothing of what waits for it as well. What a single connection may hold is the business of ``net.bounded_protocol``, what
+all may hold together that of ``net.queued_bytes``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net import fork
 from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.connection import Connection, RequestHandler, ShortWays, close_all
+from sprocketmq.net.descriptors import connection_share
+from sprocketmq.net.queued_bytes import QueuedBytes
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.net.tls_listener import TlsListener
 from sprocketmq.wire.frame import MAX_FRAME_BYTES
@@ -27,24 +30,28 @@ __all__ = ["Limits", "Server"]
 log = logging.getLogger("sprocketmq.net")
 
 _BACKLOG: Final = 1024
-# File descriptors that are not for clients: files of the store, the listening sockets, the broker's own connections.
-_RESERVED_DESCRIPTORS: Final = 256
+_NO_DESCRIPTORS: Final = (
+    "a connection is refused: %d are open on all ports, more the process has no file descriptors for (ulimit -n)"
+)
 
 
 class Limits(Struct, frozen=True):
     """What a server bears.
 
     Attributes:
-        max_connections: one more is closed at once. Where the process may open fewer files, that many less 256.
+        max_connections: one more is closed at once. So is one that the process has no descriptor to spare for (net.descriptors).
         max_idle_s: a connection from which nothing was read for so long is closed (serverChannelMaxIdleTimeSeconds).
         slow_reader_timeout_s: so long a peer may leave all unread that waits for it above the high-water mark.
         max_frame_bytes: a longer frame costs its connection (com.rocketmq.remoting.frameMaxLength).
+        send_buffer_bytes, receive_buffer_bytes: of each socket (serverSocketSndBufSize, serverSocketRcvBufSize); 0: what the system gives.
     """
 
     max_connections: int = 65_536
     max_idle_s: float = 120.0
     slow_reader_timeout_s: float = 60.0
     max_frame_bytes: int = MAX_FRAME_BYTES
+    send_buffer_bytes: int = 0
+    receive_buffer_bytes: int = 0
 
     @property
     def sweep_interval_s(self) -> float:
@@ -63,12 +70,15 @@ class Server:
         tls: ServerTls | None = None,
         limits: Limits | None = None,
         short_ways: ShortWays = dict,
+        queued: QueuedBytes | None = None,
     ) -> None:
         self._handler = handler
+        self.queued = queued or QueuedBytes()
+        """Shared by all servers of one process part, so that they have one limit."""
         self._short_ways = short_ways
         self._user_on_open, self._user_on_close = on_open, on_close
         self._tls, self._limits = tls, limits or Limits()
-        self._max_connections = _affordable(self._limits.max_connections)
+        self._share = connection_share()
         self._connections: set[Connection] = set()
         self._stalled: dict[Connection, tuple[int, float]] = {}  # bytes that wait, and since when they do not get fewer
         self._refused, self._cut_off = CalmLog(log), CalmLog(log)
@@ -146,20 +156,28 @@ class Server:
             self._limits.max_frame_bytes,
             self._short_ways,
             is_served=True,
+            queued=self.queued,
         )
 
     def _has_room(self, others: int = 0) -> bool:
-        if len(self._connections) + others < self._max_connections:
-            return True
-        now_s = asyncio.get_running_loop().time()
-        self._refused.tell(now_s, "a connection is refused: %d are open, which is the limit", self._max_connections)
-        return False
+        limit = self._limits.max_connections
+        if len(self._connections) + others >= limit:
+            self._refuse("a connection is refused: %d are open, which is the limit (maxConnections)", limit)
+            return False
+        if not self._share.has_room(others):
+            self._refuse(_NO_DESCRIPTORS, self._share.limit)
+            return False
+        return True
+
+    def _refuse(self, sentence: str, limit: int) -> None:
+        self._refused.tell(asyncio.get_running_loop().time(), sentence, limit)
 
     def _opened(self, connection: Connection) -> None:
-        if not self._has_room():
+        if not self._has_room() or not self._share.take():
             connection.abort()
             return
         self._connections.add(connection)
+        connection.set_socket_buffers(self._limits.send_buffer_bytes, self._limits.receive_buffer_bytes)
         if self._user_on_open is not None:
             self._user_on_open(connection)
 
@@ -167,6 +185,7 @@ class Server:
         if connection not in self._connections:  # it was one too many
             return
         self._connections.discard(connection)
+        self._share.give_back()
         self._stalled.pop(connection, None)
         if self._user_on_close is not None:
             self._user_on_close(connection)
@@ -175,7 +194,7 @@ class Server:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         for connection in list(self._connections):
-            if connection.is_congested:
+            if connection.backs_up or connection.is_closed:  # or it is being closed, and its last bytes do not leave
                 self._look_at_slow_reader(connection, now_s)
             else:
                 self._stalled.pop(connection, None)
@@ -196,15 +215,3 @@ class Server:
                 unsent_bytes,
             )
             connection.abort()
-
-
-def _affordable(connections: int) -> int:
-    """No more than the process may open files: running out of them would stop the store as well."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return connections
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return connections
-    return max(1, min(connections, soft - _RESERVED_DESCRIPTORS))

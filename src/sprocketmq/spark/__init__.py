@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import sprocketmq.logs  # noqa: F401 - its loggers tell what peers say in one line
+
 if TYPE_CHECKING:
     from sprocketmq.spark.lag import LagReport
     from sprocketmq.spark.loss_report import LossReport

@@ -35,7 +35,6 @@ _MOST_SHAPES: Final = 48
 # Names of properties in one batch beyond which columns by name no longer pay.
 MANY_NAMES: Final = 256
 _SEPARATORS_UPTO: Final = np.uint8(2)
-_NOT_ASCII: Final = 0x80
 
 
 class OddProperties(Exception):

@@ -163,6 +163,8 @@ class _RangeRead:
 
     def __init__(self, options: ReadOptions, ranges: Sequence[QueueRange]) -> None:
         self._options = options
+        # This process's connections, which outlive the task: a micro-batch would open and close as many each time.
+        self._cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         self._ends = {entry.queue: entry.end for entry in ranges}
         self._next = {entry.queue: entry.start for entry in ranges}
         self._ranges = ranges
@@ -171,11 +173,9 @@ class _RangeRead:
 
     def batches(self, decoder: BatchDecoder, expression: str, kind: str) -> Iterator[pa.RecordBatch]:
         options = self._options
-        # This process's connections, which outlive the task: a micro-batch would open and close as many each time.
-        cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         reader = QueueReader(
-            api=cluster.api,
-            engine=cluster.engine,
+            api=self._cluster.api,
+            engine=self._cluster.engine,
             group=options.group,
             ranges=[(entry.queue, entry.start, entry.end) for entry in self._ranges],
             expression=expression,
@@ -226,10 +226,8 @@ class _RangeRead:
 
     def _go_on_without(self, failure: RemoteError) -> None:
         """A queue or topic vanished under the read: its rest is lost, the other ranges are read on."""
-        options = self._options
-        cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         rest = [QueueRange(queue, at, self._ends[queue]) for queue, at in self._next.items() if at < self._ends[queue]]
-        gone = gone_queues(cluster, (entry.queue for entry in rest))
+        gone = gone_queues(self._cluster, (entry.queue for entry in rest))
         if not gone:
             raise failure
         self._lost += [

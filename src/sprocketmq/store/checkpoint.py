@@ -11,7 +11,8 @@
          header's indexCount); store time of the record before the offset
     2176 "SPRKTCQ1", int64 each: end of the log, number of queues with entries, sum of their ends, at the last clean stop
     2208 "SPRKTTM1", int64, int64: the first two timestamps as we wrote them; a Java broker that writes the file has others
-         (these four are ours; Java leaves them alone)
+    2240 "SPRKTSL1", int32: CRC-32 of the bytes 2048 to 2240; where it is wrong a bit has flipped, and none of ours counts
+         (these five are ours; Java leaves them alone)
 
 4096 bytes, zero elsewhere. Timestamps find a file (Java's rule), ours finds a record, so that a restart scans a second of writes and not
 a whole gigabyte. The log only grows, so an old value of ours is merely early; recovery checks that a record begins there.
@@ -26,12 +27,15 @@ Laws: what a Java broker that opens the store of a killed one makes of the times
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 import threading
+import zlib
 from typing import NamedTuple
 
 from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.disk_space import write_all
 from sprocketmq.store.mapped_file import not_writable
 
 __all__ = ["INDEX_AHEAD_MS", "Checkpoint", "IndexProgress"]
@@ -50,12 +54,16 @@ _STAMP = struct.Struct(">8sqq")
 _STAMP_AT = 2208
 _STAMP_MARK = b"SPRKTTM1"
 _MARK = b"SPRKTMQ1"
+_SEAL = struct.Struct(">8sI")
+_SEAL_AT = 2240
+_SEAL_MARK = b"SPRKTSL1"
 _INDEX_TIME = struct.Struct(">q")
 _INDEX_TIME_AT = 16
 INDEX_AHEAD_MS = 60_000
 _LARGEST_INT64 = (1 << 63) - 1
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _SAFETY_MS = 3_000  # StoreCheckpoint.getMinTimestamp
+_log = logging.getLogger("sprocketmq.store")
 
 
 class IndexProgress(NamedTuple):
@@ -110,6 +118,10 @@ class Checkpoint:
             self.master_flushed_offset,
             self.confirm_phy_offset,
         ) = _TIMES.unpack_from(raw)
+        seal_mark, seal = _SEAL.unpack_from(raw, _SEAL_AT)
+        if seal_mark == _SEAL_MARK and seal != zlib.crc32(raw[_OURS_AT:_SEAL_AT]):
+            _log.warning("%s is damaged: the start looks at the log more closely", self.path)
+            return
         mark, offset = _OURS.unpack_from(raw, _OURS_AT)
         self.durable_offset = offset if mark == _MARK else None
         mark, offset, name, slot_count, entry_limit, count, time_ms = _INDEX.unpack_from(raw, _INDEX_AT)
@@ -133,7 +145,7 @@ class Checkpoint:
             fd = os.open(self.path, _OPEN, 0o644)
             try:
                 with self._writing:
-                    os.write(fd, self._packed())
+                    write_all(fd, self._packed(), 0)
                 os.fsync(fd)
             finally:
                 os.close(fd)
@@ -161,6 +173,7 @@ class Checkpoint:
             )
         if self.census is not None:
             _CENSUS.pack_into(raw, _CENSUS_AT, _CENSUS_MARK, *self.census)
+        _SEAL.pack_into(raw, _SEAL_AT, _SEAL_MARK, zlib.crc32(raw[_OURS_AT:_SEAL_AT]))
         return raw
 
     def cover_index(self, store_timestamp_ms: int) -> None:
@@ -176,8 +189,7 @@ class Checkpoint:
             try:
                 with self._writing:
                     ahead_ms = min(store_timestamp_ms + INDEX_AHEAD_MS, _LARGEST_INT64)
-                    os.lseek(fd, _INDEX_TIME_AT, os.SEEK_SET)
-                    os.write(fd, _INDEX_TIME.pack(ahead_ms))
+                    write_all(fd, _INDEX_TIME.pack(ahead_ms), _INDEX_TIME_AT)
                     self.index_msg_timestamp = ahead_ms
             finally:
                 os.close(fd)

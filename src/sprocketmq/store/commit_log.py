@@ -12,6 +12,7 @@ flush: that is what the checks of ``view_at`` are for.
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Iterator
 
@@ -19,13 +20,25 @@ from sprocketmq.errors import ConfigurationError, ProtocolError, StoreCorrupt
 from sprocketmq.store.mapped_file import StoreFile
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.space_ahead import SpaceAhead
-from sprocketmq.wire.record import BLANK_BYTES, RecordFields, RecordView, blank_size, check_record, encode_blank
+from sprocketmq.wire.record import (
+    BLANK_BYTES,
+    MAGIC_V1,
+    RecordFields,
+    RecordView,
+    blank_size,
+    check_record,
+    encode_blank,
+)
 from sprocketmq.wire.sys_flag import BORNHOST_V6
 
 __all__ = ["CommitLog"]
 
 _INT64 = struct.Struct(">q")
+_HEAD = struct.Struct(">i8xi4xq")  # size, queue id, queue offset: what a queue entry and its record both know
+_MAGIC_START = (MAGIC_V1 & 0xFFFFFFFF).to_bytes(4, "big")[:3]  # both magics begin so
+_PIECE_BYTES = 1 << 20
 _NO_VIEW = memoryview(b"")
+_log = logging.getLogger("sprocketmq.store")
 
 
 class CommitLog:
@@ -165,15 +178,29 @@ class CommitLog:
         ``limit`` (default: the end of the log) is where a record must have ended. Recovery, which looks for the end, passes more.
         """
         file = self.files.file_at(physical_offset)
-        if file is None:
+        if limit is None:
+            limit = self.max_offset
+        if file is None or physical_offset >= limit:
             return None
         try:
-            record = check_record(file.readable, physical_offset - file.start, check_crc)
+            record = check_record(file.data, physical_offset - file.start, check_crc)
         except ProtocolError:
             return None
-        if physical_offset + record.size > (self.max_offset if limit is None else limit):
+        if physical_offset + record.size > limit:
             return None
         return record if _is_whole(record, physical_offset) else None
+
+    def has_head(self, physical_offset: int, size_bytes: int, queue_id: int, queue_offset: int) -> bool:
+        """Whether a record of this size, queue and offset begins there: the cheap look at what a queue entry says."""
+        file = self.files.file_at(physical_offset)
+        if file is None or size_bytes < _HEAD.size or physical_offset + size_bytes > self.start + self.at:
+            return False
+        at = physical_offset - file.start
+        return at + size_bytes <= file.size_bytes and _HEAD.unpack_from(file.readable, at) == (
+            size_bytes,
+            queue_id,
+            queue_offset,
+        )
 
     def store_timestamp_at(self, physical_offset: int) -> int:
         """Store time of the record that begins there, known to be valid."""
@@ -185,8 +212,11 @@ class CommitLog:
         timestamp: int = _INT64.unpack_from(view, at + RecordFields.STORE_TIMESTAMP + shift)[0]
         return timestamp
 
-    def scan(self, physical_offset: int, *, check_crc: bool = True) -> Iterator[RecordView]:
-        """Recovery: the valid records from ``physical_offset`` on, across files, until none begins; that place becomes the log's end."""
+    def scan(self, physical_offset: int, *, check_crc: bool = True, sound_until: int = 0) -> Iterator[RecordView]:
+        """Recovery: the valid records from ``physical_offset`` on, across files, until none begins; that place becomes the log's end.
+
+        Before ``sound_until`` nothing was torn: a record that is damaged there is no end, but passed over when valid ones follow.
+        """
         limit = self.files.files[-1].start + self.file_size_bytes if self.files.files else 0
         at = physical_offset
         while at < limit:
@@ -197,6 +227,8 @@ class CommitLog:
                 self.last_store_timestamp_ms = record.store_timestamp_ms
                 continue
             following = self.behind_filler(at)
+            if following is None and at < sound_until:
+                following = self.behind_damage(at, check_crc)
             if following is None or following >= limit:
                 break
             at = following
@@ -217,7 +249,44 @@ class CommitLog:
         file = self.files.file_at(physical_offset)
         if file is None:
             return None
-        return file.start + file.size_bytes if blank_size(file.readable, physical_offset - file.start) else None
+        return file.start + file.size_bytes if blank_size(file.data, physical_offset - file.start) else None
+
+    def behind_damage(self, physical_offset: int, check_crc: bool) -> int | None:
+        """Where the next valid record begins, if something lies at ``physical_offset`` that is none; None where the log ends.
+
+        The head of a record is written last: where it is zero nothing was finished.
+        """
+        for index, file in enumerate(self.files.files):
+            at = physical_offset - file.start
+            if at >= file.size_bytes:
+                continue
+            if at >= 0 and not any(file.read(at, 8)):
+                return None
+            found = self._next_record(file, max(at, 0), check_crc)
+            if found is not None:
+                _log.error(
+                    "the commit log is damaged from physical offset %d to %d: what was there is lost, the records behind it are kept",
+                    physical_offset,
+                    found,
+                )
+                return found
+            if index == len(self.files.files) - 1:
+                return None
+        return None
+
+    def _next_record(self, file: StoreFile, at: int, check_crc: bool) -> int | None:
+        while at < file.size_bytes:
+            piece = file.read(at, _PIECE_BYTES)
+            place = piece.find(_MAGIC_START, 5)  # behind the head of the damaged one
+            while place >= 0:
+                candidate = file.start + at + place - 4
+                if self.view_at(candidate, check_crc=check_crc, limit=1 << 63) is not None:
+                    return candidate
+                place = piece.find(_MAGIC_START, place + 1)
+            if len(piece) < _PIECE_BYTES:
+                return None
+            at += _PIECE_BYTES - 16
+        return None
 
     def has_data_behind_end(self) -> bool:
         """Whether anything but zeros follows the end at once, or another file follows: then the tail has to be cut."""
@@ -228,7 +297,7 @@ class CommitLog:
             return False
         if file is not self.files.files[-1]:
             return True
-        return any(file.read(self.at, 64))
+        return any(file.data[self.at : self.at + 64])
 
     def truncate_to_end(self) -> None:
         """Recovery: everything behind the end becomes zero."""

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sprocketmq.errors import RocketMQError, StoreCorrupt
-from sprocketmq.store.mapped_file import not_writable, sync_directory
+from sprocketmq.store.mapped_file import make_directories, not_writable, sync_directory
 
 __all__ = ["ConfigFile", "load_config", "save_config"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("sprocketmq.store")
 
 
 def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T | None:
@@ -63,7 +63,7 @@ def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = Fal
     target = os.fspath(path)
     folder = os.path.dirname(target) or "."
     try:
-        os.makedirs(folder, exist_ok=True)
+        make_directories(folder)
         temporary = target + ".tmp"
         with open(temporary, "wb", opener=_open_private if private else None) as file:
             file.write(raw)

@@ -78,11 +78,12 @@ class ConsumeQueue:
         min_offset, max_offset: first kept offset, and one past the last.
         at: position of the next unit in the last file; ``view``: that file; ``room``: last position where a unit may begin.
         flushed_offset: everything before it is on the disk (flush thread).
+        written_from: entries from here on were written by this process; readers hold those before it against their records.
     """
 
     __slots__ = (
         "at", "budget", "files", "flushed_offset", "max_offset", "min_offset", "queue_id", "room", "topic", "topic_bytes", "topic_part",
-        "view",
+        "view", "written_from",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, budget: MappedBudget) -> None:
@@ -90,7 +91,7 @@ class ConsumeQueue:
         self.topic_bytes = topic.encode()
         # Behind the body in each record; empty where a record needs the longer form.
         self.topic_part = bytes((len(self.topic_bytes),)) + self.topic_bytes if len(self.topic_bytes) < 128 else b""
-        self.min_offset = self.max_offset = self.flushed_offset = 0
+        self.min_offset = self.max_offset = self.flushed_offset = self.written_from = 0
         self.view, self.at, self.room = _NO_VIEW, 0, -1
 
     def __repr__(self) -> str:
@@ -168,7 +169,7 @@ class ConsumeQueue:
         unit = UNIT.pack(physical_offset, size_bytes, tags_code)
         at = queue_offset * UNIT_SIZE_BYTES - file.start
         if file.read(at, UNIT_SIZE_BYTES) != unit:
-            file.view[at : at + UNIT_SIZE_BYTES] = unit
+            file.overwrite(at, unit)
             self.flushed_offset = min(self.flushed_offset, queue_offset)
         self.min_offset = min(self.min_offset, queue_offset)
         return True
@@ -198,7 +199,7 @@ class ConsumeQueue:
     def restart(self) -> None:
         """Recovery: forget everything; the next unit is that of offset 0."""
         self.delete()
-        self.min_offset = self.max_offset = self.flushed_offset = 0
+        self.min_offset = self.max_offset = self.flushed_offset = self.written_from = 0
 
     def unmap(self) -> None:
         self.view, self.at, self.room = _NO_VIEW, 0, -1
@@ -250,15 +251,31 @@ class ConsumeQueue:
         return physical_offset, size_bytes, tags_code
 
     def first_from(self, physical_offset: int, low: int | None = None) -> int:
-        """First offset whose record lies at or behind ``physical_offset``; max_offset if there is none."""
-        low, high = self.min_offset if low is None else low, self.max_offset
+        """First offset whose record lies at or behind ``physical_offset``; max_offset if there is none.
+
+        One entry with a flipped bit does not mislead the search: the middle one of three neighbours is looked at.
+        """
+        first = low = self.min_offset if low is None else low
+        high = self.max_offset
+
+        def place(offset: int) -> int:
+            at, size_bytes, _ = self.unit(offset)
+            return -1 if at == 0 and size_bytes == FILLER_SIZE else at
+
         while low < high:
             middle = (low + high) // 2
-            at, size_bytes, _ = self.unit(middle)
-            if at < physical_offset or (at == 0 and size_bytes == FILLER_SIZE):
+            around = sorted(place(at) for at in range(max(first, middle - 1), min(self.max_offset, middle + 2)))
+            if (around[len(around) // 2] if len(around) == 3 else place(middle)) < physical_offset:
                 low = middle + 1
             else:
                 high = middle
+        # A damaged neighbour puts the search off by one: leave out the one entry without which those around are in order.
+        around_it = range(max(first, low - 3), min(self.max_offset, low + 4))
+        places = [place(at) for at in around_it]
+        for left_out in (None, *around_it):
+            rest = [(at, offset) for at, offset in zip(places, around_it, strict=True) if offset != left_out]
+            if rest == sorted(rest):
+                return next((offset for at, offset in rest if at >= physical_offset), around_it.stop)
         return low
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -275,7 +292,7 @@ class ConsumeQueue:
             if count or index == 0:
                 self.max_offset = file.start // UNIT_SIZE_BYTES + count
                 break
-        self.flushed_offset = self.max_offset
+        self.flushed_offset = self.written_from = self.max_offset
         self.min_offset = self.files.start // UNIT_SIZE_BYTES
 
     def clean(self, min_physical_offset: int) -> None:
@@ -297,17 +314,30 @@ class ConsumeQueue:
 
 
 def _count_units(file: StoreFile) -> int:
-    """Valid units at the front of a file (a valid unit has size > 0): one look at the first page, then binary search."""
+    """Valid units at the front of a file (a valid unit has size > 0): one look at the first page, then binary search.
+
+    Behind the last unit everything is zero (law 3). Where it is not, bits were flipped, and the last unit that is not zero counts.
+    """
     head = file.read(0, min(_HEAD_UNITS * UNIT_SIZE_BYTES, file.size_bytes))
+    count = len(head) // UNIT_SIZE_BYTES
     for index, (physical_offset, size_bytes, _) in enumerate(UNIT.iter_unpack(head)):
         if physical_offset < 0 or size_bytes <= 0:
-            return index
-    low, high = len(head) // UNIT_SIZE_BYTES, file.size_bytes // UNIT_SIZE_BYTES
-    while low < high:
-        middle = (low + high) // 2
-        physical_offset, size_bytes, _ = UNIT.unpack(file.read(middle * UNIT_SIZE_BYTES, UNIT_SIZE_BYTES))
-        if physical_offset >= 0 and size_bytes > 0:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+            count = index
+            break
+    else:
+        high = file.size_bytes // UNIT_SIZE_BYTES
+        while count < high:
+            middle = (count + high) // 2
+            physical_offset, size_bytes, _ = UNIT.unpack(file.read(middle * UNIT_SIZE_BYTES, UNIT_SIZE_BYTES))
+            if physical_offset >= 0 and size_bytes > 0:
+                count = middle + 1
+            else:
+                high = middle
+    if any(
+        file.read(
+            count * UNIT_SIZE_BYTES, min(_HEAD_UNITS * UNIT_SIZE_BYTES, file.size_bytes - count * UNIT_SIZE_BYTES)
+        )
+    ):
+        used = len(file.read(0, file.size_bytes).rstrip(b"\0"))
+        count = -(-used // UNIT_SIZE_BYTES)
+    return count

@@ -15,12 +15,12 @@ is set, so that an Apache broker finds what it expects.
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.mapped_file import StoreFile
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.paths import path_below, remove_below
 
 __all__ = ["ConsumeQueueExtTable", "is_extension_address"]
 
@@ -70,9 +70,9 @@ class _Extension:
 
 
 def _end_of_units(file: StoreFile) -> int:
-    at = 0
-    while at + _SIZE.size <= file.size_bytes:
-        (size,) = _SIZE.unpack_from(file.readable, at)
+    at, data = 0, file.data
+    while at + _SIZE.size <= len(data):
+        (size,) = _SIZE.unpack_from(data, at)
         if size <= 0:
             return at if size == 0 else file.size_bytes
         at += size
@@ -100,7 +100,7 @@ class ConsumeQueueExtTable:
     def _open(self, topic: str, queue_id: int) -> _Extension:
         extension = self._extensions.get((topic, queue_id))
         if extension is None:
-            folder = None if self._directory is None else os.path.join(self._directory, topic, str(queue_id))
+            folder = None if self._directory is None else path_below(self._directory, topic, str(queue_id))
             files = MappedFileQueue(folder, self._file_size_bytes, "mappedFileSizeConsumeQueueExt")
             extension = self._extensions[topic, queue_id] = _Extension(files)
         return extension
@@ -111,14 +111,15 @@ class ConsumeQueueExtTable:
             self._open(topic, queue_id).clean(min_address)
 
     def exists(self, topic: str, queue_id: int) -> bool:
-        on_disk = self._directory is not None and os.path.isdir(os.path.join(self._directory, topic, str(queue_id)))
-        return on_disk or (topic, queue_id) in self._extensions
+        if (topic, queue_id) in self._extensions:
+            return True
+        return self._directory is not None and os.path.isdir(path_below(self._directory, topic, str(queue_id)))
 
     def delete_topic(self, topic: str) -> None:
         for key in [key for key in self._extensions if key[0] == topic]:
             self._extensions.pop(key).files.delete_all()
-        if self._directory is not None and topic:
-            shutil.rmtree(os.path.join(self._directory, topic), ignore_errors=True)
+        if self._directory is not None:
+            remove_below(self._directory, topic)
 
     def unmap(self) -> None:
         for extension in self._extensions.values():

@@ -5,18 +5,21 @@ On disk: ``consumequeue/TOPIC/QUEUE_ID/FILES``. A queue comes into being with it
 
 from __future__ import annotations
 
+import logging
 import os
-import shutil
 
+from sprocketmq.core.descriptor_budget import MAPPING_TAKES_ONE, descriptor_shares
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.consume_queue import ConsumeQueue, MappedBudget
 from sprocketmq.store.mapped_file import sync_directory, sync_file_system
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.paths import is_folder_name, path_below, remove_below
 
 __all__ = ["ConsumeQueueTable"]
 
-_FILES_FOR_OTHERS = 256
+_log = logging.getLogger("sprocketmq.store")
+
 _MANY_QUEUES = 256  # from here on one syncfs is cheaper than a sync for each queue
 _ENOUGH_MAPPINGS = 16_384  # Linux allows 65,530 mappings to a process by default
 
@@ -43,7 +46,7 @@ class ConsumeQueueTable:
         """
         queue = self.queues.get((topic, queue_id))
         if queue is None:
-            if not topic or topic in (".", "..") or any(character in topic for character in "/\\\0") or queue_id < 0:
+            if not is_folder_name(topic) or queue_id < 0:
                 raise ConfigurationError(
                     f"topic {topic!r}, queue {queue_id} cannot be stored; a topic has 1 to 127 characters out of "
                     "% | a-z A-Z 0-9 _ -, a queue id is not negative"
@@ -52,8 +55,14 @@ class ConsumeQueueTable:
         return queue
 
     def _named(self, topic: str, queue_id: int) -> ConsumeQueue:
-        folder = None if self.directory is None else os.path.join(self.directory, topic, str(queue_id))
-        files = MappedFileQueue(folder, self.file_size_bytes, "mappedFileSizeConsumeQueue", read_only=self.read_only)
+        folder = None if self.directory is None else path_below(self.directory, topic, str(queue_id))
+        files = MappedFileQueue(
+            folder,
+            self.file_size_bytes,
+            "mappedFileSizeConsumeQueue",
+            folders_above=3,  # topic, consumequeue, and the store, which has the name of that
+            read_only=self.read_only,
+        )
         return ConsumeQueue(topic, queue_id, files, self.budget)
 
     def load(self) -> None:
@@ -68,6 +77,9 @@ class ConsumeQueueTable:
             folder = os.path.join(self.directory, topic)
             if not os.path.isdir(folder):
                 continue
+            if not is_folder_name(topic):
+                _log.warning("%r is no name of a topic: the folder is left alone", folder)
+                continue
             for queue_id in os.listdir(folder):
                 if queue_id.isdigit():
                     queue = self._named(topic, int(queue_id))
@@ -81,7 +93,7 @@ class ConsumeQueueTable:
         for key in keys:
             self.queues.pop(key).delete()
         if keys and self.directory is not None:
-            shutil.rmtree(os.path.join(self.directory, topic), ignore_errors=True)
+            remove_below(self.directory, topic)
         return len(keys)
 
     def delete_all(self) -> None:
@@ -109,11 +121,16 @@ class ConsumeQueueTable:
                 queue.flushed_offset = end
             return
         directories: dict[str, None] = {}
-        for queue, _ in dirty:
-            directories.update(dict.fromkeys(queue.files.take_new_directories()))
-            queue.sync()
-        for directory in directories:
-            sync_directory(directory)
+        try:
+            for queue, _ in dirty:
+                directories.update(dict.fromkeys(queue.files.take_new_directories()))
+                queue.sync()
+            for directory in directories:
+                sync_directory(directory)
+        except OSError:
+            for queue, _ in dirty:
+                queue.files.new_files = True  # the names of their files may not be on the disk yet
+            raise
 
     def unmap(self) -> None:
         for queue in self.queues.values():
@@ -121,7 +138,9 @@ class ConsumeQueueTable:
 
 
 def _mapping_limit() -> int:
-    """Each mapping holds one file descriptor; leave some for connections."""
+    """As many as Linux bears; fewer where each holds a file descriptor."""
+    if not MAPPING_TAKES_ONE:
+        return _ENOUGH_MAPPINGS
     try:
         import resource
     except ImportError:  # Windows has handles in plenty
@@ -129,4 +148,5 @@ def _mapping_limit() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _ENOUGH_MAPPINGS
-    return max(64, min(_ENOUGH_MAPPINGS, (soft - _FILES_FOR_OTHERS) // 2))
+    # An eighth as many for files that are read, see MappedBudget.
+    return max(1, min(_ENOUGH_MAPPINGS, descriptor_shares(soft).mapped_files * 8 // 9))

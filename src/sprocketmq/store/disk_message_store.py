@@ -4,6 +4,7 @@
     consumequeue/   TOPIC/QUEUE_ID/ 20-digit files           checkpoint   how far the disk was known to be good
     index/          files by key, named by their time        lock         held while running
     config/         the broker's JSON files (config_files)   consumequeue_ext/   extensions of queue entries, off by default
+    abort.spare     ``abort`` between a clean stop and the next start: a full disk may have no room for a new file, not even an empty one
 
 Left alone if found: batchconsumequeue and RocksDB files of a Java broker.
 """
@@ -11,23 +12,28 @@ Left alone if found: batchconsumequeue and RocksDB files of a Java broker.
 from __future__ import annotations
 
 import concurrent.futures
+import errno
 import logging
 import os
+import stat
 
-from sprocketmq.errors import StoreCorrupt, StoreNotWritable
+from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
+from sprocketmq.store import live_progress
 from sprocketmq.store.checkpoint import Checkpoint, IndexProgress
+from sprocketmq.store.disk_space import write_all
 from sprocketmq.store.flush import Flusher
 from sprocketmq.store.lock_file import LockFile
-from sprocketmq.store.mapped_file import not_writable, sync_directory
+from sprocketmq.store.mapped_file import make_directories, not_writable, sync_directory
 from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.recovery import Recovery
 
 __all__ = ["DiskMessageStore"]
 
+_FOLDERS = ("consumequeue", "consumequeue_ext", "index", "config", "timerlog")
 _MOST_TO_INDEX_AT_CLOSE_BYTES = 1 << 30
 _RECORDS_AT_ONCE = 4_096
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("sprocketmq.store")
 
 
 class DiskMessageStore(QueueLogStore):
@@ -52,8 +58,11 @@ class DiskMessageStore(QueueLogStore):
             os.path.join(self.path, "consumequeue_ext"),
         )
         self.recovery: Recovery | None = None
-        self._lock = LockFile(self.path)
+        inside = [os.path.join(self.path, name) for name in _FOLDERS]
+        self._folders = [commit_log, *inside]
+        self._lock = LockFile(self.path, self._folders)
         self._abort_path = os.path.join(self.path, "abort")
+        self._spare_abort_path = self._abort_path + ".spare"
         self._flusher: Flusher | None = None
 
     def __repr__(self) -> str:
@@ -70,14 +79,15 @@ class DiskMessageStore(QueueLogStore):
         self.refuse_appends(None)
 
     def _make_writable_directory(self) -> None:
-        try:
-            os.makedirs(self.path, exist_ok=True)
-            os.makedirs(self.commit_log.files.directory or self.path, exist_ok=True)
-        except OSError as error:
-            raise not_writable(self.path, error) from error
-        for directory in (self.path, self.commit_log.files.directory or self.path):
-            if not os.access(directory, os.W_OK | os.X_OK):
-                raise not_writable(directory, PermissionError(13, "Permission denied"))
+        for directory in (self.path, *self._folders[:2]):  # made now, or nobody could lock them
+            _check_access(directory)
+            try:
+                make_directories(directory)
+            except OSError as error:
+                raise not_writable(error.filename or directory, error) from error
+        # The others are made when they are needed. One that is there already, made by another user, must not be found out by then.
+        for directory in self._folders[2:]:
+            _check_access(directory)
 
     def _open_files(self) -> None:
         clean_stop = not os.path.exists(self._abort_path)
@@ -86,11 +96,13 @@ class DiskMessageStore(QueueLogStore):
             self.commit_log.files.load()
             self.consume_queues.load()
             self._load_index(clean_stop)
-            self._write_abort()
+            same_boot = not clean_stop and self._same_boot()
+            # A kill in the middle of this start must not look as if nothing could be torn.
+            self._write_abort(with_mark=clean_stop or same_boot)
             self.recovery = Recovery(
-                self.commit_log, self.consume_queues, self._checkpoint, self.config, self.extension
+                self.commit_log, self.consume_queues, self._checkpoint, self.config, self.extension, self.deleted_topics
             )
-            self.recovery.run(clean_stop=clean_stop)
+            self.recovery.run(clean_stop=clean_stop, same_boot=same_boot)
             if not self.commit_log.files.files:
                 self.index.delete_all()
         except PermissionError as error:
@@ -110,6 +122,8 @@ class DiskMessageStore(QueueLogStore):
             dispatcher=self.dispatcher,
         )
         self._flusher.flush()
+        if not (clean_stop or same_boot):
+            self._write_abort(with_mark=True)
         self._flusher.start()
 
     def _load_index(self, clean_stop: bool) -> None:
@@ -129,13 +143,44 @@ class DiskMessageStore(QueueLogStore):
             checkpoint.indexed_timestamp = 0 if lost else checkpoint.logics_msg_timestamp
             checkpoint.save()  # the mark comes before the first entry that it does not count
 
-    def _write_abort(self) -> None:
+    def _same_boot(self) -> bool:
+        """Whether the machine has not been started anew since the abort file was written."""
+        mark = live_progress.boot_mark()
         try:
-            with open(self._abort_path, "w", encoding="ascii") as file:
-                file.write(str(os.getpid()))
+            with open(self._abort_path, encoding="ascii", errors="replace") as file:
+                return mark is not None and file.read().partition("\n")[2] == mark.hex()
+        except OSError as error:
+            raise not_writable(self._abort_path, error) from error
+
+    def _write_abort(self, *, with_mark: bool) -> None:
+        try:
+            if not os.path.exists(self._abort_path) and os.path.exists(self._spare_abort_path):
+                os.replace(self._spare_abort_path, self._abort_path)
+            fd = os.open(
+                self._abort_path, os.O_WRONLY | os.O_CREAT, 0o644
+            )  # not cut: a full disk could not take it again
+            try:
+                self._write_pid(fd, with_mark=with_mark)
+            finally:
+                os.close(fd)
             sync_directory(self.path)
         except OSError as error:
             raise not_writable(self._abort_path, error) from error
+
+    @staticmethod
+    def _write_pid(fd: int, *, with_mark: bool) -> None:
+        """The process, for people, and the mark of the machine's start, without which a start takes writes for torn.
+
+        What counts is that the file is there, and a start on a full disk still serves pulls.
+        """
+        mark = (live_progress.boot_mark() or b"").hex() if with_mark else ""
+        pid = b"%d\n%s" % (os.getpid(), mark.encode())
+        try:
+            write_all(fd, pid, 0)
+            os.ftruncate(fd, len(pid))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
 
     @property
     def flushed_offset(self) -> int:
@@ -169,7 +214,7 @@ class DiskMessageStore(QueueLogStore):
                 self._checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
                 self._checkpoint.census = self.consume_queues.census(self.commit_log.max_offset)
                 self._checkpoint.save()
-                os.unlink(self._abort_path)
+                os.replace(self._abort_path, self._spare_abort_path)
         finally:
             self._release()
 
@@ -178,7 +223,7 @@ class DiskMessageStore(QueueLogStore):
         try:
             while 0 < self.undispatched_bytes < _MOST_TO_INDEX_AT_CLOSE_BYTES and self.dispatch(_RECORDS_AT_ONCE):
                 pass
-        except StoreNotWritable as error:
+        except (StoreError, OSError, ImportError) as error:  # a library may be unreadable without descriptors
             _log.error("the index by key stays behind: %s", error)
 
     def _release(self) -> None:
@@ -188,3 +233,18 @@ class DiskMessageStore(QueueLogStore):
         self.commit_log.space.close()
         self.commit_log.files.unmap()
         self._lock.release()
+
+
+def _check_access(directory: str) -> None:
+    """Raises StoreNotWritable: it exists, and is no folder in which this user may list, make and read files."""
+    if not os.path.lexists(directory):
+        return
+    if not os.path.isdir(directory):
+        raise not_writable(directory, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+    effective = os.access in os.supports_effective_ids
+    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK, effective_ids=effective):
+        mode = stat.S_IMODE(os.stat(directory).st_mode)
+        raise StoreNotWritable(
+            f"the folder {directory} has mode {mode:o}, and the user who runs the broker needs rwx there; "
+            "change its mode or owner (chmod, chown), or choose another directory with --store"
+        )

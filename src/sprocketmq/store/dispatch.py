@@ -42,7 +42,7 @@ __all__ = ["Dispatcher", "index_texts", "keys_of"]
 _TRANSACTION_MASK, _ROLLBACK = 0xC, 0xC
 _UNIQ_KEY, _KEYS, _TAGS = UNIQ_KEY.encode(), KEYS.encode(), TAGS.encode()
 _NAMES = (_UNIQ_KEY, _KEYS, _TAGS)
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("sprocketmq.store")
 
 
 def index_texts(topic: str, raw_properties: bytes, *, tags: bool = True) -> list[str]:
@@ -141,6 +141,9 @@ class Dispatcher:
 
     def _behind_gap(self, at: int, file_end: int, end: int) -> int:
         if self._log.behind_filler(at) is None and file_end - at >= BLANK_BYTES:
+            found = self._log.behind_damage(at, check_crc=False)
+            if found is not None and found < end:
+                return found
             _log.error(
                 "no valid record begins at physical offset %d; the records up to %d get no index entries", at, file_end
             )

@@ -5,7 +5,8 @@ is written while it syncs belongs to the next round. It never touches a mapping,
 loop goes on appending meanwhile.
 
 A failed fdatasync is final: the kernel may have dropped the pages, and a second call would report success for data that is gone. Every
-waiter gets the error, and the store takes no more messages.
+waiter gets the error, and the store takes no more messages. What cannot be opened because the process has no descriptors left was not
+synced at all: it is tried again.
 
 A sync costs milliseconds whatever it brings, so the queues are synced in rounds. A round notes the log's indexed end and the queues with
 new entries, syncs some of them each second, and moves the checkpoint to the noted place when the last one is done: with up to 64 written
@@ -18,8 +19,10 @@ The index by key is synced once a minute, and when the store is closed: its page
 from __future__ import annotations
 
 import concurrent.futures
+import errno
 import heapq
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -35,6 +38,9 @@ from sprocketmq.store.message_store import StoreConfig
 
 __all__ = ["Flusher"]
 
+log = logging.getLogger("sprocketmq.store")
+
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _QUEUES_AT_ONCE = 64
 _MANY_QUEUES = 1_024
 _MANY_INTERVAL_S = 10.0
@@ -152,8 +158,14 @@ class Flusher:
                     self._sync_index()
                     index_due_s = time.monotonic() + _INDEX_INTERVAL_S
             except StoreNotWritable as error:
-                self._fail(error)
-                return
+                cause = error.__cause__
+                if not isinstance(cause, OSError) or cause.errno not in _NO_DESCRIPTORS:
+                    self._fail(error)
+                    return
+                log.error("%s; it is tried again each %g s", error, self._log_interval_s)
+                with self._condition:
+                    if not self._closed:
+                        self._condition.wait(self._log_interval_s)
 
     def _sync_log(self) -> None:
         with self._syncing:
@@ -168,6 +180,7 @@ class Flusher:
                         if file.start + file.size_bytes > self.flushed_offset and file.start <= end:
                             file.sync()
                 except OSError as error:
+                    files.new_files = True  # their names may not be on the disk yet
                     raise not_writable(files.directory or "", error) from error
                 self.sync_count += 1
                 self._checkpoint.physic_msg_timestamp = store_timestamp_ms

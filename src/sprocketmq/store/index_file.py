@@ -17,19 +17,21 @@ The hash is ``wire.hashing.index_hash(topic#key)``. Laws (``store.check`` tests 
 Law 4 makes a power cut harmless: ``repair`` keeps the entries that are sure, works the slots out anew from those, and the records behind
 them are indexed again.
 
-The file has its full length and is sparse. As in ``mapped_file``, space is made sure of by an ordinary write before a mapped page is
-written, so that a full disk is an error and not SIGBUS.
+The file has its full length and is sparse. As in ``mapped_file``, space is made sure of before a mapped page is written (``disk_space``),
+so that a full disk is an error and not SIGBUS. What may be a hole is not read through the mapping either: on tmpfs that takes space.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.disk_space import PAGE_BYTES, allow_writes, allow_writes_at_ends, write_zeros
 from sprocketmq.store.mapped_file import create_sparse, not_writable, sync_path
 
 if TYPE_CHECKING:
@@ -46,7 +48,6 @@ ENTRY_SIZE_BYTES = 20
 _HEADER = struct.Struct(">qqqqii")
 _ENTRY = struct.Struct(">iqii")
 _SLOT = struct.Struct(">i")
-_PAGE_BYTES = 4096
 _ENTRY_STEP_BYTES = 256 * 1024
 _LARGEST_INT32 = 0x7FFFFFFF
 _NUMBER_BITS = 31  # of a place among the entries; a slot's number takes as many at most
@@ -88,7 +89,7 @@ class IndexFile:
         self._map: mmap.mmap | None = None
         self._slots: NDArray[np.int32] | None = None
         self._entries: NDArray[np.void] | None = None
-        self._sure_pages = bytearray((self._entries_at + _PAGE_BYTES - 1) // _PAGE_BYTES)
+        self._sure_pages = bytearray((self._entries_at + PAGE_BYTES - 1) // PAGE_BYTES)
         self._sure_entry_bytes = 0
 
     def __repr__(self) -> str:
@@ -136,6 +137,8 @@ class IndexFile:
     def unmap(self) -> None:
         self._slots = self._entries = None
         mapping, self._map = self._map, None
+        # As in MappedFile: what was sure of a mapping is not of the next one.
+        self._sure_pages, self._sure_entry_bytes = bytearray(len(self._sure_pages)), 0
         if mapping is not None:
             with contextlib.suppress(BufferError):  # somebody still looks at it: the mapping goes with the last view
                 mapping.close()
@@ -245,7 +248,7 @@ class IndexFile:
             return
         import numpy as np
 
-        pages = (places * SLOT_SIZE_BYTES + HEADER_SIZE_BYTES) // _PAGE_BYTES
+        pages = (places * SLOT_SIZE_BYTES + HEADER_SIZE_BYTES) // PAGE_BYTES
         sure = np.frombuffer(self._sure_pages, np.bool_)
         missing = [] if sure[pages].all() else sorted(set(pages[~sure[pages]].tolist()))
         if not sure[0] and 0 not in missing:
@@ -253,19 +256,19 @@ class IndexFile:
         entries_end_at = self._entries_at + entries_end * ENTRY_SIZE_BYTES
         if not missing and entries_end_at <= self._sure_entry_bytes:
             return
+        mapping = self._mapping()
         try:
-            fd = os.open(self.path, os.O_RDWR | _BINARY)
-            try:
-                for page in missing:
-                    _rewrite(fd, page * _PAGE_BYTES, _PAGE_BYTES, self.size_bytes)
-                    self._sure_pages[page] = 1
-                begin = self._sure_entry_bytes or self._entries_at + self.header.index_count * ENTRY_SIZE_BYTES
-                if entries_end_at > self._sure_entry_bytes:
-                    end = min(max(entries_end_at, begin + _step(begin - self._entries_at)), self.size_bytes)
-                    _rewrite(fd, begin, end - begin, self.size_bytes)
-                    self._sure_entry_bytes = end
-            finally:
-                os.close(fd)
+            for page in missing:
+                allow_writes(mapping, self.path, page * PAGE_BYTES, (page + 1) * PAGE_BYTES)
+                self._sure_pages[page] = 1
+            begin = self._sure_entry_bytes or self._entries_at + self.header.index_count * ENTRY_SIZE_BYTES
+            if entries_end_at > self._sure_entry_bytes:
+                end = min(max(entries_end_at, begin + _step(begin - self._entries_at)), self.size_bytes)
+                end = write_zeros(self.path, begin, min(end + -end % PAGE_BYTES, self.size_bytes))
+                allow_writes_at_ends(mapping, self.path, begin, end)
+                self._sure_entry_bytes = end
+                if end < entries_end_at:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise not_writable(self.path, error) from error
 
@@ -297,7 +300,7 @@ class IndexFile:
             if count < len(chunk):
                 break
         used = int(np.count_nonzero(table))
-        wrong = np.flatnonzero(table != slots)
+        wrong = np.flatnonzero(table != self.slots())
         self._make_sure(wrong, sound)
         slots[wrong] = table[wrong]
         self._count_only(sound, used)
@@ -342,7 +345,11 @@ class IndexFile:
 
     def slot(self, place: int) -> int:
         """Number of the newest entry in a slot, 0 = none."""
-        (number,) = _SLOT.unpack_from(self._mapping(), HEADER_SIZE_BYTES + place * SLOT_SIZE_BYTES)
+        at = HEADER_SIZE_BYTES + place * SLOT_SIZE_BYTES
+        if self.path is None or self._sure_pages[at // PAGE_BYTES]:
+            (number,) = _SLOT.unpack_from(self._mapping(), at)
+        else:
+            (number,) = _SLOT.unpack(self._read(at, SLOT_SIZE_BYTES))
         return number if 0 < number < self.header.index_count else 0
 
     def is_within(self, begin_ms: int, end_ms: int) -> bool:
@@ -390,10 +397,19 @@ class IndexFile:
         return self._arrays()[1][1 : self.header.index_count]
 
     def slots(self) -> NDArray[np.int64]:
-        """A copy of all slots, for the check."""
+        """A copy of all slots."""
         import numpy as np
 
-        return self._arrays()[0].astype(np.int64)
+        if self.path is None:
+            return self._arrays()[0].astype(np.int64)
+        return np.frombuffer(self._read(HEADER_SIZE_BYTES, self.slot_count * SLOT_SIZE_BYTES), ">i4").astype(np.int64)
+
+    def _read(self, at: int, length: int) -> bytes:
+        """By an ordinary read: a hole in the file stays one."""
+        assert self.path is not None
+        with open(self.path, "rb", buffering=0) as file:
+            file.seek(at)
+            return file.read(length) or b""
 
 
 def _entry_type() -> np.dtype[np.void]:
@@ -404,17 +420,4 @@ def _entry_type() -> np.dtype[np.void]:
 
 def _step(used_bytes: int) -> int:
     """Space grows in doubling steps: an index of ten messages takes a page, not a megabyte."""
-    return min(max(_PAGE_BYTES, used_bytes), _ENTRY_STEP_BYTES)
-
-
-def _rewrite(fd: int, at: int, length: int, file_end: int) -> None:
-    """Write what is there once more: the pages have their place on the disk from then on."""
-    length = min(length, file_end - at)
-    os.lseek(fd, at, os.SEEK_SET)
-    content = os.read(fd, length)
-    os.lseek(fd, at, os.SEEK_SET)
-    written = os.write(fd, content)
-    if written < length:
-        import errno
-
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return min(max(PAGE_BYTES, used_bytes), _ENTRY_STEP_BYTES)

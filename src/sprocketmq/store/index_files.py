@@ -33,7 +33,7 @@ TAG_TYPE = "T"  # MessageConst.INDEX_TAG_TYPE
 
 # In memory nobody else reads the files, and a test's broker need not be ready for millions of keys.
 _MEMORY_SLOTS, _MEMORY_ENTRIES = 1 << 15, 1 << 17
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("sprocketmq.store")
 
 
 def index_text(topic: str, key: str, index_type: str = "") -> str:
@@ -214,9 +214,9 @@ class IndexFiles:
         for file in list(self.files):
             file.sync()
         if self._new_file and self.directory is not None:
-            self._new_file = False
             sync_directory(self.directory)
             sync_directory(os.path.dirname(self.directory))
+            self._new_file = False
 
     def unmap(self) -> None:
         for file in self.files:

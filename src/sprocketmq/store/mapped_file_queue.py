@@ -22,18 +22,28 @@ class MappedFileQueue:
         directory: where the files are; None = in memory.
         file_size_bytes: length of each.
         size_key: the configuration key of that length, for the error message.
+        folders_above: how many folders above ``directory`` are made for it and may be opened; those farther above are not the store's.
         read_only: for looking only; nothing is created or repaired.
     """
 
-    __slots__ = ("directory", "file_size_bytes", "files", "new_files", "read_only", "size_key")
+    __slots__ = ("directory", "file_size_bytes", "files", "folders_above", "new_files", "read_only", "size_key")
 
-    def __init__(self, directory: str | None, file_size_bytes: int, size_key: str, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        directory: str | None,
+        file_size_bytes: int,
+        size_key: str,
+        *,
+        folders_above: int = 0,
+        read_only: bool = False,
+    ) -> None:
         self.directory, self.file_size_bytes, self.size_key, self.read_only = (
             directory,
             file_size_bytes,
             size_key,
             read_only,
         )
+        self.folders_above = folders_above
         self.files: list[StoreFile] = []
         self.new_files = False  # a file was created since the directory was last synced
 
@@ -108,6 +118,7 @@ class MappedFileQueue:
         """Forget everything from ``offset`` on: later files are deleted, the tail of its own file becomes zeros."""
         while len(self.files) > 1 and self.files[-1].start > offset:
             self.files.pop().delete()
+            self.new_files = True  # a name that is gone: a power cut must not bring it back
         if self.files:
             last = self.files[-1]
             position = max(0, offset - last.start)
@@ -131,12 +142,14 @@ class MappedFileQueue:
                 os.rmdir(self.directory)
 
     def take_new_directories(self) -> list[str]:
-        """Flush thread: folders to sync because files were made since the last call: the files', and those of queue and topic above it."""
+        """Flush thread: folders to sync because files were made since the last call: theirs, and those above it that are the store's."""
         if not self.new_files or self.directory is None:
             return []
         self.new_files = False  # before the sync: a file created from here on sets it again
-        above = os.path.dirname(self.directory)
-        return [self.directory, above, os.path.dirname(above)]
+        folders = [self.directory]
+        for _ in range(self.folders_above):
+            folders.append(os.path.dirname(folders[-1]))
+        return folders
 
     def unmap(self) -> None:
         for file in self.files:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -199,6 +199,8 @@ class MessageStore(Protocol):
     """See the module's head. Every offset named ``offset`` counts messages of one queue; ``physical`` offsets count bytes of the log."""
 
     config: StoreConfig
+    deleted_topics: Mapping[str, int]
+    """Set before ``load``: where the log ended when a topic was deleted. A start makes no queues of its records before that."""
 
     def load(self) -> None:
         """Open (and, after a crash, repair) the store. Call once, before anything else.
@@ -217,6 +219,10 @@ class MessageStore(Protocol):
             ConfigurationError: body, topic or properties are over the limit; nothing was written.
             StoreNotWritable: no space, shut down, or an earlier flush failed; nothing was written.
         """
+        ...
+
+    def append_again(self, message: StoredMessage, now_ms: int) -> AppendResult:
+        """``append`` for the copy of a message that the log has: its body may be over ``max_message_size``, which is for new messages."""
         ...
 
     def append_batch(self, messages: Sequence[StoredMessage], now_ms: int) -> list[AppendResult]:

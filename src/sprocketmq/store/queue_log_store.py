@@ -7,7 +7,7 @@ indexed, an entry that points behind the end of the log is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +19,7 @@ from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
 from sprocketmq.store.consume_queue_ext import ConsumeQueueExtTable
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.dispatch import Dispatcher
+from sprocketmq.store.entry_repair import mended_units
 from sprocketmq.store.index_files import IndexFiles, index_text
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.message_store import (
@@ -76,8 +77,10 @@ class QueueLogStore:
             self.append = self._append_extended  # type: ignore[method-assign]
             self.append_batch = self._append_batch_extended  # type: ignore[method-assign]
             self.append_uniform = lambda first, batch, now_ms: None  # type: ignore[method-assign]
+        self.deleted_topics: Mapping[str, int] = {}
         self.retention = Retention(self)
         self._queues = self.consume_queues.queues
+        self._levels = DelayLevels.parse(config.message_delay_level)
         self._frozen: StoreNotWritable | None = None
         self._refusal: StoreNotWritable | None = StoreNotWritable("the store is not open; call load() first")
 
@@ -153,10 +156,22 @@ class QueueLogStore:
         log.indexed_offset = physical_offset
         return AppendResult(physical_offset, queue_offset, now_ms, size)
 
-    def _append_other(self, queue: ConsumeQueue, message: StoredMessage, now_ms: int) -> AppendResult:
-        """IPv6 hosts, long topics, transactions; and what has to be refused."""
+    def append_again(self, message: StoredMessage, now_ms: int) -> AppendResult:
+        if len(message.body) <= self.config.max_message_size:
+            return self.append(message, now_ms)
+        if self._refusal is not None:
+            raise self._refusal
+        if self.config.enable_consume_queue_ext:
+            message = self._extended(message, now_ms)
+        queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
+        return self._append_other(queue, message, now_ms, most_bytes=len(message.body))
+
+    def _append_other(
+        self, queue: ConsumeQueue, message: StoredMessage, now_ms: int, *, most_bytes: int | None = None
+    ) -> AppendResult:
+        """IPv6 hosts, long topics, transactions; and what has to be refused. ``most_bytes`` of body: default max_message_size."""
         topic = queue.topic_bytes
-        size = self._checked_size(message, len(topic))
+        size = self._checked_size(message, len(topic), most_bytes)
         indexed = (message.sys_flag & _TRANSACTION_MASK) not in (_PREPARED, _ROLLBACK)
         if indexed and queue.at > queue.room:
             queue.make_room()
@@ -247,9 +262,11 @@ class QueueLogStore:
     def _open_queue(self, message: StoredMessage) -> ConsumeQueue:
         return self.consume_queues.open(message.topic, message.queue_id)
 
-    def _checked_size(self, message: StoredMessage, topic_bytes: int) -> int:
+    def _checked_size(self, message: StoredMessage, topic_bytes: int, most_bytes: int | None = None) -> int:
         body_bytes, properties_bytes = len(message.body), len(message.properties)
-        if body_bytes > self.config.max_message_size or properties_bytes > _MAX_PROPERTIES_BYTES:
+        if most_bytes is None:
+            most_bytes = self.config.max_message_size
+        if body_bytes > most_bytes or properties_bytes > _MAX_PROPERTIES_BYTES:
             raise ConfigurationError(
                 f"the message for topic {message.topic!r} has a body of {body_bytes} and properties of {properties_bytes} bytes, "
                 f"{self.config.max_message_size} and {_MAX_PROPERTIES_BYTES} are allowed; send less, or raise maxMessageSize"
@@ -289,7 +306,7 @@ class QueueLogStore:
         result = ReadResult(ReadStatus.FOUND, offset, low, high)
         if match is None and match_record is None:
             if not read_at_once(self.commit_log, queue, result, max_messages, max_bytes):
-                read_one_by_one(self.commit_log, queue, result, max_messages, max_bytes)
+                read_one_by_one(self.commit_log, queue, result, max_messages, max_bytes, self._levels)
         else:
             self._collect_matching(queue, result, max_messages, max_bytes, match, match_record)
         if not result.count:
@@ -306,7 +323,7 @@ class QueueLogStore:
         match_record: Callable[[memoryview], bool] | None,
     ) -> None:
         max_units = max(self.config.max_filter_units, max_messages)
-        for physical_offset, size, tags_code in _iter_units(queue.unit_bytes(result.next_offset, max_units)):
+        for physical_offset, size, tags_code in _iter_units(self._units(queue, result.next_offset, max_units)):
             if tags_code < _SMALLEST_HASH and size != FILLER_SIZE:
                 tags_code = self._true_tags_code(physical_offset, tags_code)
             if size != FILLER_SIZE and (match is None or match(tags_code)):
@@ -330,9 +347,16 @@ class QueueLogStore:
                 size,
                 tags_code if tags_code >= _SMALLEST_HASH else self._true_tags_code(physical_offset, tags_code),
             )
-            for index, (physical_offset, size, tags_code) in enumerate(_iter_units(queue.unit_bytes(offset, max_units)))
+            for index, (physical_offset, size, tags_code) in enumerate(
+                _iter_units(self._units(queue, offset, max_units))
+            )
             if size != FILLER_SIZE
         ]
+
+    def _units(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
+        if offset >= queue.written_from:
+            return queue.unit_bytes(offset, count)
+        return mended_units(self.commit_log, queue, offset, count, self._levels)
 
     def _true_tags_code(self, physical_offset: int, address: int) -> int:
         """Of a unit that has an address into the queue's extension instead (``consume_queue_ext``)."""
@@ -340,7 +364,7 @@ class QueueLogStore:
         if record is None:
             return address
         topic = record.topic_bytes.decode("utf-8", "replace")
-        return tags_code_of_record(record, topic, DelayLevels.parse(self.config.message_delay_level))
+        return tags_code_of_record(record, topic, self._levels)
 
     def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
         return self.commit_log.data(physical_offset, max_bytes)
@@ -378,7 +402,7 @@ class QueueLogStore:
         return self._store_time(queue, offset)
 
     def _store_time(self, queue: ConsumeQueue, offset: int) -> int:
-        physical_offset, size, _ = queue.unit(offset)
+        physical_offset, size, _ = UNIT.unpack(self._units(queue, offset, 1))
         return -1 if size == FILLER_SIZE else self.commit_log.store_timestamp_at(physical_offset)
 
     def earliest_store_time(self, topic: str, queue_id: int) -> int:

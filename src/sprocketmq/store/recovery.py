@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sprocketmq.core.retry_schedule import DelayLevels
@@ -30,6 +30,7 @@ from sprocketmq.store.commit_log import CommitLog
 from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
 from sprocketmq.store.consume_queue_ext import ConsumeQueueExtTable, is_extension_address
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
+from sprocketmq.store.entry_repair import confirms, find_record, mend_entry
 from sprocketmq.store.message_store import UNIT_SIZE_BYTES, StoreConfig
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.properties import DELAY, TAGS, get_property
@@ -56,7 +57,9 @@ _RECORDS_AT_ONCE = 4_096
 _TAGS = TAGS.encode()
 _THOROUGH_INTERVAL_MS = 63_000  # flushConsumeQueueThoroughInterval, and what one round may take
 _MANY_QUEUES = 2_048
-_log = logging.getLogger(__name__)
+_UNITS_AT_ONCE = 512
+_EVERYWHERE = 1 << 63
+_log = logging.getLogger("sprocketmq.store")
 
 
 def is_indexed(sys_flag: int) -> bool:
@@ -77,6 +80,9 @@ def tags_code_of_record(record: RecordView, topic: str, levels: DelayLevels) -> 
 class Recovery:
     """One start of a store whose files are loaded.
 
+    Records of a topic of ``deleted_topics`` that lie before the log's end at its deletion get no entry: those of the queues that were made
+    again would be among them.
+
     After ``run``: ``begin`` (physical offset where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues,
     ``damaged_count`` left without an entry because topic, queue or offset cannot be true.
     """
@@ -88,14 +94,19 @@ class Recovery:
         checkpoint: Checkpoint,
         config: StoreConfig,
         extension: ConsumeQueueExtTable,
+        deleted_topics: Mapping[str, int],
     ) -> None:
+        self._deleted_topics = deleted_topics
         self._log, self._queues, self._checkpoint, self._extension = log, queues, checkpoint, extension
         self._check_crc = config.check_crc_on_recover
         self._levels = DelayLevels.parse(config.message_delay_level)
+        self._sound_until = 0  # before it the log is as it was written, but for flipped bits
         self.begin = self.record_count = self.entry_count = self.damaged_count = 0
 
-    def run(self, *, clean_stop: bool) -> None:
+    def run(self, *, clean_stop: bool, same_boot: bool = False) -> None:
+        """``same_boot``: the machine has run since the crash, so the page cache has all that was written."""
         log = self._log
+        self._sound_until = _EVERYWHERE if clean_stop or same_boot else self._checkpoint.durable_offset or 0
         if not log.files.files:
             # Apache does the same: without a log the queues point nowhere.
             self._queues.delete_all()
@@ -111,7 +122,35 @@ class Recovery:
             )
             self.begin = log.min_offset
             self._scan()
+        if not clean_stop:
+            self._drop_tails()
         self._cut(clean_stop)
+
+    def _drop_tails(self) -> None:
+        """Take away the entries behind the newest one that its record confirms.
+
+        Those behind the log's end are what a crash leaves. But where the newest confirmed entry is older than the scan, the one behind it
+        may be damaged, and more may follow: then the log is read from there.
+        """
+        begin = self.begin
+        for queue in self._queues.queues.values():
+            before = queue.max_offset
+            end = self._newest_end(queue, self._log.max_offset)
+            if queue.max_offset < before and end < self.begin:
+                _log.warning(
+                    "entries of topic %s, queue %d from offset %d on are not confirmed by the log; it is read again from %d on",
+                    queue.topic,
+                    queue.queue_id,
+                    queue.max_offset,
+                    max(end, self._log.min_offset),
+                )
+                begin = min(begin, max(end, self._log.min_offset))
+        if begin < self.begin:
+            scanned_to, self.begin = self._log.max_offset, begin
+            if not self._scan():
+                self.begin = self._log.min_offset
+                self._scan()
+            assert self._log.max_offset == scanned_to
 
     def _has_lost_queues(self) -> bool:
         """Whether the queues are fewer or shorter than those that were there when the log was closed at its present end."""
@@ -133,41 +172,50 @@ class Recovery:
             newest = census[0]  # the last records have no entries: half messages, or those of a topic that was deleted
         return max(newest, self._log.min_offset)
 
-    def _newest_end(self, queue: ConsumeQueue) -> int:
+    def _newest_end(self, queue: ConsumeQueue, log_end: int | None = None) -> int:
         """Where the record of the last entry ends; entries that their record does not confirm are dropped first.
 
-        Apache cuts a queue without zeroing, so stale entries may follow the true end.
+        Apache cuts a queue without zeroing, so stale entries may follow the true end. An entry with a flipped bit is no stale one: it is
+        mended, and those behind it stay.
         """
-        max_offset, cut = queue.max_offset, False
-        while max_offset > queue.min_offset:
-            physical_offset, size_bytes, _ = queue.unit(max_offset - 1)
-            expired = size_bytes > 0 and physical_offset < self._log.min_offset
-            if (
-                size_bytes == FILLER_SIZE
-                or expired
-                or self._confirms(queue, max_offset - 1, physical_offset, size_bytes)
-            ):
-                break
-            # Whatever points behind the last file goes in one step, the rest one by one.
-            last = self._log.files.files[-1]
-            max_offset = max_offset - 1 if cut else min(queue.first_from(last.start + last.size_bytes), max_offset - 1)
-            cut = True
-        if max_offset < queue.max_offset:
-            queue.truncate_to(max_offset)
-        if max_offset == queue.min_offset:
+        kept = self._confirmed_end(queue, log_end)
+        while kept < queue.max_offset and self._is_damaged(queue, kept, log_end):
+            mend_entry(self._log, queue, kept, self._levels)
+            kept = self._confirmed_end(queue, log_end)
+        if kept < queue.max_offset:
+            queue.truncate_to(kept)
+        if kept == queue.min_offset:
             return 0
-        physical_offset, size_bytes, _ = queue.unit(max_offset - 1)
+        physical_offset, size_bytes, _ = queue.unit(kept - 1)
         return 0 if size_bytes == FILLER_SIZE else physical_offset + size_bytes
 
-    def _confirms(self, queue: ConsumeQueue, offset: int, physical_offset: int, size_bytes: int) -> bool:
-        record = self._log.view_at(physical_offset, check_crc=False, limit=1 << 63)
-        return (
-            record is not None
-            and record.size == size_bytes
-            and record.queue_offset == offset
-            and record.queue_id == queue.queue_id
-            and record.topic_bytes == queue.topic_bytes
-        )
+    def _is_damaged(self, queue: ConsumeQueue, offset: int, log_end: int | None) -> bool:
+        """Whether one flipped bit makes the entry what its record says."""
+        record = find_record(self._log, queue, offset, one_bit_only=True)
+        return record is not None and (log_end is None or record.physical_offset < log_end)
+
+    def _confirmed_end(self, queue: ConsumeQueue, log_end: int | None) -> int:
+        """One behind the last entry that its record confirms, or that is a filler or has expired."""
+        log, end = self._log, queue.max_offset
+        last = log.files.files[-1]
+        limit = last.start + last.size_bytes if log_end is None else log_end
+        while end > queue.min_offset:
+            first = max(queue.min_offset, end - _UNITS_AT_ONCE)
+            units = list(UNIT.iter_unpack(queue.unit_bytes(first, end - first)))
+            for offset in range(end - 1, first - 1, -1):
+                physical_offset, size_bytes, _ = units[offset - first]
+                if size_bytes == FILLER_SIZE:
+                    return offset + 1
+                if size_bytes > 0 and physical_offset < log.min_offset:
+                    before = queue.unit(offset - 1)[0] if offset > queue.min_offset else -1
+                    if physical_offset > before:  # expired; or a bit is flipped, and it is out of order
+                        return offset + 1
+                elif physical_offset + size_bytes <= limit and confirms(
+                    log, queue, offset, physical_offset, size_bytes
+                ):
+                    return offset + 1
+            end = first
+        return end
 
     def _safe_begin(self) -> int:
         log, durable = self._log, self._checkpoint.durable_offset
@@ -215,7 +263,7 @@ class Recovery:
         from_first = self.begin <= self._log.min_offset
         seen = 0
         at = self.begin
-        for record in self._log.scan(self.begin, check_crc=self._check_crc):
+        for record in self._log.scan(self.begin, check_crc=self._check_crc, sound_until=self._sound_until):
             self.record_count += 1
             seen += 1
             if is_indexed(record.sys_flag) and not self._index(record, from_first):
@@ -230,7 +278,8 @@ class Recovery:
 
         log = self._log
         while (file := log.files.file_at(at)) is not None:
-            batch = read_records(file.readable, at - file.start, file.size_bytes, file.start, _RECORDS_AT_ONCE)
+            data = file.data
+            batch = read_records(data, at - file.start, len(data), file.start, _RECORDS_AT_ONCE)
             batch.cut(self._whole_count(batch))
             if len(batch):
                 if not self._index_batch(batch, from_first):
@@ -240,6 +289,8 @@ class Recovery:
                 at = file.start + batch.end
                 continue
             following = log.behind_filler(at)
+            if following is None and at < self._sound_until:
+                following = log.behind_damage(at, self._check_crc)
             if following is None or log.files.file_at(following) is None:
                 break
             at = following
@@ -276,6 +327,10 @@ class Recovery:
         indexed = np.flatnonzero((transaction != _PREPARED) & (transaction != _ROLLBACK))
         tags, plain = self._tags_codes(batch)
         for key, indexes in _by_queue(batch, indexed):
+            if key is not None and key[0] in self._deleted_topics:
+                indexes = indexes[batch.physical_offset[indexes] >= self._deleted_topics[key[0]]]
+                if not len(indexes):
+                    continue
             queue = None if key is None else self._queues.queues.get(key)
             left = indexes
             if queue is not None and queue.files.files and plain[indexes].all():
@@ -326,6 +381,8 @@ class Recovery:
     def _index(self, record: RecordView, from_first: bool) -> bool:
         try:
             topic = record.topic
+            if record.physical_offset < self._deleted_topics.get(topic, 0):
+                return True
             queue = self._queues.open(topic, record.queue_id)
         except (ProtocolError, ConfigurationError) as error:
             return self._skip(record, str(error))
@@ -343,7 +400,9 @@ class Recovery:
                 and self._extension.exists(topic, record.queue_id)
             ):
                 return True
-            if physical_offset != record.physical_offset and self._confirms(queue, offset, physical_offset, size_bytes):
+            if physical_offset != record.physical_offset and confirms(
+                self._log, queue, offset, physical_offset, size_bytes
+            ):
                 if physical_offset > record.physical_offset:
                     return True  # of the first life of a topic that was deleted and made anew
                 if offset:
@@ -388,19 +447,30 @@ class Recovery:
     # -- cut -------------------------------------------------------------------------------------------------------------------
 
     def _cut(self, clean_stop: bool) -> None:
-        log, end = self._log, self._log.max_offset
+        log = self._log
         for queue in self._queues.queues.values():
             if not clean_stop:
-                self._cut_queue(queue, end)
+                self._cut_queue(queue)
             queue.clean(log.min_offset)
+            self._keep_first(queue)
         if log.has_data_behind_end() or not clean_stop:
             log.truncate_to_end()
         if log.last_store_timestamp_ms == 0:
             log.last_store_timestamp_ms = self._checkpoint.physic_msg_timestamp
 
-    def _cut_queue(self, queue: ConsumeQueue, end: int) -> None:
-        queue.truncate_to(queue.first_from(end))
-        self._newest_end(queue)
+    def _keep_first(self, queue: ConsumeQueue) -> None:
+        """The entry before the first kept one may have been taken for expired because a bit of it is flipped."""
+        before = queue.min_offset - 1
+        if (
+            before * UNIT_SIZE_BYTES >= queue.files.start
+            and queue.files.files
+            and self._is_damaged(queue, before, None)
+        ):
+            mend_entry(self._log, queue, before, self._levels)
+            queue.min_offset = before
+
+    def _cut_queue(self, queue: ConsumeQueue) -> None:
+        queue.truncate_to(queue.max_offset)
         # What a killed process wrote is in the page cache only: count the newest two files as not flushed.
         files = queue.files.files
         queue.flushed_offset = files[-2 if len(files) > 1 else -1].start // UNIT_SIZE_BYTES if files else 0

@@ -18,7 +18,8 @@ import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store.mapped_file import MappedFile, StoreFile, write_zeros
+from sprocketmq.store.disk_space import write_zeros
+from sprocketmq.store.mapped_file import MappedFile, StoreFile
 
 __all__ = ["SpaceAhead"]
 
@@ -31,7 +32,7 @@ class SpaceAhead:
 
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
-        self._pending: tuple[StoreFile, Future[int]] | None = None
+        self._pending: tuple[MappedFile, int, Future[int]] | None = None
 
     def ensure(self, file: StoreFile, at: int, end: int) -> None:
         """As ``file.ensure_space``: from what was written ahead, else at once; then begin with the step behind it.
@@ -46,7 +47,7 @@ class SpaceAhead:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-space")
             step = min(begin, _STEP_BYTES, file.size_bytes - begin)
-            self._pending = (file, self._executor.submit(write_zeros, file.path, begin, begin + step))
+            self._pending = (file, begin, self._executor.submit(write_zeros, file.path, begin, begin + step))
 
     def close(self) -> None:
         """Let the thread end; before the files are unmapped."""
@@ -57,6 +58,8 @@ class SpaceAhead:
 
     def _take(self) -> None:
         if self._pending is not None:
-            (file, written), self._pending = self._pending, None
-            with contextlib.suppress(StoreNotWritable):  # law 2
-                file.room = written.result()
+            (file, begin, written), self._pending = self._pending, None
+            with contextlib.suppress(OSError, StoreNotWritable):  # law 2
+                end = written.result()
+                if file.room == begin:  # else it was unmapped, or cut, meanwhile
+                    file.take_room(begin, end)

@@ -16,7 +16,8 @@ from typing import Final
 
 import msgspec
 
-from sprocketmq.store.mapped_file import not_writable
+from sprocketmq.store.disk_space import write_all
+from sprocketmq.store.mapped_file import make_directories, not_writable, sync_directory
 
 __all__ = ["TimerCheck", "load_timer_check", "save_timer_check"]
 
@@ -57,14 +58,18 @@ def save_timer_check(path: str | None, check: TimerCheck) -> None:
     if path is None:
         return
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        folder = os.path.dirname(path)
+        make_directories(folder)
+        is_new = not os.path.exists(path)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
         try:
-            os.write(fd, check.encode())
+            write_all(fd, check.encode(), 0)
             if os.fstat(fd).st_size < _FILE_BYTES:
                 os.ftruncate(fd, _FILE_BYTES)
             os.fsync(fd)
         finally:
             os.close(fd)
+        if is_new:
+            sync_directory(folder)
     except OSError as error:
         raise not_writable(path, error) from error

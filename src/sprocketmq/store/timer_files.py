@@ -76,7 +76,7 @@ class TimerFiles:
         self._loaded = True
         self.read_ms = self.check.last_read_time_ms
         if live is not None and len(live) == 3 and live[1] >= self.read_ms:
-            self.read_ms, self.done = live[1], live[2]
+            self.read_ms, self.done = live[1], 0 if self._live.differs else live[2]
         known_queue_offset = max(self.check.last_timer_queue_offset, live[0] if live else 0)
         newest = self.log.last_unit()
         if newest is None:

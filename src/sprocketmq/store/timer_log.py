@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from sprocketmq.store.mapped_file import StoreFile
+from sprocketmq.store.mapped_file import StoreFile, sync_directory
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
 
 __all__ = ["MAGIC_DEFAULT", "MAGIC_DELETE", "MAGIC_ROLL", "UNIT_BYTES", "TimerLog", "TimerUnit"]
@@ -72,7 +72,7 @@ class TimerLog:
     """
 
     def __init__(self, directory: str | None, file_size_bytes: int) -> None:
-        self.files = MappedFileQueue(directory, file_size_bytes, "mappedFileSizeTimerLog")
+        self.files = MappedFileQueue(directory, file_size_bytes, "mappedFileSizeTimerLog", folders_above=1)
         self.end = 0
 
     def load(self) -> None:
@@ -184,7 +184,9 @@ class TimerLog:
         return deleted
 
     def sync(self, begin: int) -> None:
-        """Bring everything from ``begin`` on to the disk; blocks."""
+        """Bring everything from ``begin`` on to the disk, the names of new files too; blocks."""
+        for directory in self.files.take_new_directories():
+            sync_directory(directory)
         for file in list(self.files.files):
             if file.start + file.size_bytes > begin and file.start < self.end:
                 file.sync()

@@ -12,17 +12,16 @@ with the first timer message. The slots that still matter are also kept in a dic
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import struct
-from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 import msgspec
 
 from sprocketmq.errors import StoreCorrupt
-from sprocketmq.store.mapped_file import not_writable, sync_path
+from sprocketmq.store.disk_space import PAGE_BYTES, allow_writes, data_ranges
+from sprocketmq.store.mapped_file import not_writable, sync_directory, sync_path
 
 __all__ = ["WHEEL_BYTES", "WHEEL_SLOTS", "Slot", "TimerWheel"]
 
@@ -30,7 +29,6 @@ WHEEL_SLOTS: Final = 2 * 7 * 24 * 3600
 _SLOT: Final = struct.Struct(">qqqii")
 WHEEL_BYTES: Final = WHEEL_SLOTS * _SLOT.size
 _READ_BYTES: Final = 1 << 20
-_PAGE_BYTES: Final = 4096
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 
 
@@ -56,6 +54,7 @@ class TimerWheel:
         self.path, self.precision_ms = path, precision_ms
         self.slots: dict[int, Slot] = {}
         self._map: mmap.mmap | None = None
+        self._is_new = False  # its name may not be on the disk
         self._pages: set[int] = set()  # whose place on the disk is taken
 
     @property
@@ -78,7 +77,7 @@ class TimerWheel:
                 f"{self.path} has {length} bytes where {WHEEL_BYTES} are expected; move it away and start again: it is rebuilt"
             )
         with open(self.path, "rb") as file:
-            for begin, end in _data_ranges(file.fileno(), length):
+            for begin, end in data_ranges(file.fileno(), length):
                 self._read_range(file, begin, end, since_ms)
 
     def _read_range(self, file: BinaryIO, begin: int, end: int, since_ms: int) -> None:
@@ -110,8 +109,8 @@ class TimerWheel:
         if self.path is not None:
             at = slot.time_ms // self.precision_ms % WHEEL_SLOTS * _SLOT.size
             view = self._map or self._open(self.path)
-            if at // _PAGE_BYTES not in self._pages:
-                self._take_place(self.path, view, at - at % _PAGE_BYTES)
+            if at // PAGE_BYTES not in self._pages:
+                self._take_place(self.path, view, at)
             _SLOT.pack_into(view, at, slot.time_ms // self.precision_ms, slot.first, slot.last, slot.number, slot.magic)
         self.slots[slot.time_ms] = slot
 
@@ -132,6 +131,9 @@ class TimerWheel:
         """Bring the file to the disk; blocks."""
         if self.path is not None and self._map is not None:
             sync_path(self.path)
+            if self._is_new:
+                self._is_new = False
+                sync_directory(os.path.dirname(self.path))
 
     def close(self) -> None:
         if self._map is not None:
@@ -142,45 +144,23 @@ class TimerWheel:
     def _open(self, path: str) -> mmap.mmap:
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
+            self._is_new = not os.path.exists(path)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
             try:
                 if os.fstat(fd).st_size != WHEEL_BYTES:
                     os.ftruncate(fd, WHEEL_BYTES)
                 self._map = mmap.mmap(fd, WHEEL_BYTES)
+                if hasattr(mmap, "MADV_RANDOM"):  # slots lie scattered, and holes are not worth reading ahead
+                    self._map.madvise(mmap.MADV_RANDOM)
             finally:
                 os.close(fd)
         except OSError as error:
             raise not_writable(path, error) from error
         return self._map
 
-    def _take_place(self, path: str, view: mmap.mmap, page_at: int) -> None:
-        """Write a page as it is: in a sparse mapping a full disk would kill the process, an ordinary write only fails."""
+    def _take_place(self, path: str, view: mmap.mmap, at: int) -> None:
         try:
-            fd = os.open(path, os.O_RDWR | _BINARY)
-            try:
-                os.lseek(fd, page_at, os.SEEK_SET)
-                os.write(fd, view[page_at : page_at + _PAGE_BYTES])
-            finally:
-                os.close(fd)
+            allow_writes(view, path, at, at + _SLOT.size)
         except OSError as error:
             raise not_writable(path, error) from error
-        self._pages.add(page_at // _PAGE_BYTES)
-
-
-def _data_ranges(fd: int, length: int) -> Iterator[tuple[int, int]]:
-    """The parts of a sparse file that hold data; all of it where the system cannot tell."""
-    seek_data, seek_hole = getattr(os, "SEEK_DATA", None), getattr(os, "SEEK_HOLE", None)
-    if seek_data is None or seek_hole is None:
-        yield 0, length
-        return
-    at = 0
-    while at < length:
-        try:
-            begin = os.lseek(fd, at, seek_data)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # only holes from here on
-                return
-            yield at, length
-            return
-        at = os.lseek(fd, begin, seek_hole)
-        yield begin, at
+        self._pages.add(at // PAGE_BYTES)

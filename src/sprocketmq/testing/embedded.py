@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
-from sprocketmq.broker.topics import topic_name_problem
+from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.clock import Clock, ManualClock, SystemClock
 from sprocketmq.net.engine import Engine

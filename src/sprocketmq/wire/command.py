@@ -222,7 +222,7 @@ def _encode_binary(command: Command) -> bytes:
     return b"".join((fixed, _I32.pack(len(remark)), remark, _I32.pack(len(ext)), ext))
 
 
-def decode_command(frame: memoryview) -> Command:
+def decode_command(frame: memoryview, max_header_bytes: int = _HEADER_LENGTH_MASK) -> Command:
     """One frame without its length word (as FrameDecoder cuts it): ``t hl header body``. The body stays a view of ``frame``.
 
     Raises:
@@ -234,6 +234,8 @@ def decode_command(frame: memoryview) -> Command:
     serialize_type, header_length = (word >> _TYPE_SHIFT) & 0xFF, word & _HEADER_LENGTH_MASK
     if header_length > len(frame) - 4:
         raise ProtocolError(f"header length {header_length} exceeds the frame's {len(frame) - 4} bytes")
+    if header_length > max_header_bytes:
+        raise ProtocolError(f"a header has {header_length} bytes, {max_header_bytes} are allowed")
     header, body = frame[4 : 4 + header_length], frame[4 + header_length :]
     if serialize_type == _JSON:
         return _decode_text(header, body)

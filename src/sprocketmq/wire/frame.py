@@ -27,18 +27,14 @@ Span = tuple[int, int]
 class FrameDecoder:
     """Incremental decoder of one connection. After it raised, the connection must be closed: the stream has lost its place."""
 
-    __slots__ = ("_max_frame_bytes", "_need", "_rest", "_rest_bytes")
+    __slots__ = ("_max_frame_bytes", "_need", "_rest", "pending_bytes")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._rest: list[bytes | bytearray] = []  # the beginning of a frame that is not here in full
-        self._rest_bytes = 0
-        self._need = 4  # bytes of _rest before a look at it is worth while
-
-    @property
-    def pending_bytes(self) -> int:
+        self.pending_bytes = 0
         """Bytes held back: 0 between frames."""
-        return self._rest_bytes
+        self._need = 4  # bytes of _rest before a look at it is worth while
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Command]:
         """Take bytes that arrived, return the commands that are complete now (often none). Bodies are views of immutable bytes.
@@ -58,11 +54,11 @@ class FrameDecoder:
         """
         rest = self._rest
         if rest:
-            if self._rest_bytes + len(data) < self._need:
+            if self.pending_bytes + len(data) < self._need:
                 self._wait(data)
                 return b"", []
             whole = b"".join((*rest, data))
-            self._rest, self._rest_bytes = [], 0
+            self._rest, self.pending_bytes = [], 0
         else:
             whole = data if isinstance(data, bytes) else bytes(data)
         return whole, self._spans(whole)
@@ -93,7 +89,7 @@ class FrameDecoder:
     def _wait(self, data: bytes | bytearray | memoryview) -> None:
         """Keep what arrived until the rest of its frame has."""
         rest = self._rest
-        self._rest_bytes += len(data)
+        self.pending_bytes += len(data)
         if len(data) >= _SMALL_BYTES:
             rest.append(bytes(data))
         elif rest and isinstance(rest[-1], bytearray):

@@ -38,12 +38,15 @@ def java_hash(text: str) -> int:
     return ((value + 0x80000000) & _MASK) - 0x80000000
 
 
+_MAX_CACHED_LENGTH: Final = 128  # characters; tags come from the network, and 4,096 of 32 KiB would be 128 MiB
 _cached_hash = lru_cache(maxsize=4096)(java_hash)
 
 
 def tags_code(tags: str | None) -> int:
     """The number a consume queue keeps for a message's TAGS: 0 without tags. Different tags may share a code."""
-    return _cached_hash(tags) if tags else 0
+    if not tags:
+        return 0
+    return _cached_hash(tags) if len(tags) <= _MAX_CACHED_LENGTH else java_hash(tags)
 
 
 def index_hash(text: str) -> int:

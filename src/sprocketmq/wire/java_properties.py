@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-__all__ = ["format_properties", "parse_properties"]
+__all__ = ["format_properties", "parse_properties", "replace_properties"]
 
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _PLAIN: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_KEY: Final = re.compile(r"((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_WRITTEN: Final = {character: f"\\{letter}" for letter, character in _PLAIN.items()}
+_KEY: Final = re.compile(r"((?:\\.|[^\\ \t\f=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -52,5 +53,49 @@ def _unescape(text: str) -> str:
 
 
 def format_properties(settings: Mapping[str, str]) -> str:
-    """One ``key=value`` a line, in the order of ``settings``, as Apache writes them: without escapes (Java: MixAll.properties2String)."""
-    return "".join(f"{key}={value}\n" for key, value in settings.items())
+    """One ``key=value`` a line, in the order of ``settings``: what :func:`parse_properties` and java.util.Properties read back as it was.
+
+    Apache writes no escapes (MixAll.properties2String) but reads them, so a value with a line break would come back as two settings.
+    """
+    return "".join(f"{_escaped(key, ' =:')}={_escaped(value)}\n" for key, value in settings.items())
+
+
+def _escaped(text: str, marks: str = "") -> str:
+    if text.isascii() and text.isalnum():
+        return text
+    out = [
+        f"\\{character}"
+        if character == "\\" or character in marks
+        else _WRITTEN.get(character)
+        or (f"\\u{ord(character):04x}" if character < " " or character in "\x7f\x85" else character)
+        for character in text
+    ]
+    if out and (out[0] == " " or (marks and out[0] in "#!")):
+        out[0] = "\\" + out[0]
+    return "".join(out)
+
+
+def replace_properties(text: str, changes: Mapping[str, str]) -> str:
+    """A properties file with ``changes`` in it: in place of the lines that set them, or at its end. All other lines stay as they are."""
+    left, out = dict(changes), list[str]()
+    for logical in _with_continuations(text):
+        named = [key for key in parse_properties("\n".join(logical)) if key in changes]
+        if named:
+            out.append(format_properties({named[0]: changes[named[0]]}).rstrip("\n"))
+            left.pop(named[0], None)
+        else:
+            out += logical
+    return "\n".join([*out, *format_properties(left).splitlines()]) + "\n"
+
+
+def _with_continuations(text: str) -> Iterator[list[str]]:
+    """The lines of a file, each with those that it goes on in."""
+    held: list[str] = []
+    for line in re.split(r"\r\n|\n|\r", text.rstrip("\r\n")) if text else ():
+        is_comment = not held and line.lstrip(" \t\f")[:1] in ("#", "!", "")
+        held.append(line)
+        if is_comment or (len(line) - len(line.rstrip("\\"))) % 2 == 0:
+            yield held
+            held = []
+    if held:
+        yield held

@@ -56,12 +56,6 @@ class UniformBatch:
         self.properties = data[_BODY_AT + body_bytes + 2 : table.shape[1]]
 
     @property
-    def key(self) -> bytes:
-        """The UNIQ_KEY of the first element; empty when it has none."""
-        begin, end = self._free[0] if self._free else (0, 0)
-        return self.properties[begin:end] if self.properties.endswith(_NAMES[0], 0, begin) else b""
-
-    @property
     def template(self) -> bytes:
         """The properties without the values that may differ: the same for all batches of one shape."""
         parts, at = [], 0

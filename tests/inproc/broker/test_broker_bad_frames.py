@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import struct
@@ -69,17 +70,27 @@ def test_a_frame_may_come_byte_by_byte(cluster):
         assert len(slow.recv(8)) == 8
 
 
+def connections(cluster):
+    return cluster.broker._ports._server.connections
+
+
+def queued_bytes(cluster) -> int:
+    return sum(sum(peer.queued_bytes()) for peer in connections(cluster))
+
+
 def test_a_peer_that_never_reads_does_not_hold_up_others(cluster, client):
     for n in range(64):
         client.send("flights", b"z" * 60_000, properties={"UNIQ_KEY": str(n)})
     frame = encode_command(request(11, client.pull_header("g", "flights")))
     with connect(cluster) as deaf:
         deaf.setblocking(False)
-        try:
+        with contextlib.suppress(BlockingIOError):
             for _ in range(200):
                 deaf.send(frame)
-        except BlockingIOError:
-            pass
+        cluster.eventually(
+            lambda: any(peer.is_congested for peer in connections(cluster)) or queued_bytes(cluster) == 0
+        )
+        assert cluster.on_loop(lambda: queued_bytes(cluster)) <= 6 * 1024 * 1024, "the mark, one write, one answer"
         assert client.send("flights", b"still here").code == 0
         assert client.pull("g", "flights", 0, 64).code == 0
     with warnings.catch_warnings():

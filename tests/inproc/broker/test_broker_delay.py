@@ -188,11 +188,12 @@ def test_what_is_due_does_not_wait_for_the_disk_while_progress_is_written(disk_c
 # -- what cannot be delivered ----------------------------------------------------------------------------------------------------
 
 
-def test_messages_of_a_deleted_topic_are_delivered_all_the_same_as_in_apache(cluster, client):
+def test_messages_of_a_deleted_topic_are_set_aside(cluster, client):
     client.send("flights", b"x", delay_level=1)
     cluster.on_loop(lambda: cluster.broker.topics.delete("flights", cluster.clock.now_ms()))
     cluster.clock.advance(1_000)
-    assert cluster.on_loop(lambda: cluster.broker.store.max_offset("flights", 0)) == 1
+    assert cluster.on_loop(lambda: cluster.broker.store.max_offset("flights", 0)) == 0
+    assert cluster.broker.undeliverable.counts == {"flights": 1}
 
 
 @pytest.mark.parametrize("real_topic", [None, "RMQ_SYS_TRANS_HALF_TOPIC"])

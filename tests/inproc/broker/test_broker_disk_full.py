@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from sprocketmq.store import mapped_file
+from sprocketmq.store import disk_space
 from sprocketmq.store.retention import Retention
 from sprocketmq.wire.codes import ResponseCode
 
@@ -31,23 +31,32 @@ def test_a_nearly_full_disk_refuses_sends_and_serves_pulls_until_there_is_room(d
     assert [message.body for message in client.messages("flights")] == [b"before", b"after"]
 
 
-def test_a_disk_without_a_byte_left_refuses_sends_changes_nothing_and_recovers_at_once(disk_cluster, monkeypatch):
+@pytest.mark.parametrize("left_bytes", [0, 5_000, 70_000])
+def test_a_disk_without_a_byte_left_refuses_sends_changes_nothing_and_recovers_at_once(
+    disk_cluster, monkeypatch, left_bytes
+):
     client = disk_cluster.client()
     sent = [b"%d" % number * 1_000 for number in range(10)]
     for body in sent:
         assert client.send("flights", body, properties=SHORT).code == 0
 
     class FullDisk:
-        """``os`` as ``mapped_file`` sees it on a disk without room."""
+        """``os`` as ``disk_space`` sees it on a disk with room for a part of the next step, and for nothing after it."""
+
+        left = left_bytes
 
         def __getattr__(self, name):
             return getattr(os, name)
 
         def write(self, fd, data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if not self.left:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            taken = os.write(fd, memoryview(data)[: self.left])
+            self.left -= taken
+            return taken
 
     with monkeypatch.context() as patch:
-        patch.setattr(mapped_file, "os", FullDisk())
+        patch.setattr(disk_space, "os", FullDisk())
         while (
             answer := client.send("flights", b"x" * 50_000, properties=SHORT)
         ).code == 0:  # until the reserved space is used up

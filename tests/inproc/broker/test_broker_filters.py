@@ -94,6 +94,7 @@ def test_without_enable_property_filter_nothing_but_tags_is_filtered(cluster, cl
     beat(client, flights="distance > 1")
     assert pull(client, None).code == ResponseCode.SYSTEM_ERROR
     assert "enablePropertyFilter" in (pull(client, None).remark or "")
+    assert len(cluster.broker.filters) == 0  # nothing is compiled that nobody may use
 
 
 @with_filters

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
-from sprocketmq.broker import BrokerConfig
+from sprocketmq.broker import BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.broker.live_config import _OF_BROKER, _OF_STORE
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.java_properties import parse_properties
+
+SECRET = '{"accessKey":"inner","secretKey":"not to be told"}'
 
 
 def update(client, text: str):
@@ -136,8 +138,54 @@ def test_the_file_it_was_started_with_keeps_its_lines_and_gets_the_change(cluste
     assert "noSuchKey" not in file.read_text()
 
 
-def test_a_file_that_cannot_be_written_costs_nothing_but_a_line_in_the_log(cluster, client, tmp_path, caplog):
+def test_who_changes_settings_is_told_when_they_cannot_be_written_down(cluster, client, tmp_path):
     cluster.broker.live_config.file = tmp_path / "gone" / "broker.conf"
-    assert update(client, "longPollingEnable=false").code == 0
+    answer = update(client, "longPollingEnable=false")
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "until the broker ends, but they could not be written down" in answer.remark
     assert shown(client)["longPollingEnable"] == "false"
-    assert "could not be written" in caplog.text
+
+
+# -- one value is one setting, and a secret is not told --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["\\n", "\\r", "\\r\\n", "\\u000a", "\\f", "\\u0000"])
+def test_a_value_with_a_line_break_is_refused_and_nothing_is_written(cluster, client, tmp_path, end):
+    file = tmp_path / "broker.conf"
+    file.write_text("brokerName=broker-a\n")
+    cluster.broker.live_config.file = file
+    for text in (f"deleteWhen=04{end}bindAddress=0.0.0.0", f"deleteWhen{end}bindAddress=0.0.0.0"):
+        answer = update(client, text)
+        assert answer.code == ResponseCode.INVALID_PARAMETER
+        assert answer.remark
+        assert file.read_text() == "brokerName=broker-a\n"
+    assert shown(client)["deleteWhen"] == "04"
+
+
+def test_what_is_written_down_is_read_back_as_it_was(cluster, client, tmp_path):
+    file = tmp_path / "broker.conf"
+    file.write_text("# kept\ndeleteWhen=\\\n  05\nbrokerName=a\\\nfileReservedTime=1\n")
+    cluster.broker.live_config.file = file
+    assert update(client, "deleteWhen=06\nfileReservedTime=99").code == 0
+    assert file.read_text() == "# kept\ndeleteWhen=06\nbrokerName=a\\\nfileReservedTime=1\nfileReservedTime=99\n"
+
+
+@pytest.mark.parametrize("cluster", [{"inner_client_authentication_credentials": SECRET}], indirect=True)
+def test_a_secret_is_told_neither_in_a_refusal_nor_in_the_log(cluster, client, caplog):
+    caplog.set_level("DEBUG")
+    (key,) = [key for key, value in cluster.broker.config.to_properties().items() if value == SECRET]
+    refused = update(client, f"{key}=guess")
+    assert refused.code == ResponseCode.INVALID_PARAMETER
+    assert update(client, f"autoCreateTopicEnable=false\n{key}={SECRET}").code == 0
+    assert SECRET not in (refused.remark or "") + caplog.text + json.dumps(shown(client))
+
+
+def test_the_name_servers_file_holds_one_line_for_a_value_too(tmp_path):
+    server = NameServer(port=0, config=NameServerConfig(config_store_path=str(tmp_path / "namesrv.conf")))
+    server.update_config({"bindAddress": "a\nlistenPort=1"})
+    assert parse_properties((tmp_path / "namesrv.conf").read_text()).get("listenPort") != "1"
+
+
+def test_a_name_server_refuses_such_a_value(cluster):
+    answer = cluster.namesrv_client().ask(318, body=b"kvConfigPath2=x\\norderMessageEnable=false")
+    assert answer.code == ResponseCode.INVALID_PARAMETER

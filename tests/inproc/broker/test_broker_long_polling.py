@@ -43,6 +43,23 @@ def test_a_held_pull_ends_exactly_when_its_time_is_over(cluster, client):
     assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (ResponseCode.PULL_NOT_FOUND, "1")
 
 
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_clock_that_is_set_makes_no_pull_wait_longer_or_shorter(cluster, client, days):
+    client.send("flights", b"old")
+    waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
+    parked(cluster, 1)
+    cluster.clock.jump(days * 86_400_000)
+    second = cluster.client().begin_pull("g", "flights", 0, 1, suspend_ms=20_000)  # looks at the deadlines anew
+    parked(cluster, 2)
+    cluster.clock.advance(14_999)
+    assert still_waits(waiting)
+    cluster.clock.advance(1)
+    assert waiting.result(10).code == ResponseCode.PULL_NOT_FOUND
+    assert still_waits(second)
+    cluster.clock.advance(5_000)
+    assert second.result(10).code == ResponseCode.PULL_NOT_FOUND
+
+
 def test_the_earliest_of_many_deadlines_comes_first(cluster, client):
     client.send("flights", b"old")
     late = client.begin_pull("g", "flights", 0, 1, suspend_ms=20_000)

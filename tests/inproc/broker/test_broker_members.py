@@ -202,3 +202,33 @@ def test_a_lock_lives_sixty_seconds_from_its_last_renewal(cluster, client):
     cluster.clock.advance(1)
     assert lock(client, "c2", 0) == [0]
     assert lock(client, "c1", 0) == []
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_clock_that_is_set_ends_no_member_and_no_lock(cluster, client, days):
+    client.heartbeat("c1", group="g", topics={"flights": "*"}, producer="producers")
+    queue = MessageQueue("flights", "broker-a", 0)
+    first = LockBatchRequestBody(consumer_group="g", client_id="c1", mq_set=[queue])
+    other = LockBatchRequestBody(consumer_group="g", client_id="c2", mq_set=[queue])
+    client.ask(RequestCode.LOCK_BATCH_MQ, body=first.encode())
+    cluster.clock.jump(days * 24 * 3_600_000)
+    cluster.clock.advance(11_000)  # a round of housekeeping
+    assert cluster.on_loop(lambda: "g" in cluster.broker.consumers.groups)
+    client.heartbeat("c1", group="g", topics={"flights": "*"}, producer="producers")
+    cluster.clock.advance(11_000)
+    assert cluster.on_loop(lambda: "g" in cluster.broker.consumers.groups)
+    answer = client.ask(RequestCode.LOCK_BATCH_MQ, body=other.encode())
+    assert LockBatchResponseBody.decode(answer.body).lock_ok_mq_set == []
+    cluster.clock.advance(130_000)  # and silence still does
+    assert cluster.on_loop(lambda: "g" not in cluster.broker.consumers.groups)
+
+
+def test_a_clock_that_is_set_forward_expires_no_files_until_somebody_says_so(cluster, client, monkeypatch):
+    times = []
+    monkeypatch.setattr(cluster.broker.store, "clean", lambda now_ms, **_: times.append(now_ms) or 0)
+    before_ms = cluster.clock.now_ms()
+    cluster.clock.jump(24 * 3_600_000)
+    cluster.clock.advance(10_000)
+    assert times == [before_ms + 10_000]
+    client.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
+    assert times[1] == cluster.clock.now_ms()

@@ -55,6 +55,18 @@ def test_a_topic_created_by_a_send_gets_a_route(cluster, client):
     assert data.broker_datas[0].broker_addrs == {0: cluster.broker.address}
 
 
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_clock_that_is_set_makes_the_name_server_forget_no_broker(cluster, days):
+    names = cluster.namesrv_client()
+    assert register(names).code == 0
+    cluster.clock.advance(60_000)
+    cluster.clock.jump(days * 86_400_000)
+    cluster.clock.advance(20_000)  # rounds of the scan
+    assert route(names, "t0").code == 0
+    cluster.clock.advance(60_000)  # 140 s of silence
+    assert route(names, "t0").code == ResponseCode.TOPIC_NOT_EXIST
+
+
 def test_the_auto_create_topic_has_a_route_from_the_start(cluster):
     assert route(cluster.namesrv_client(), "TBW102").code == 0
 

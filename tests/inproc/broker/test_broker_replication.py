@@ -193,10 +193,19 @@ def test_a_slave_that_does_not_read_is_not_buffered_for_ever(disk_cluster, slave
         client.send("flights", b"x" * 60_000, properties=SHORT_KEY)
     end = end_of_log(disk_cluster)
     disk_cluster.eventually(lambda: any(not connection.writable for connection in replication._slaves))
+    disk_cluster.eventually(lambda: disk_cluster.broker.queued_bytes.out_bytes > 0)
     [seen] = disk_cluster.on_loop(lambda: replication.table.slaves)
     assert seen.next_offset < end // 2
     slave.read_to(end)
     assert bytes(slave.log) == log_bytes(disk_cluster, 0, end)
+
+
+def test_one_slave_too_many_is_refused(disk_cluster, new_slave):
+    for _ in range(32):
+        new_slave(report=None)
+    disk_cluster.eventually(lambda: len(disk_cluster.broker.replication.table.slaves) == 32)
+    assert new_slave(report=None).is_closed()
+    assert len(disk_cluster.broker.replication.table.slaves) == 32
 
 
 def test_nothing_is_sent_before_the_first_report(disk_cluster, new_slave):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,12 @@ from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
+    CloneGroupOffsetRequestHeader,
     CreateTopicRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
+    DeleteTopicRequestHeader,
     QueryConsumerOffsetRequestHeader,
+    ResetOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
 
@@ -175,6 +180,65 @@ def test_a_kill_loses_nothing_that_was_acknowledged(disk_cluster, tmp_path):
     assert client.messages("flights")[-1].body == b"delayed"
 
 
+def test_a_deleted_topic_that_held_the_newest_record_stays_deleted_after_a_kill(disk_cluster, tmp_path):
+    client = disk_cluster.client()
+    client.send("flights", b"newest")
+    commit(client, 1)
+    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader("flights")).code == 0
+    killed_copy(disk_cluster, tmp_path)
+    client = disk_cluster.client()
+    assert disk_cluster.broker.topics.get("flights") is None
+    assert disk_cluster.broker.store.max_offset("flights", 0) == 0
+    assert committed(client) is None
+    assert client.send("flights", b"second life").ext_fields["queueOffset"] == "0"
+    (tmp_path / "second").mkdir()
+    killed_copy(disk_cluster, tmp_path / "second")
+    assert [message.body for message in disk_cluster.client().messages("flights")] == [b"second life"]
+
+
+@pytest.mark.parametrize("bodies", [[], [b"second"], [b"second"] * 7])
+def test_a_topic_that_was_made_again_has_nothing_of_its_first_life_after_a_kill(disk_cluster, tmp_path, bodies):
+    client = disk_cluster.client()
+    for _ in range(5):
+        client.send("flights", b"first")
+    assert delete_topic(client).code == 0
+    header = CreateTopicRequestHeader("flights", "TBW102", 1, 1, 6)
+    assert client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
+    for body in bodies:
+        client.send("flights", body)
+    killed_copy(disk_cluster, tmp_path)
+    client = disk_cluster.client()
+    assert [message.body for message in client.messages("flights")] == bodies
+    assert client.send("flights", b"next").ext_fields["queueOffset"] == str(len(bodies))
+
+
+def test_a_deleted_topic_whose_files_a_power_cut_brought_back_stays_deleted(disk_cluster, tmp_path):
+    client = disk_cluster.client()
+    client.send("flights")
+    client.send("trains")
+    commit(client, 1)
+    store = Path(disk_cluster.store_dir)
+    disk_cluster.clock.advance(5_000)
+    offsets = store / "config/consumerOffset.json"
+    disk_cluster.eventually(lambda: offsets.exists() and b'"flights@g":{0:1}' in offsets.read_bytes())
+    shutil.copytree(store / "consumequeue/flights", tmp_path / "flights")
+    shutil.copy(offsets, tmp_path / "offsets")
+    assert delete_topic(client).code == 0
+    copy = tmp_path / "after-the-cut"
+    disk_cluster.copy_as_killed(copy)
+    shutil.copytree(tmp_path / "flights", copy / "consumequeue/flights")
+    shutil.copy(tmp_path / "offsets", copy / "config/consumerOffset.json")
+    disk_cluster.broker.stop()
+    disk_cluster.store_dir = str(copy)
+    disk_cluster.broker = disk_cluster.new_broker()
+    disk_cluster.broker.start()
+    client = disk_cluster.client()
+    assert disk_cluster.broker.topics.get("flights") is None
+    assert disk_cluster.broker.store.max_offset("flights", 0) == 0
+    assert committed(client) is None
+    assert len(client.messages("trains")) == 1
+
+
 def test_a_topic_whose_configuration_was_lost_is_adopted_from_its_queues(disk_cluster, tmp_path):
     disk_cluster.client().send("flights", b"x", queue_id=2)
     disk_cluster.engine.run(disk_cluster.broker.saved())  # or the file is written again behind our back
@@ -198,8 +262,6 @@ def test_a_topic_deleted_and_made_again_starts_at_zero(disk_cluster):
     client = disk_cluster.client()
     client.send("flights")
     commit(client, 1)
-    from sprocketmq.wire.headers import DeleteTopicRequestHeader
-
     assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader("flights")).code == 0
     assert client.pull("g", "flights").code == ResponseCode.TOPIC_NOT_EXIST
     assert client.send("flights", b"new").ext_fields["queueOffset"] == "0"
@@ -343,3 +405,41 @@ def test_delayed_messages_wait_until_the_store_can_be_written_again(disk_cluster
     assert client.messages("flights") == []
     disk_cluster.clock.advance(1_000)
     assert len(client.messages("flights")) == 1
+
+
+def delete_group(client):
+    header = DeleteSubscriptionGroupRequestHeader("g", clean_offset=True)
+    return client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+
+def delete_topic(client):
+    return client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader("flights"))
+
+
+def reset(client):
+    header = ResetOffsetRequestHeader("flights", "g", -1, False, queue_id=0, offset=2)
+    return client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+
+
+def clone(client):
+    return client.ask(
+        RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequestHeader("other", "g", "flights", offline=True)
+    )
+
+
+@pytest.mark.parametrize(("change", "offset"), [(delete_group, None), (delete_topic, None), (reset, "2"), (clone, "3")])
+def test_an_administrators_change_of_offsets_survives_a_kill_right_after_its_answer(
+    disk_cluster, tmp_path, change, offset
+):
+    client = disk_cluster.client()
+    for _ in range(5):
+        client.send("flights")
+    client.pull("other", "flights")
+    client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("other", "flights", 0, 3))
+    commit(client, 5)
+    disk_cluster.clock.advance(5_000)
+    offsets = Path(disk_cluster.store_dir) / "config/consumerOffset.json"
+    disk_cluster.eventually(lambda: offsets.exists() and b'"flights@g":{0:5}' in offsets.read_bytes())
+    assert change(client).code == 0
+    killed_copy(disk_cluster, tmp_path)
+    assert committed(disk_cluster.client()) == offset

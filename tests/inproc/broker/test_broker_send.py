@@ -44,6 +44,18 @@ def test_the_broker_marks_cluster_region_and_trace(client):
     assert message.properties["TRACE_ON"] == answer.ext_fields["TRACE_ON"] == "true"
 
 
+def test_the_marks_of_another_broker_go(client):
+    """They come along when a consumer sends on what it got. With TRACE_ON=false nobody would trace the message any more."""
+    far = {"CLUSTER": "far", "TRACE_ON": "false", "MSG_REGION": "elsewhere", "MYCLUSTER": "mine", "last": "x"}
+    client.send("flights", properties=far)
+    (message,) = client.messages("flights")
+    ours = {"CLUSTER": "DefaultCluster", "TRACE_ON": "true", "MSG_REGION": "DefaultRegion"}
+    assert message.properties == {**far, **ours, "UNIQ_KEY": "key-body"}
+    stored = bytes(client.pull("g", "flights").body)
+    assert b"mine" in stored
+    assert b"far" not in stored, "not only hidden behind ours"
+
+
 def test_properties_that_only_end_like_ours_do_not_hide_ours(client):
     client.send("flights", properties={"MYCLUSTER": "x", "MYTRACE_ON": "y", "MYTAGS": "z"})
     (message,) = client.messages("flights")
@@ -167,7 +179,17 @@ def test_a_batch_becomes_ordinary_messages_with_consecutive_offsets(client):
     assert [message.queue_offset for message in stored] == [1, 2, 3]
     assert answer.ext_fields["queueOffset"] == "1"
     assert answer.ext_fields["msgId"].split(",") == [message.offset_message_id for message in stored]
-    assert all(message.properties["CLUSTER"] == "DefaultCluster" for message in stored)
+    assert [message.properties for message in stored] == [message.properties for message in batch]
+
+
+@pytest.mark.parametrize("of_batch", ["DELAY\x013\x02", "UNIQ_KEY\x01K\x02TIMER_DELAY_SEC\x015\x02"])
+@pytest.mark.parametrize("count", [2, 100])
+def test_a_batch_that_has_a_delay_itself_is_refused(client, of_batch, count):
+    header = SendMessageRequestHeaderV2("pg", "flights", "TBW102", 4, 0, 0, 9, 0, of_batch, batch=True)
+    answer = client.ask(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch([Message("flights", b"y")] * count))
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert "delay" in answer.remark
+    assert client.messages("flights") == []
 
 
 @pytest.mark.parametrize(

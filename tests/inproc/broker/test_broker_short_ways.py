@@ -20,9 +20,11 @@ from sprocketmq.broker.plain_sends import PlainSends
 from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.broker.stamps import Stamps
 from sprocketmq.core.subscription import parse_tag_expression
+from sprocketmq.net.address import packed_address
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import ConsumerData
+from sprocketmq.wire.record import RecordView
 from sprocketmq.wire.uniform_batch import UniformBatch
 
 NOW_MS = 1_795_276_800_000
@@ -32,12 +34,13 @@ TOPICS = ("plain", "wide", "locked")
 class Peer:
     """A connection's transport: keeps what was written to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.written = b""
         self.closed = False
+        self.host = host
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return {"peername": ("127.0.0.1", 45678), "sockname": ("127.0.0.1", 10911)}.get(name, default)
+        return {"peername": (self.host, 45678), "sockname": ("127.0.0.1", 10911)}.get(name, default)
 
     def set_write_buffer_limits(self, high: int) -> None: ...
 
@@ -79,9 +82,9 @@ class Side:
         self.short_ways = ShortWays(self.broker)
         self.short = short
 
-    def feed(self, data: bytes) -> tuple[bytes, bool]:
+    def feed(self, data: bytes, host: str = "127.0.0.1") -> tuple[bytes, bool]:
         async def take() -> tuple[bytes, bool]:
-            peer = Peer()
+            peer = Peer(host)
             connection = Connection(self.broker._handle, short_ways=self.short_ways if self.short else dict)
             connection.connection_made(peer)  # type: ignore[arg-type]
             self.broker._connection_opened(connection)
@@ -507,7 +510,11 @@ def batches(draw: st.DrawFn) -> bytes:
 
 
 @settings(max_examples=150, deadline=None)
-@given(batches(), st.sampled_from(("", "WAIT\x01true\x02", "CLUSTER\x01mine")), st.sampled_from(("0", "1", "4")))
+@given(
+    batches(),
+    st.sampled_from(("", "UNIQ_KEY\x01BATCH\x02WAIT\x01true\x02", "CLUSTER\x01mine")),
+    st.sampled_from(("0", "1", "4")),
+)
 def test_a_batch_that_looks_alike_is_stored_and_answered_as_its_messages_one_by_one(
     data: bytes, common: str, flag: str
 ) -> None:
@@ -577,6 +584,19 @@ COMMON = (
     "WAIT\x01false\x02",
     "CLUSTER\x01far\x02TRACE_ON\x01false",
     "UNIQ_KEY\x01x\x02",
+    "UNIQ_KEY\x01BATCH\x02WAIT\x01true\x02",  # as 5.4.0's client
+    "WAIT\x01true",  # as 4.9's
+    "WAIT\x01true\x02WAIT\x01true",
+    "WAIT\x01true\x02UNIQ_KEY\x01last",
+    "UNIQ_KEY\x01first\x02UNIQ_KEY\x01second\x02",
+    "UNIQ_KEY\x01first\x02UNIQ_KEY\x010\x02",
+    "X_UNIQ_KEY\x01other\x02",
+    "X_UNIQ_KEY\x01other\x02UNIQ_KEY\x010",
+    "UNIQ_KEY\x01\x02",
+    'UNIQ_KEY\x01"\x02',
+    "UNIQ_KEY\x01é\x02",
+    "UNIQ_KEY\x01x\x02DELAY\x011\x02",
+    "UNIQ_KEY\x01x\x02TIMER_DELIVER_MS\x011\x02",
     "TAGS\x01Z\x02",
     None,
 )
@@ -585,6 +605,8 @@ ELEMENTS = (
     b"UNIQ_KEY\x01%08d\x02TAGS\x01A",
     b"TAGS\x01A\x02KEYS\x01k\x02UNIQ_KEY\x01%08d",
     b"UNIQ_KEY\x01%08d\x02UNIQ_KEY\x010\x02",
+    b"UNIQ_KEY\x01%08d\x02UNIQ_KEY\x01\x02WAIT\x01true\x02WAIT\x01true\x02",
+    b"number\x010\x02KEYS\x01key-%08d\x02WAIT\x01true\x02TAGS\x01A",
     b"UNIQ_KEY\x01%08d\x02DELAY\x011\x02",
     b"UNIQ_KEY\x01%08d\x02DELAY\x010\x02",
     b"UNIQ_KEY\x01%08d\x02TIMER_DELAY_SEC\x011\x02",
@@ -629,6 +651,29 @@ def test_a_batch_is_stored_and_answered_as_on_the_long_way(
         loop.close()
 
 
+@pytest.mark.parametrize("common", COMMON)
+def test_what_a_batch_says_of_itself_counts_as_on_the_long_way(sides: tuple[Side, Side], common: str | None) -> None:
+    short, long = sides
+    body = b"".join([alike(number) for number in range(20)])
+    # Each twice, as it may be remembered; the plain ones between, so that there is something to mix it up with.
+    data = b"".join(send_frame(body, code=320, i=i, m="true") for i in ("", common, "UNIQ_KEY\x01other\x02", common))
+    assert short.feed(data) == long.feed(data)
+    assert short.stored() == long.stored()
+
+
+@pytest.mark.parametrize("host", ["::1", "fe80::1%eth0", "::ffff:10.0.0.7"])
+def test_what_an_ipv6_client_sends_is_stored_and_answered_as_on_the_long_way(
+    sides: tuple[Side, Side], host: str
+) -> None:
+    short, long = sides
+    body = b"".join([alike(number) for number in range(20)])
+    batch = send_frame(body, code=320, i="UNIQ_KEY\x01K\x02WAIT\x01true\x02", m="true")
+    data = send_frame() + batch + send_frame(i=PROPERTIES.replace("0001", "7777")) + batch
+    assert short.feed(data, host) == long.feed(data, host)
+    assert short.stored() == long.stored()
+    assert {RecordView(entry[3]).born_host[0] for entry in short.stored()[1:-1]} == {packed_address((host, 1))[0]}
+
+
 def test_the_short_way_of_a_batch_is_taken_at_all(sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch) -> None:
     short, _ = sides
     taken: list[bytes | None] = []
@@ -638,10 +683,10 @@ def test_the_short_way_of_a_batch_is_taken_at_all(sides: tuple[Side, Side], monk
     side.feed(
         b"".join(
             send_frame(b"".join([alike(n) for n in range(20)]), code=320, i=i, m="true")
-            for i in ("", "WAIT\x01true\x02")
+            for i in ("", "WAIT\x01true", "UNIQ_KEY\x01A1\x02WAIT\x01true\x02", "UNIQ_KEY\x01B2\x02WAIT\x01true\x02")
         )
     )
-    assert len(taken) == 2
+    assert len(taken) == 4
     assert all(taken)
 
 

@@ -235,6 +235,21 @@ def test_a_message_can_name_another_one_to_take_back_by_its_properties(cluster, 
     assert past.code == ResponseCode.MESSAGE_ILLEGAL
 
 
+@RECALL
+@pytest.mark.parametrize("named", ["key-precious", "flights+key-precious", "trains+key-precious"])
+def test_nobody_takes_back_a_message_of_another_topic(cluster, client, named):
+    """Who may send to one topic has no right on what waits for others."""
+    align(cluster, 0)
+    send(client, b"precious", TIMER_DELAY_MS=5_000)
+    client.send("trains", b"delete", properties={"TIMER_DELAY_MS": "5000", "TIMER_DEL_UNIQKEY": named})
+    client.send("trains", b"own", properties={"TIMER_DELAY_MS": "5000", "UNIQ_KEY": "key-precious"})
+    cluster.clock.advance(9_000)
+    assert bodies(client) == [b"precious"]
+    assert bodies(client, "trains") == ([b"own"] if named == "flights+key-precious" else [])
+    counts = cluster.on_loop(lambda: [cluster.broker.timers.metrics[name].count for name in ("flights", "trains")])
+    assert counts == [0, 0]
+
+
 def test_recall_is_refused_unless_it_is_switched_on(cluster, client):
     handle = send(client, b"x", TIMER_DELAY_SEC=5).ext_fields["recallHandle"]
     assert recall(client, handle).code == ResponseCode.NO_PERMISSION
@@ -383,11 +398,12 @@ def test_while_the_store_refuses_timer_messages_wait_and_come_when_it_takes_them
     assert bodies(client) == [b"%d" % n for n in range(5)]
 
 
-def test_a_topic_that_was_deleted_meanwhile_gets_its_messages_all_the_same_as_in_apache(cluster, client):
+def test_what_waits_for_a_topic_that_was_deleted_meanwhile_is_set_aside(cluster, client):
     send(client, b"x", TIMER_DELAY_SEC=2)
     cluster.on_loop(lambda: cluster.broker.topics.delete("flights", cluster.clock.now_ms()))
     cluster.clock.advance(4_000)
-    assert cluster.on_loop(lambda: cluster.broker.store.max_offset("flights", 0)) == 1
+    assert cluster.on_loop(lambda: cluster.broker.store.max_offset("flights", 0)) == 0
+    assert cluster.broker.undeliverable.counts == {"flights": 1}
 
 
 # -- restarts ------------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store import config_files
+from sprocketmq.wire import fastjson
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
@@ -133,8 +135,8 @@ def test_a_commit_stores_the_message_and_marks_the_half(cluster, client):
     assert (message.body, message.tags, message.flag, message.message_id) == (b"x", "UA", 5, "key-x")
     assert message.sys_flag & 0xC == 8
     assert message.prepared_transaction_offset == half.commit_log_offset
-    kept = {props.TRAN_MSG: "true", props.REAL_TOPIC: "flights", props.REAL_QID: "2", props.PGROUP: "producers"}
-    assert kept.items() <= message.properties.items(), "they stay in the text form, as in Apache's"
+    assert {props.TRAN_MSG: "true", props.PGROUP: "producers"}.items() <= message.properties.items()
+    assert not {props.REAL_TOPIC, props.REAL_QID} & message.properties.keys(), "5.4.0 takes them out"
     (op,) = client.messages(OP)
     assert (op.body, op.tags, op.queue_offset) == (b"0", "d", 0), "without a comma: the form that 4.9 reads"
 
@@ -484,7 +486,7 @@ def test_a_commit_whose_mark_a_kill_cut_off_is_not_committed_again(disk_cluster)
     half = send_half(cluster, client)
     a_round(cluster)
     mark = cluster.broker.transactions._mark
-    cluster.broker.transactions._mark = lambda *args: None
+    cluster.broker.transactions._mark = lambda *args, **set_aside: None
     end(client, half, COMMIT)
     cluster.broker.transactions._mark = mark
     assert client.messages(OP) == []
@@ -495,6 +497,54 @@ def test_a_commit_whose_mark_a_kill_cut_off_is_not_committed_again(disk_cluster)
     assert checks(client) == []
     assert end(client, half, COMMIT).code == 0
     assert bodies(client) == [b"x"]
+
+
+def test_a_commit_whose_mark_was_cut_off_is_found_before_the_start_delivers_anything(disk_cluster):
+    cluster = disk_cluster
+    client = cluster.client()
+    half = send_half(cluster, client)
+    cluster.broker.timers.stored = lambda: None  # the kill comes before the timer's queue is read
+    client.send("flights", b"due", properties={"TIMER_DELAY_MS": "1000"})
+    cluster.broker.transactions._mark = lambda *args, **set_aside: None
+    end(client, half, COMMIT)
+    killed = Path(f"{cluster.store_dir}-killed")
+    cluster.copy_as_killed(killed)
+    cluster.broker.stop()
+    cluster.clock.jump(5_000)
+    cluster.store_dir = str(killed)
+    cluster.broker = cluster.new_broker()
+    cluster.broker.start()
+    client = cluster.client()
+    assert [op.body for op in client.messages(OP)] == [b"0"]
+    assert bodies(client, queue_id=0) == [b"due"]
+    assert end(client, half, COMMIT).code == 0
+    assert bodies(client) == [b"x"]
+
+
+@pytest.mark.parametrize(
+    "disk_cluster",
+    [{"flush_interval_commit_log_ms": 1 << 30, "flush_consumer_offset_interval_ms": 1 << 30}],
+    indirect=True,
+)
+def test_progress_is_written_at_once_after_a_round_but_not_before_the_disk_has_the_copies(disk_cluster, monkeypatch):
+    cluster = disk_cluster
+    client = producer(cluster, cluster.client())
+    send_half(cluster, client)
+    cluster.clock.advance(4_000)
+    store, written = cluster.broker.store, []
+    save = config_files.save_config
+
+    def watch(path, raw, **options):
+        if path.endswith("consumerOffset.json"):
+            written.append((fastjson.loads(raw)["offsetTable"][f"{HALF}@CID_RMQ_SYS_TRANS"], store.flushed_offset))
+        save(path, raw, **options)
+
+    monkeypatch.setattr(config_files, "save_config", watch)
+    cluster.clock.advance(INTERVAL_MS - 4_000)  # the end of a round; offsets are never written for another reason
+    cluster.eventually(lambda: written)
+    copy = client.messages(HALF)[1]
+    assert [progress for progress, _ in written] == [{0: 1}]
+    assert written[0][1] > copy.commit_log_offset
 
 
 def test_lists_of_offsets_as_5x_writes_them_are_read(disk_cluster):

@@ -12,10 +12,14 @@ import pytest
 
 from sprocketmq.broker import Broker
 from sprocketmq.broker.config_store import ConfigStore
+from sprocketmq.broker.steps import STEP, text_in_steps
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.store import config_files
 from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import (
+    ConsumerOffsetSerializeWrapper,
+    ConsumerOffsetSnapshot,
+    DataVersion,
     RegisterBrokerBody,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
@@ -45,7 +49,9 @@ class Disk:
 def in_a_loop(root: Path | None, play: Callable[[ConfigStore, Broker], object]) -> None:
     async def main() -> None:
         broker = Broker(clock=ManualClock(NOW_MS))
-        store = ConfigStore(root, broker.topics, broker.groups, broker.offsets, broker.schedule)
+        store = ConfigStore(
+            root, broker.clock, broker.store, broker.topics, broker.groups, broker.offsets, broker.schedule
+        )
         broker.topics.on_change, broker.groups.on_change = store.topics_changed, store.groups_changed
         result = play(store, broker)
         if asyncio.iscoroutine(result):
@@ -75,7 +81,7 @@ def test_a_hundred_changes_during_a_write_cost_one_more_and_each_is_told_after_i
 
         def create(name: str) -> None:
             broker.topics.create_if_absent(name, 1, NOW_MS)
-            store.when_saved(lambda: told.setdefault(name, topics_on_disk(tmp_path)))
+            store.when_saved(lambda _: told.setdefault(name, topics_on_disk(tmp_path)))
 
         create("first")
         assert not told
@@ -102,12 +108,12 @@ def test_what_waits_for_topics_and_groups_is_told_when_both_are_there(
         told: list[bool] = []
         broker.topics.create_if_absent("one", 1, NOW_MS)
         broker.groups.find("readers", NOW_MS)
-        store.when_saved(lambda: told.append((tmp_path / "config/subscriptionGroup.json").exists()))
+        store.when_saved(lambda _: told.append((tmp_path / "config/subscriptionGroup.json").exists()))
         disk.open.set()
         await until(lambda: told)
         assert told == [True]
         assert "one" in topics_on_disk(tmp_path)
-        store.when_saved(lambda: told.append(True))
+        store.when_saved(lambda _: told.append(True))
         assert len(told) == 2, "nothing waits to be written"
 
     in_a_loop(tmp_path, play)
@@ -117,7 +123,7 @@ def test_a_broker_in_memory_waits_for_no_disk() -> None:
     def play(store: ConfigStore, broker: Broker) -> None:
         told: list[int] = []
         broker.topics.create_if_absent("one", 1, NOW_MS)
-        store.when_saved(lambda: told.append(1))
+        store.when_saved(lambda _: told.append(1))
         assert told == [1]
 
     in_a_loop(None, play)
@@ -131,7 +137,7 @@ def test_the_end_writes_what_no_write_has_begun_with(tmp_path: Path, monkeypatch
         await until(lambda: disk.names)
         broker.topics.create_if_absent("two", 1, NOW_MS)
         disk.open.set()
-        store.save_all(NOW_MS)
+        store.close()
         assert {"one", "two"} <= topics_on_disk(tmp_path)
 
     in_a_loop(tmp_path, play)
@@ -149,3 +155,84 @@ def test_tables_are_written_as_the_dialect_writes_anything() -> None:
         assert struct.encode() == fastjson.dumps(struct)
     groups["a"].group_retry_policy = {"type": None, "b": {"z": None, "a": [1, None]}}
     assert usual.encode() == fastjson.dumps(usual)
+
+
+def test_offsets_are_written_as_the_dialect_writes_anything() -> None:
+    table = {"%RETRY%g@g": {1: 5, 0: 2**62}, 'a"\\ü🛫@g': {}, "A@b": {10: 1, 9: 0}}
+    for version in (None, DataVersion(1, 2, 3)):
+        body = ConsumerOffsetSerializeWrapper(offset_table=table, data_version=version)
+        assert body.encode() == fastjson.dumps(body)
+        snapshot = ConsumerOffsetSnapshot(offset_table=table, data_version=version, group_topic_map={"g": ["b", "a"]})
+        assert snapshot.encode() == fastjson.dumps(snapshot)
+
+
+def test_a_large_table_is_made_in_steps_and_is_the_same_text() -> None:
+    def play(store: ConfigStore, broker: Broker) -> object:
+        for number in range(1_700):
+            broker.topics.create_if_absent(f"t{number}", 1, NOW_MS)
+            broker.groups.find(f"g{number}", NOW_MS)
+            broker.offsets.commit(f"g{number}", f"t{number}", number % 3, number)
+        broker.groups.set_readable("g1", "t1", False, NOW_MS)
+
+        async def made() -> None:
+            for long in (
+                broker.topics.long_content(),
+                broker.groups.long_content(),
+                broker.offsets.long_content(NOW_MS),
+            ):
+                turns: list[int] = []
+                done = asyncio.ensure_future(text_in_steps(long))
+                while not done.done():
+                    turns.append(1)
+                    await asyncio.sleep(0)
+                assert done.result() == long.encode()
+                assert len(turns) >= len(long.names) // STEP
+
+        return made()
+
+    in_a_loop(None, play)
+
+
+def test_what_changes_while_a_large_table_is_made_is_written_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    disk.open.set()
+
+    async def play(store: ConfigStore, broker: Broker) -> None:
+        for number in range(2_000):
+            broker.topics.create_if_absent(f"t{number}", 1, NOW_MS)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        broker.topics.create_if_absent("A", 1, NOW_MS)  # its place in the text is passed already
+        broker.topics.delete("t999", NOW_MS)
+        told: list[set[str]] = []
+        store.when_saved(lambda error: told.append(topics_on_disk(tmp_path)))
+        await until(lambda: told)
+        assert "A" in told[0]
+        assert "t999" not in told[0]
+        assert "t1999" in told[0]
+
+    in_a_loop(tmp_path, play)
+
+
+def test_a_stop_while_a_large_table_is_made_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+    disk.open.set()
+
+    async def play(store: ConfigStore, broker: Broker) -> None:
+        for number in range(2_000):
+            broker.topics.create_if_absent(f"t{number}", 1, NOW_MS)
+            broker.offsets.commit("g", f"t{number}", 0, 1)
+        store.save_offsets()
+        await asyncio.sleep(0)
+        store.close()
+        assert "t1999" in topics_on_disk(tmp_path)
+        assert (
+            len(
+                json.loads((tmp_path / "config/consumerOffset.json").read_text().replace("{0:", '{"0":'))["offsetTable"]
+            )
+            == 2_000
+        )
+
+    in_a_loop(tmp_path, play)

@@ -18,6 +18,7 @@ from sprocketmq.wire.codes import ResponseCode
 
 VALUES = (
     None, "", "abc", "-1", "0", "2147483648", "9223372036854775807", "-9223372036854775809", "9" * 400, "1.5", "\x00", "🛫", "x" * 100_000,
+    "../..", "/tmp/x", "C:\\x",
 )  # fmt: skip
 BODIES = (
     b"",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -30,7 +31,7 @@ def requests(rocketmq: EmbeddedRocketMQ) -> list[Command]:
     seen: list[Command] = []
 
     def look(command: Command) -> bool:
-        seen.append(command)
+        seen.append(copy.copy(command))  # a broker lets go of the fields of a request that waits
         return False
 
     rocketmq.faults.drop(SENDS, times=None, when=look)

@@ -240,10 +240,11 @@ def test_the_log_has_the_statistics_of_each_full_minute(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "sprocketmq.client.statistics")
+    now_ms = rocketmq.clock.now_ms
+    rocketmq.advance(3_600_000 - now_ms() % 3_600_000)  # the hour begins: its last minute would end both
     seen = Recorder()
     send_all(producer, ["1", "2", "3"])
     consumer = consumers(seen)
-    now_ms = rocketmq.clock.now_ms
     rocketmq.wait_until(lambda: consumer.statistics.since_start("flights", Measure.CONSUME_OK_TPS) == (3, 3))
     rocketmq.advance(60_000 - now_ms() % 60_000)
     rocketmq.wait_until(lambda: "[CONSUME_OK_TPS] [flights@delays] Stats In One Minute, SUM: 3" in caplog.text)

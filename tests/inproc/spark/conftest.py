@@ -7,9 +7,16 @@ from collections.abc import Iterator
 import pytest
 from as_spark import Readers
 
+from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
+
+
+@pytest.fixture(autouse=True)
+def no_cluster_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process keeps what it knows of a cluster by its address, and another test's broker may have had the same port."""
+    monkeypatch.setattr(Cluster, "_by_process", {})
 
 
 @pytest.fixture

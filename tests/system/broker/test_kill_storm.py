@@ -12,7 +12,7 @@ from interop.kill_storm import KillStorm
 
 pytestmark = pytest.mark.timeout(600)
 
-KINDS = {"send", "send v1", "batch", "delayed", "half", "end", "commit", "send back"}
+KINDS = {"send", "send v1", "batch", "delayed", "half", "end", "commit", "send back", "topic created", "topic deleted"}
 
 
 def test_twenty_kills_under_sends_transactions_delays_retries_and_commits_break_no_promise(tmp_path: Path) -> None:

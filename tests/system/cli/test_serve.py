@@ -118,9 +118,24 @@ def test_an_unknown_key_is_named_in_a_warning_and_the_server_starts(cli: Cli, tm
     assert "messageDelayLevel" not in warning
 
 
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks at the process as ps does, in /proc")
+def test_what_comes_from_a_file_or_the_environment_is_not_seen_in_ps(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("told-by-file\n")
+    monkeypatch.setenv("SPROCKETMQ_SET_brokerClusterName", "told-by-environment")
+    server = cli.serve("--set-file", f"brokerName={tmp_path / 'secret'}")
+    info = bytes(ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO).body)
+    assert b"told-by-file" in info
+    assert b"told-by-environment" in info
+    assert b"told-by" not in Path(f"/proc/{server.process.pid}/cmdline").read_bytes()
+    assert server.end().code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--set-file", "brokerName=/nowhere/secret"], "/nowhere/secret cannot be read"),
         (["--set", "flushDiskType=SOMETIMES"], "ASYNC_FLUSH or SYNC_FLUSH"),
         (["--set", "messageDelayLevel=soon"], "messageDelayLevel"),
         (["--set", "brokerPermission"], "key=value is allowed"),

@@ -219,7 +219,7 @@ def test_a_peer_that_does_not_read_stops_being_read_from(engine: Engine) -> None
         for _ in range(40):
             writer.write(frame)
         (connection,) = server.connections
-        while connection._drained is None:
+        while not connection.is_congested:
             await asyncio.sleep(0.005)
         transport = connection._transport
         assert transport is not None

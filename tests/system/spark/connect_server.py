@@ -8,9 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from interop.apache_cluster import free_ports
+from interop.child import poll_until
 
 __all__ = ["connect_server"]
 
@@ -24,8 +26,7 @@ def connect_server(directory: Path) -> Iterator[str]:
     Args:
         directory: where it works: its tables are in ``spark-warehouse`` there, what it says in ``connect-server.log``.
     """
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_ports()
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
@@ -49,7 +50,7 @@ def connect_server(directory: Path) -> Iterator[str]:
             start_new_session=True,  # it and its Python workers end together
         )
     try:
-        _wait_for(server, port, log)
+        poll_until(lambda: _listens(server, port, log), "Spark Connect listens", _PATIENCE_S)
         yield f"sc://127.0.0.1:{port}"
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -57,11 +58,8 @@ def connect_server(directory: Path) -> Iterator[str]:
         server.wait()
 
 
-def _wait_for(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while True:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        assert server.poll() is None, log.read_text("utf-8", "replace")[-4_000:]
-        assert time.monotonic() < deadline_s, log.read_text("utf-8", "replace")[-4_000:]
-        time.sleep(0.1)
+def _listens(server: subprocess.Popen[bytes], port: int, log: Path) -> bool:
+    assert server.poll() is None, log.read_text("utf-8", "replace")[-4_000:]
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False

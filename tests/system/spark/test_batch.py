@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
+import sprocketmq as rmq
 from sprocketmq.spark import message_schema
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.message import Message
@@ -45,6 +46,7 @@ def bodies(rows: DataFrame) -> list[bytes]:
     return sorted(bytes(row.body) for row in rows.select("body").collect())
 
 
+@pytest.mark.smoke("P13")
 def test_a_batch_read_gives_what_was_sent_in_all_columns(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     publish(mq, 1000)
     rows = reading(spark, mq).load()
@@ -73,6 +75,7 @@ def test_a_batch_read_gives_what_was_sent_in_all_columns(spark: SparkSession, mq
     assert not stored
 
 
+@pytest.mark.smoke("P2", "P5", "P6")
 def test_options_choose_columns_tags_offsets_and_tasks(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     publish(mq, 300)
     assert reading(spark, mq, columns="body,tags").load().columns == ["body", "tags"]
@@ -83,6 +86,26 @@ def test_options_choose_columns_tags_offsets_and_tasks(spark: SparkSession, mq: 
     some = json.dumps({"flights": {"broker-a": {str(first.queue_id): 5}}})
     rows = reading(spark, mq, endingOffsets=some).load().where(f"queueId = {first.queue_id}")
     assert rows.count() == 5
+
+
+@pytest.mark.smoke("P3")
+def test_a_read_begins_where_the_group_is_on_the_broker(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    mq.create_topic("flights", queues=2)
+    first, second = (rmq.MessageQueue("flights", "broker-a", number) for number in (0, 1))
+    with mq.producer() as producer:
+        for queue in (first, second):
+            producer.send_batch([rmq.Message("flights", b"%d" % number) for number in range(5)], queue=queue)
+    with mq.admin() as admin:
+        admin.create_group("delays")
+        admin.set_consumer_offset("delays", first, 3)
+
+    def read(fallback: str) -> list[tuple[int, bytes]]:
+        rows = reading(spark, mq, startingOffsets="group", group="delays", groupOffsetsFallback=fallback).load()
+        return sorted((row.queueId, bytes(row.body)) for row in rows.select("queueId", "body").collect())
+
+    of_first = [(0, b"3"), (0, b"4")]
+    assert read("latest") == of_first
+    assert read("earliest") == [*of_first, *((1, b"%d" % number) for number in range(5))]
 
 
 def test_a_user_schema_picks_columns(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
@@ -97,6 +120,7 @@ def test_an_empty_topic_is_an_empty_table(spark: SparkSession, mq: EmbeddedRocke
     assert reading(spark, mq, "empty").load().collect() == []
 
 
+@pytest.mark.smoke("P14")
 def test_a_table_needs_nothing_registered(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     publish(mq, 20)
     spark.sql(f"CREATE TABLE flights_table USING rocketmq OPTIONS (namesrvAddr '{mq.namesrv_addr}', topic 'flights')")
@@ -135,6 +159,7 @@ def test_a_column_of_another_type_is_refused(spark: SparkSession, mq: EmbeddedRo
 # -- writing -----------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke("P10")
 def test_a_write_is_over_when_every_row_is_stored(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     mq.create_topic("out")
     rows = spark.range(5000).selectExpr(

@@ -93,6 +93,7 @@ def test_the_page_does_what_it_says(spark: SparkSession, exact_mq: EmbeddedRocke
     assert Counter(int(message.body) for message in exact_mq.messages("departures")) == Counter([*range(8), *range(8)])
 
 
+@pytest.mark.smoke("P11")
 def test_a_batch_write_appears_as_a_whole_or_not_at_all(spark: SparkSession, exact_mq: EmbeddedRocketMQ) -> None:
     numbers = spark.range(0, 40, 1, 2).selectExpr("CAST(id AS STRING) AS body")
     broken = spark.range(0, 40, 1, 2).selectExpr("IF(id = 39, NULL, CAST(id AS STRING)) AS body")

@@ -58,6 +58,7 @@ class Collected:
         return sorted(number for batch in self.batches for number in batch)
 
 
+@pytest.mark.smoke("P4", "P7", "P8")
 def test_available_now_reads_all_in_limited_batches_and_leaves_no_lag(
     spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
 ) -> None:
@@ -81,6 +82,7 @@ def test_available_now_reads_all_in_limited_batches_and_leaves_no_lag(
     assert lag(mq, "delays") == 0
 
 
+@pytest.mark.smoke("P1")
 def test_a_running_stream_sees_new_messages_new_queues_and_a_restarted_broker(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -179,6 +181,7 @@ def test_a_stream_is_written_to_a_topic(spark: SparkSession, mq: EmbeddedRocketM
     assert {message.properties["SPARK_QUERY_ID"] for message in copied} == {str(query.id)}
 
 
+@pytest.mark.smoke("P12")
 def test_a_bad_row_is_retried_alone_and_ends_in_the_dead_letters(
     spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
 ) -> None:
@@ -238,6 +241,7 @@ def test_the_ack_sink_sends_back_and_dead_letters_by_row(
     assert sorted(int(message.body) for message in mq.messages("%DLQ%delays")) == [2, 5, 8]
 
 
+@pytest.mark.smoke("P9")
 def test_lost_messages_stop_the_stream_and_say_which(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
     mq.create_topic("flights", queues=1)
     publish(mq, 0, 20)

@@ -125,9 +125,33 @@ def test_texts_are_compiled_once_and_forgotten_when_too_many(monkeypatch):
         with pytest.raises(ConfigurationError, match="where the expression cannot end"):
             table.compiled("SQL92", "a >")
     assert calls == ["a >"]
+    assert not any(isinstance(known, Exception) for known in table._compiled.values())  # they hold the parser's frames
     for number in range(3000):
         table.compiled("SQL92", f"a > {number % 1500}")
     assert len(table._compiled) <= 1024
+    for number in range(200):
+        table.compiled("SQL92", f"a = {number}" + " OR a = 1" * 400)
+    assert sum(len(text) for _, text in table._compiled) <= 128 * 1024
+
+
+def test_the_filters_of_all_groups_together_have_a_bound():
+    table = FilterTable(ManualClock(), None)
+    for number in range(100):
+        table.register(f"g{number}", [subscription("t", f"a = {number}" + " " * 16_000, 1)], 1)
+    lengths = [len(known.data.expression) for group in table._by_group.values() for known in group.values()]
+    assert 30 <= len(lengths) <= 32
+    table.register("g0", [subscription("t", "a = 1", 2)], 2)
+    table.register("g99", [subscription("t", "a = 1" + " " * 15_000, 2)], 2)
+    assert table.get("g99", "t") is not None
+
+
+def test_a_topic_that_is_named_again_and_again_is_compiled_once(monkeypatch):
+    table, calls = FilterTable(ManualClock(), None), []
+    monkeypatch.setattr(
+        "sprocketmq.broker.filters.compile_sql92", lambda text: calls.append(text) or compile_sql92(text)
+    )
+    table.register("g", [subscription("t", f"a > {number}", number) for number in (1, 3, 2)], 1)
+    assert calls == ["a > 3"]
 
 
 def test_a_stored_filter_that_cannot_be_compiled_is_left_out():

@@ -21,12 +21,14 @@ from sprocketmq.broker.schedule import Schedule
 from sprocketmq.broker.topics import TopicTable
 from sprocketmq.broker.users import UserAccess
 from sprocketmq.cli.settings import settings_of
+from sprocketmq.core.access.need_readers import Place
 from sprocketmq.core.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.store import MemoryMessageStore, StoreConfig
 from sprocketmq.store.live_progress import LiveProgress
 
+PLACE = Place("DefaultCluster", lambda offset: None)
 KEYS = sorted(BrokerConfig.keys() | NameServerConfig.keys())
 VALUES = st.one_of(
     st.sampled_from(
@@ -113,7 +115,7 @@ def test_any_config_files_of_a_store_are_loaded_or_refused(contents):
         schedule = Schedule(clock, store, levels, lambda *args: None, LiveProgress(None))
         tables = (TopicTable(config, 0), GroupTable(config, 0), OffsetTable(), schedule)
         with contextlib.suppress(StoreError):
-            ConfigStore(root, *tables).load()
+            ConfigStore(root, clock, store, *tables).load()
             for table in tables[:2]:
                 table.content().encode()
             tables[2].content(1).encode()
@@ -136,7 +138,7 @@ def test_any_plain_acl_file_is_accounts_or_one_sentence(data):
         path = Path(folder) / "plain_acl.yml"
         path.write_bytes(data)
         with contextlib.suppress(ConfigurationError):
-            PlainAccess(ManualClock(), path).load()
+            PlainAccess(ManualClock(), path, PLACE, frozenset()).load()
 
 
 @settings(max_examples=40)
@@ -144,11 +146,11 @@ def test_any_plain_acl_file_is_accounts_or_one_sentence(data):
 def test_any_users_and_policies_are_loaded_or_refused(users, acls):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        access = UserAccess(BrokerConfig(), root)
+        access = UserAccess(BrokerConfig(), root, PLACE)
         with contextlib.suppress(StoreError, ConfigurationError):
             access.save()
         for number, path in enumerate(sorted(path for path in root.rglob("*") if path.is_file())):
             path.write_bytes((users, acls)[number % 2])
         with contextlib.suppress(StoreError, ConfigurationError, ProtocolError):
-            UserAccess(BrokerConfig(), root).load()
+            UserAccess(BrokerConfig(), root, PLACE).load()
         msgspec.json.encode(access.table.acls())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from sprocketmq.broker.registration import Registration
+from sprocketmq.broker.registration import Registration, parts_of
 from sprocketmq.net.clock import ManualClock
-from sprocketmq.wire.bodies import TopicConfigSerializeWrapper
+from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.command import Command
 
 
@@ -37,7 +37,7 @@ def registration(pool: NameServer, *name_servers: str) -> Registration:
         broker_name="b",
         address="127.0.0.1:1",
         period_ms=30_000,
-        topics=TopicConfigSerializeWrapper,
+        parts=lambda: iter([TopicConfigSerializeWrapper()]),
     )
 
 
@@ -86,3 +86,105 @@ def test_who_waits_while_nothing_is_on_its_way_registers_and_a_stop_leaves_nobod
         await registration(pool).settled()
 
     asyncio.run(asyncio.wait_for(play(), 30))
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------------------
+
+
+class OldNameServer:
+    """What a name server of 4.9 does with a registration: nothing when its data version is that of the one before (RouteInfoManager)."""
+
+    addresses: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicConfig] = {}
+        self.sizes: list[int] = []
+        self.are_parts: list[str | None] = []
+        self._version: DataVersion | None = None
+
+    async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
+        wrapper = RegisterBrokerBody.decode(command.body).topic_config_serialize_wrapper
+        self.sizes.append(len(command.body))
+        self.are_parts.append(command.ext_fields.get("isPart"))
+        assert wrapper.data_version.counter < 1 << 31  # what name servers of 5.x can read
+        if self._version != wrapper.data_version:
+            self.topics.update(wrapper.topic_config_table)
+        self._version = wrapper.data_version
+        await asyncio.sleep(0)
+        return Command(0, 0, 1)
+
+    def restart(self) -> None:
+        self.topics.clear()
+        self._version = None
+
+
+def in_parts(pool: OldNameServer, table: dict[str, TopicConfig], version: DataVersion, size: int) -> Registration:
+    return Registration(
+        ManualClock(0),
+        pool,  # type: ignore[arg-type]
+        ["127.0.0.1:9876"],
+        cluster_name="c",
+        broker_name="b",
+        address="127.0.0.1:1",
+        period_ms=30_000,
+        parts=lambda: parts_of(table, version, size),
+    )
+
+
+def topics_named(*names: str, perm: int = 6) -> dict[str, TopicConfig]:
+    return {name: TopicConfig(topic_name=name, perm=perm) for name in names}
+
+
+def test_a_large_table_goes_in_parts_and_a_name_server_of_4_9_has_all_of_it_after_each_round() -> None:
+    async def play() -> None:
+        pool, table, version = (
+            OldNameServer(),
+            topics_named(*(f"t{number}" for number in range(95))),
+            DataVersion(1, 0, 5),
+        )
+        told = in_parts(pool, table, version, 10)
+        await told.settled()
+        assert pool.topics == table
+        assert len(pool.sizes) == 10
+        assert set(pool.are_parts) == {"true"}
+        pool.restart()
+        await told.settled()  # nothing has changed here
+        assert pool.topics == table
+        table.update(topics_named("t50", perm=4))
+        version.next_version(5)
+        await told.settled()
+        assert pool.topics == table
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+def test_a_small_table_goes_whole_under_its_own_version() -> None:
+    async def play() -> None:
+        pool, table = OldNameServer(), topics_named("a", "b")
+        await in_parts(pool, table, DataVersion(1, 0, 5), 10).settled()
+        assert pool.topics == table
+        assert (pool.are_parts, pool._version) == ([None], DataVersion(1, 0, 5))
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+def test_a_table_of_a_hundred_thousand_topics_never_makes_a_frame_of_a_megabyte() -> None:
+    table = topics_named(*(f"%RETRY%a-rather-long-name-of-a-group-{number:06}" for number in range(100_000)))
+    sizes = [
+        len(RegisterBrokerBody(topic_config_serialize_wrapper=part).encode())
+        for part in parts_of(table, DataVersion(), 800)
+    ]
+    assert len(sizes) == 125
+    assert sum(sizes) > 16 << 20
+    assert max(sizes) < 1 << 20
+
+
+def test_topics_that_come_and_go_during_a_round_are_told_as_they_are_or_not_at_all() -> None:
+    table = topics_named("a", "b", "c", "d")
+    parts = parts_of(table, DataVersion(), 2)
+    assert list(next(parts).topic_config_table) == ["a", "b"]
+    del table["c"]
+    table.update(topics_named("d", perm=2))
+    table.update(topics_named("e"))
+    (last,) = parts
+    assert {name: topic.perm for name, topic in last.topic_config_table.items()} == {"d": 2}

@@ -63,6 +63,38 @@ def test_set_wins_over_the_file(tmp_path: Path) -> None:
     }
 
 
+def test_a_password_comes_from_a_file_or_from_the_environment(tmp_path: Path) -> None:
+    config, secret = tmp_path / "broker.conf", tmp_path / "secret"
+    config.write_text("tls.server.keyPassword=a\nbrokerName=a\n")
+    secret.write_text("from a file\n")
+    environment = {
+        "SPROCKETMQ_SET_tls__server__keyPassword": "from there",
+        "SPROCKETMQ_SET_brokerName": "b",
+        "PATH": "/",
+        "SPROCKETMQ_SET_": "x",
+    }
+    assert settings_of(config, [], [], environment) == {"tls.server.keyPassword": "from there", "brokerName": "b"}
+    assert settings_of(config, ["brokerName=c"], [f"tls.server.keyPassword={secret}"], environment) == {
+        "tls.server.keyPassword": "from a file",
+        "brokerName": "c",
+    }
+
+
+@pytest.mark.parametrize("given", ["", "key", "=file", "key="])
+def test_a_setting_without_its_file_is_refused(given: str) -> None:
+    with pytest.raises(ConfigurationError, match="key=file is allowed"):
+        settings_of(None, [], [given], {})
+
+
+def test_a_setting_whose_file_cannot_be_read_is_refused_without_telling_what_is_in_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="nowhere cannot be read: No such file"):
+        settings_of(None, [], [f"key={tmp_path / 'nowhere'}"], {})
+    (tmp_path / "binary").write_bytes(b"secret\xff")
+    with pytest.raises(ConfigurationError, match="not text in UTF-8") as failure:
+        settings_of(None, [], [f"key={tmp_path / 'binary'}"], {})
+    assert "secret" not in str(failure.value)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"nowhere\.conf cannot be read: No such file"):
         settings_of(tmp_path / "nowhere.conf", [])

@@ -10,29 +10,23 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sprocketmq.core.access.auth_needs import auth_needs
-from sprocketmq.core.access.policies import Acl, Need, PolicyEntry, Resource
+from sprocketmq.core.access.policies import Acl, PolicyEntry, Resource
+from sprocketmq.core.access.rights import REPLY, Need, Right
 from sprocketmq.core.access.users import UserTable, subject_name
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import (
     AclInfo,
-    ConsumerData,
-    HeartbeatData,
-    LockBatchRequestBody,
     PolicyEntryInfo,
     PolicyInfo,
-    SubscriptionData,
     UserInfo,
 )
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.message import MessageQueue
 
 HERE = "10.1.2.3"
 
 
 def need(key: str, *actions: str) -> Need:
     kind, _, name = key.partition(":")
-    return Need(kind, name, frozenset(actions or ("Pub",)))
+    return Need(kind, name, Right(frozenset(actions or ("Pub",)), 0))
 
 
 def entry(resource: str, actions: str = "Pub", decision: str = "Allow", *sources: str) -> PolicyEntry:
@@ -162,23 +156,27 @@ def test_a_request_is_authentic_only_with_a_known_enabled_user_and_his_password(
 
 
 def test_a_super_user_may_do_everything_and_another_what_his_policies_allow(table: UserTable) -> None:
-    assert table.not_authorized("root", HERE, (need("Cluster:c", "Update"),)) is None
-    assert table.not_authorized("worker", HERE, (need("Topic:orders"),)) is None
-    reason = table.not_authorized("worker", HERE, (need("Topic:orders"), need("Topic:flights")))
+    assert table.not_authorized("root", HERE, lambda: (need("Cluster:c", "Update"),)) is None
+    assert table.not_authorized("worker", HERE, lambda: (need("Topic:orders"),)) is None
+    reason = table.not_authorized("worker", HERE, lambda: (need("Topic:orders"), need("Topic:flights")))
     assert reason == "user worker has no permission to Pub Topic:flights from 10.1.2.3: no policy allows it"
 
 
 def test_a_remembered_decision_ends_with_any_change(table: UserTable) -> None:
     wanted = (need("Topic:flights"),)
-    assert table.not_authorized("worker", HERE, wanted) is not None
+    assert table.not_authorized("worker", HERE, lambda: wanted) is not None
     table.update_acl("worker", [PolicyInfo(None, [PolicyEntryInfo("Topic:*", ["All"], None, "Allow")])])
-    assert table.not_authorized("worker", HERE, wanted) is None
+    assert table.not_authorized("worker", HERE, lambda: wanted) is None
+    table.update_acl("worker", [PolicyInfo(None, [PolicyEntryInfo("Topic:flights", ["Pub"], None, "Deny")])])
+    assert table.not_authorized("worker", HERE, lambda: wanted) is not None
+    table.delete_acl("worker", None, "Topic:flights")
+    assert table.not_authorized("worker", HERE, lambda: wanted) is None
     table.delete_acl("worker", None, "Topic:*")
-    assert table.not_authorized("worker", HERE, wanted) is not None
+    assert table.not_authorized("worker", HERE, lambda: wanted) is not None
     table.update_user(UserInfo("worker", user_type="Super"))
-    assert table.not_authorized("worker", HERE, wanted) is None
+    assert table.not_authorized("worker", HERE, lambda: wanted) is None
     table.delete_user("worker")
-    assert table.not_authorized("worker", HERE, wanted) is not None
+    assert table.not_authorized("worker", HERE, lambda: wanted) is not None
 
 
 def test_a_refused_change_leaves_everything_as_it_was(table: UserTable) -> None:
@@ -272,10 +270,10 @@ class Changes(RuleBasedStateMachine):
 
     @rule(name=names)
     def ask(self, name: str) -> None:
-        remembered = self.table.not_authorized(name, HERE, (need("Topic:a"),))
+        remembered = self.table.not_authorized(name, HERE, lambda: (need("Topic:a"),))
         fresh = UserTable()
         fresh.load([user.info() for user in self.table.users()], self.table.acls())
-        assert remembered == fresh.not_authorized(name, HERE, (need("Topic:a"),))
+        assert remembered == fresh.not_authorized(name, HERE, lambda: (need("Topic:a"),))
 
     @invariant()
     def laws_hold(self) -> None:
@@ -286,67 +284,31 @@ TestChanges = Changes.TestCase
 TestChanges.settings = settings(max_examples=50, stateful_step_count=20)
 
 
-# -- what a request touches ----------------------------------------------------------------------------------------------------------
-
-
-def keys(code: int, body: bytes = b"", **ext: str) -> list[str]:
-    return [
-        f"{','.join(sorted(n.actions))} {n.key}"
-        for n in auth_needs(Command(code, ext_fields=ext, body=body), "my-cluster")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("code", "ext", "wanted"),
-    [
-        (310, {"b": "orders", "a": "g"}, ["Pub Topic:orders"]),
-        (320, {"b": "orders", "a": "g"}, ["Pub Topic:orders"]),
-        (310, {"b": "%RETRY%g", "a": "g"}, ["Sub Group:g"]),
-        (10, {"topic": "%RETRY%g"}, ["Sub Group:g"]),
-        (11, {"topic": "orders", "consumerGroup": "g"}, ["Sub Topic:orders", "Sub Group:g"]),
-        (11, {"topic": "%RETRY%g", "consumerGroup": "g"}, ["Sub Group:g"]),
-        (361, {"topic": "orders", "consumerGroup": "g"}, ["Sub Topic:orders", "Sub Group:g"]),
-        (14, {"topic": "orders", "consumerGroup": "g"}, ["Get,Sub Topic:orders", "Get,Sub Group:g"]),
-        (15, {"topic": "orders", "consumerGroup": "g"}, ["Sub,Update Topic:orders", "Sub,Update Group:g"]),
-        (36, {"group": "g", "originTopic": "orders"}, ["Sub Group:g"]),
-        (35, {"producerGroup": "p"}, []),
-        (17, {"topic": "orders"}, ["Create Topic:orders"]),
-        (215, {"topic": "orders"}, ["Delete Topic:orders"]),
-        (207, {"groupName": "g"}, ["Delete Group:g"]),
-        (30, {"topic": "orders"}, ["Get Topic:orders"]),
-        (208, {"consumerGroup": "g", "topicList": "a;b"}, ["Get Group:g", "Get Topic:a", "Get Topic:b"]),
-        (308, {"filterGroups": "a,b", "compareGroup": "c", "topic": "t"},
-         ["Get Group:a", "Get Group:b", "Get Group:c", "Get Topic:t"]),
-        (105, {"topic": "orders"}, ["Get,Pub,Sub Topic:orders"]),
-        (3001, {}, ["Update Cluster:my-cluster"]),
-        (3005, {}, ["Get Cluster:my-cluster"]),
-        (25, {}, ["Update Cluster:my-cluster"]),
-        (21, {}, []),
-        (99_999, {}, []),
-    ],
-)  # fmt: skip
-def test_a_request_touches_what_its_header_names(code: int, ext: dict[str, str], wanted: list[str]) -> None:
-    assert keys(code, **ext) == wanted
-
-
-def test_a_request_touches_what_its_body_names() -> None:
-    subscriptions = [SubscriptionData("orders"), SubscriptionData("%RETRY%g")]
-    heartbeat = HeartbeatData("c", consumer_data_set=[ConsumerData("g", subscription_data_set=subscriptions)])
-    assert keys(34, heartbeat.encode()) == ["Sub Group:g", "Sub Topic:orders"]
-    lock = LockBatchRequestBody("g", "c", [MessageQueue("orders", "b", 0), MessageQueue("orders", "b", 1)])
-    assert keys(41, lock.encode()) == keys(42, lock.encode()) == ["Sub Group:g", "Sub Topic:orders"]
-    assert keys(200, b'{"groupName":"g"}') == ["Create,Update Group:g"]
-    assert keys(225, b'{"groupConfigList":[{"groupName":"a"},{"groupName":"b"}]}') == [
-        "Create,Update Group:a",
-        "Create,Update Group:b",
-    ]
-    assert keys(18, b'{"topicConfigList":[{"topicName":"a"}]}') == ["Create Topic:a"]
-    assert keys(18, b'{"topicConfigList":7}') == []
-
-
 def test_acls_travel_in_apache_s_shape() -> None:
     info = AclInfo("User:worker", [PolicyInfo("Custom", [PolicyEntryInfo("Topic:a", ["Pub"], None, "Allow")])])
     assert info.encode() == (
         b'{"policies":[{"entries":[{"actions":["Pub"],"decision":"Allow","resource":"Topic:a"}],"policyType":"Custom"}],'
         b'"subject":"User:worker"}'
     )
+
+
+def test_a_reply_needs_a_consumer_whom_no_policy_denies_it() -> None:
+    wanted = Need("Topic", "DefaultCluster_REPLY_TOPIC", REPLY)
+    assert acl(entry("Group:g", "Sub")).refusal(wanted, HERE) is None
+    assert acl(entry("Topic:a", "Pub")).refusal(wanted, HERE)
+    assert acl(entry("Topic:a", "Sub", "Allow", "10.9.9.9")).refusal(wanted, HERE), "a consumer from elsewhere"
+    assert acl(entry("Topic:a", "Sub", "Deny")).refusal(wanted, HERE)
+    denied = acl(entry("Group:g", "Sub"), entry("Topic:DefaultCluster_REPLY_TOPIC", "Pub", "Deny"))
+    assert denied.refusal(wanted, HERE) is not None
+
+
+def test_what_is_remembered_stays_small_whatever_is_asked(table: UserTable) -> None:
+    table.update_acl("worker", [PolicyInfo("Custom", [PolicyEntryInfo("Topic:a*", ["Pub"], None, "Allow")])])
+    for number in range(10_000):
+        assert table.not_authorized("worker", HERE, lambda n=number: (need(f"Topic:a{n}"),)) is None
+        assert table.not_authorized("worker", HERE, lambda n=number: (need(f"Topic:b{n}"),)) is not None
+    assert table.not_authorized("worker", HERE, lambda: (need("Topic:a" + "x" * 1_000_000),)) is None
+    refused = table.not_authorized("worker", HERE, lambda: (need("Topic:b" + "x" * 1_000_000),)) or ""
+    assert len(refused) < 1_000
+    assert len(table._allowed) <= 4_096
+    assert max(len(wanted.name) for _, _, wanted in table._allowed) <= 255

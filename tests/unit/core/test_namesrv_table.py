@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG, NamesrvTable, Registered
+from sprocketmq.core.registered import TopicsToTake
 from sprocketmq.wire.bodies import DataVersion, QueueData, TopicConfig
 
 
@@ -353,3 +354,18 @@ class NamesrvModel(RuleBasedStateMachine):
 
 TestNamesrvModel = NamesrvModel.TestCase
 TestNamesrvModel.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+
+
+def test_what_an_interrupted_registration_did_not_bring_comes_with_the_next_one_of_the_same_version() -> None:
+    table = NamesrvTable()
+    table.register("c", "a", 0, "a0:1", topics("first", "last"), version(1), 0)
+    begun = table.begin("c", "a", 0, "a0:1", 3, version(2), 0)
+    assert isinstance(begun, TopicsToTake)
+    assert table.take(begun, topics("first", queues=9))
+    table.register("c", "a", 0, "a0:1", topics("first", "last", queues=9), version(2), 0)
+    route = table.route("last")
+    assert route is not None
+    assert route.queue_datas[0].read_queue_nums == 9
+    assert not table.take(begun, topics("late")), "the older one goes on no more"
+    assert "late" not in table.topics()
+    table.check_invariants()

@@ -30,5 +30,5 @@ def test_blocks_that_are_made_again_need_no_new_pages() -> None:
         way: int(subprocess.run([sys.executable, "-c", PROGRAM, way], capture_output=True, check=True).stdout)
         for way in ("kept", "as it is")
     }
-    # calloc'd pages that are at hand already are cleared, not asked for
-    assert faults["kept"] < BLOCKS * 100 < faults["as it is"]
+    # How many pages one fault brings is the kernel's business. Calloc'd pages that are at hand already are cleared, not asked for.
+    assert faults["kept"] < BLOCKS * 10 < faults["as it is"] / 5

@@ -25,6 +25,10 @@ class Transport(asyncio.Transport):
         super().__init__()
         self.writes: list[bytes] = []
         self.closed = False
+        self.unsent_bytes = 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
 
     def write(self, data: Any) -> None:
         self.writes.append(bytes(data))
@@ -227,8 +231,11 @@ def test_a_stored_answer_is_for_sends_and_commands_are_for_everybody_else() -> N
 def test_frames_are_taken_while_they_can_be_written_unsigned() -> None:
     async def scenario(connection: Connection, transport: Transport) -> None:
         assert connection.takes_frames
+        transport.unsent_bytes = 5_000_000
         connection.pause_writing()
+        await asyncio.sleep(0)
         assert not connection.takes_frames, "the peer does not read"
+        transport.unsent_bytes = 0
         connection.resume_writing()
         connection.signer = lambda command: None
         assert not connection.takes_frames, "a signature is made of a Command"

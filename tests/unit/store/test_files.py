@@ -309,3 +309,12 @@ def test_very_many_written_queues_are_flushed_together(tmp_path: Path, monkeypat
     checkpoint.load()
     assert checkpoint.durable_offset == store.units("T", 299, 0)[0].physical_offset
     store.close()
+
+
+def test_new_folders_are_synced_by_name_from_the_top(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(mapped_file, "sync_directory", synced.append)
+    mapped_file.make_directories(str(tmp_path / "a" / "b"))
+    assert synced == [str(tmp_path), str(tmp_path / "a")]
+    mapped_file.make_directories(str(tmp_path / "a" / "b"))
+    assert len(synced) == 2

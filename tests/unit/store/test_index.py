@@ -396,11 +396,11 @@ def test_a_full_disk_holds_the_index_back_and_loses_no_key(tmp_path: Path, monke
     dispatch_all(store)
     offsets += fill(store, 3, 30)
 
-    def full(fd: int, at: int, length: int, file_end: int) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(index_file, "_rewrite", full)
+        patch.setattr(index_file, "write_zeros", full)
         with pytest.raises(StoreNotWritable, match="the disk is full"):
             dispatch_all(store)
     assert_complete(store, offsets)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from sprocketmq.errors import ConfigurationError, StoreCorrupt, StoreNotWritable
+from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store import MemoryMessageStore, MessageStore, ReadStatus, StoreConfig
 from sprocketmq.store.consume_queue import UNIT
 from sprocketmq.store.queue_log_store import QueueLogStore
@@ -272,12 +272,26 @@ def test_a_deleted_topic_is_gone_and_can_be_made_anew(store: MessageStore) -> No
     store.delete_topic("T")
 
 
-def test_an_entry_that_points_nowhere_is_reported_not_served() -> None:
+def test_an_entry_that_points_nowhere_is_made_again_and_said(caplog: pytest.LogCaptureFixture) -> None:
     store = open_memory()
     store.append(message(), NOW_MS)
     UNIT.pack_into(store.consume_queues.queues["T", 0].view, 0, 5000, 100, 0)
-    with pytest.raises(StoreCorrupt, match="sprocketmq store check"):
-        store.read("T", 0, 0)
+    assert store.read("T", 0, 0).count == 1
+    assert "the entry of topic T, queue 0, offset 0 was damaged" in caplog.text
+    assert store.consume_queues.queues["T", 0].unit(0)[0] == 0
+
+
+def test_an_entry_whose_record_is_gone_is_passed_over_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    store = open_memory()
+    places = [
+        store.append(message("T", number % 2, b"%d" % (number // 2)), NOW_MS).physical_offset for number in range(6)
+    ]
+    store.commit_log.view[places[2] + 27] ^= 64  # the queue offset in the record
+    store.consume_queues.queues["T", 0].written_from = 3  # as after a start: what a process wrote itself it believes
+    assert bodies(store) == [b"0", b"2"]
+    assert bodies(store) == [b"0", b"2"]
+    assert caplog.text.count("the entry of topic T, queue 0, offset 1 is damaged and its record is not in the log") == 1
+    assert store.append(message(), NOW_MS).queue_offset == 3
 
 
 def test_a_store_takes_nothing_before_load() -> None:

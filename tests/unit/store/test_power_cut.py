@@ -21,7 +21,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from sprocketmq.store import DiskMessageStore, FlushDiskType
+from sprocketmq.store import DiskMessageStore, FlushDiskType, live_progress
 from sprocketmq.store.check import check_directory
 from sprocketmq.store.flush import Flusher
 
@@ -112,6 +112,7 @@ class PowerCuts(RuleBasedStateMachine):
         self.disk = Disk(path)
         self.patch.setattr(os, "fsync", self.disk.sync)
         self.patch.setattr(os, "fdatasync", self.disk.sync)
+        self.patch.setattr(live_progress, "boot_mark", lambda turn=self.turn: turn.to_bytes(16, "big"))
         self.store = DiskMessageStore(path, CONFIG)
         self.store.load()
 
@@ -217,6 +218,7 @@ def one_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     disk.root = tmp_path / "s"
     disk.cut(tmp_path / "cut", Worst())
     store.close()
+    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
     again = DiskMessageStore(tmp_path / "cut", CONFIG)
     again.load()
     count = len(records(again))

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store import MemoryMessageStore, StoreConfig, queue_log_store
 from sprocketmq.store.consume_queue import UNIT
 from sprocketmq.store.message_store import ReadResult
 
-from .stores import NOW_MS, bodies, message, open_disk, open_memory
+from .stores import NOW_MS, bodies, message, open_disk, open_memory, records
 
 LOG_BYTES, QUEUE_BYTES = 4096, 400
 CONFIG = StoreConfig(mapped_file_size_commit_log=LOG_BYTES, mapped_file_size_consume_queue=QUEUE_BYTES)
@@ -87,12 +86,15 @@ def test_what_a_large_read_may_not_bring_is_left_for_the_next_one(monkeypatch: p
 
 
 @pytest.mark.parametrize("queue_offset", [0, 1, 2])
-def test_an_entry_that_points_nowhere_is_an_error_and_no_records(queue_offset: int) -> None:
+def test_an_entry_that_points_nowhere_is_made_again_before_it_is_read(queue_offset: int) -> None:
     store = filled([(0, 5, 1), (1, 5, 1), (0, 5, 1), (1, 5, 1), (0, 5, 1)])
     queue = store.consume_queues.queues["T", 0]
     UNIT.pack_into(queue.view, queue_offset * UNIT.size, 3_000, 110, 0)
-    with pytest.raises(StoreCorrupt, match=r"points at \d+ bytes at 3000"):
-        store.read("T", 0, 0)
+    expected = [unit for unit in range(3) if unit != queue_offset]
+    result = store.read("T", 0, 0)
+    assert (result.count, result.next_offset) == (3, 3)
+    assert [record.queue_offset for record in records(store)] == [0, 1, 2]
+    assert all(queue.unit(unit)[0] < 3_000 for unit in (*expected, queue_offset))
 
 
 def test_full_files_of_queues_are_mapped_for_readers_within_a_limit(tmp_path: Path) -> None:
@@ -113,5 +115,5 @@ def test_full_files_of_queues_are_mapped_for_readers_within_a_limit(tmp_path: Pa
     if before:
         assert len(os.listdir("/proc/self/fd")) - before <= 6  # and what the flush thread has open just now
     store.consume_queues.queues["T", 0].put_at(2, 0, 99, 7)  # recovery writes where readers look
-    assert store.units("T", 0, 2, 1)[0].size == 99
+    assert store.consume_queues.queues["T", 0].unit(2)[1] == 99
     store.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import StoreConfig, mapped_file, space_ahead
+from sprocketmq.store import StoreConfig, disk_space, mapped_file, space_ahead
 from sprocketmq.store.mapped_file import MappedFile
 from sprocketmq.store.space_ahead import SpaceAhead
 
@@ -32,7 +32,7 @@ class Writes:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.here: list[tuple[str, int, int]] = []
         self.beside: list[tuple[str, int, int]] = []
-        self._write = mapped_file.write_zeros
+        self._write = disk_space.write_zeros
         self.may_go_on = threading.Event()
         self.may_go_on.set()
         for module in (mapped_file, space_ahead):
@@ -96,7 +96,7 @@ def test_what_the_thread_cannot_do_the_writer_does_and_no_message_fails(
 
     def full(_: Path, begin: int, __: int) -> int:
         asked.append(begin)
-        raise StoreNotWritable("the disk is full")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     # The thread's alone: the writer's own comes from mapped_file.
     monkeypatch.setattr(space_ahead, "write_zeros", full)

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
+from golden import GoldenFrame, frames
 from sprocketmq.wire.acl_signature import sign, signed_fields
+from sprocketmq.wire.frame import FrameDecoder
 
 
 def test_a_signature_is_the_known_one() -> None:
@@ -24,3 +28,14 @@ def test_a_signature_covers_every_field_and_the_body_but_not_itself() -> None:
         sign({**fields, "bname": "b"}, b"body", "secret"),
     ]
     assert fields["Signature"] not in changed
+
+
+SIGNED = [frame for frame in frames(kind="request", sender="client") if frame.shows.endswith("signed")]
+
+
+@pytest.mark.parametrize("frame", SIGNED, ids=lambda frame: frame.file.removeprefix("frames/"))
+def test_a_signature_of_a_java_client_is_the_one_we_make(frame: GoldenFrame) -> None:
+    """In a ROCKETMQ header Java writes each field twice then; it counts once."""
+    (command,) = FrameDecoder().feed(frame.data)
+    assert command.ext_fields["AccessKey"] == "someone"
+    assert sign(command.ext_fields, command.body, "12345678") == command.ext_fields["Signature"]

@@ -105,7 +105,7 @@ def test_a_heartbeat_is_what_java_writes() -> None:
 
 def test_a_heartbeat_of_a_client_in_another_language_may_hold_nulls() -> None:
     text = b'{"clientID":"c","producerDataSet":null,"consumerDataSet":[{"groupName":"g","subscriptionDataSet":null}]}'
-    heartbeat = HeartbeatData.decode(text)
+    heartbeat = HeartbeatData.of_request(text)
     assert heartbeat == HeartbeatData("c", [], [ConsumerData("g")])
 
 
@@ -114,10 +114,27 @@ def test_a_heartbeat_may_hold_numbers_for_enums_as_the_cpp_client_writes_them() 
         b'{"clientID":"1-127.0.0.1@DEFAULT","consumerDataSet":[{"consumeFromWhere":4,"consumeType":0,"groupName":"g","messageModel":0,'
         b'"subscriptionDataSet":[{"subString":"*","subVersion":"1795306691845","topic":"t"}]}]}'
     )
-    (consumer,) = HeartbeatData.decode(text).consumer_data_set
+    (consumer,) = HeartbeatData.of_request(text).consumer_data_set
     assert consumer.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
     assert (consumer.consume_type, consumer.message_model) == ("CONSUME_ACTIVELY", "BROADCASTING")
     assert consumer.subscription_data_set == [SubscriptionData("t", "*", sub_version=1795306691845)]
+
+
+def test_a_long_heartbeat_of_the_cpp_client_is_read_as_any_other() -> None:
+    subscription = (
+        b'{"subString":"*","subVersion":"1795306691845","tagsSet":[],"topic":"a-topic-with-an-ordinary-name-%d"}'
+    )
+    text = (
+        b'{"clientID":"c","consumerDataSet":[{"consumeFromWhere":0,"consumeType":1,"groupName":"g","messageModel":1,'
+        b'"subscriptionDataSet":[%s]}],"producerDataSet":[{"groupName":"p"}]}'
+        % b",".join(subscription % number for number in range(900))
+    )
+    heartbeat = HeartbeatData.of_request(text)
+    (consumer,) = heartbeat.consumer_data_set
+    assert (consumer.consume_type, consumer.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+    assert consumer.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
+    assert len(consumer.subscription_data_set) == 900
+    assert (type(consumer), heartbeat.producer_data_set) == (ConsumerData, [bodies.ProducerData("p")])
 
 
 @pytest.mark.parametrize(
@@ -133,7 +150,7 @@ def test_a_heartbeat_may_hold_numbers_for_enums_as_the_cpp_client_writes_them() 
 )
 def test_a_heartbeat_with_a_number_that_names_nothing_is_refused(broken: bytes) -> None:
     with pytest.raises(ProtocolError):
-        HeartbeatData.decode(broken)
+        HeartbeatData.of_request(broken)
 
 
 def test_enums_are_their_names() -> None:

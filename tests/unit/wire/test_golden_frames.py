@@ -60,6 +60,8 @@ HEADERS: dict[tuple[int, str], type[ExtHeader]] = {
     (222, "request"): headers.ResetOffsetRequestHeader,
     (300, "request"): headers.QueryTopicConsumeByWhoRequestHeader,
     (307, "request"): headers.GetConsumerRunningInfoRequestHeader,
+    (10, "request"): headers.SendMessageRequestHeader,
+    (10, "response"): headers.SendMessageResponseHeader,
     (310, "request"): headers.SendMessageRequestHeaderV2,
     (310, "response"): headers.SendMessageResponseHeader,
     (315, "request"): headers.ViewBrokerStatsDataRequestHeader,
@@ -72,8 +74,10 @@ HEADERS: dict[tuple[int, str], type[ExtHeader]] = {
     (351, "request"): headers.GetTopicConfigRequestHeader,
 }
 
-# Ext fields of no header of ours: proxies' and static topics' (bname, lo), 5.x's request type, and what has no class in Java too.
-BESIDE = {"bname", "lo", "ReqT", "_UNIQUE_KEY_QUERY", "indexType", "lastKey", "MSG_REGION", "TRACE_ON"}
+# Ext fields of no header of ours: proxies' and static topics' (bname, lo), 5.x's request type, a signature, and what has no class in Java
+# too.
+SIGNATURE = {"AccessKey", "Signature"}
+BESIDE = {"bname", "lo", "ReqT", "_UNIQUE_KEY_QUERY", "indexType", "lastKey", "MSG_REGION", "TRACE_ON", *SIGNATURE}
 
 JSON_BODIES: dict[tuple[int, str], type[Body]] = {
     (28, "response"): bodies.KVTable,
@@ -102,7 +106,7 @@ JSON_BODIES: dict[tuple[int, str], type[Body]] = {
     (351, "response"): bodies.TopicConfig,
 }
 RECORD_BODIES = {(11, "response"), (12, "response"), (33, "response"), (39, "request")}
-MESSAGE_BODIES = {(310, "request"), (325, "request"), (326, "request")}
+MESSAGE_BODIES = {(10, "request"), (310, "request"), (325, "request"), (326, "request")}
 
 FRAMES = frames()
 
@@ -149,7 +153,9 @@ def test_a_java_frame_is_read_and_written_back_equal(frame: GoldenFrame) -> None
     if frame.serialize == "JSON":
         # Java writes an empty ext map where a header class has no value; we leave it out.
         assert {"extFields": {}, **_json_header(encoded)} == {"extFields": {}, **_json_header(frame.data)}
-    elif "" not in _raw_values(frame.data):
+    elif (
+        "" not in _raw_values(frame.data) and not SIGNATURE & command.ext_fields.keys()
+    ):  # with a signature Java writes each field twice
         assert len(encoded) == len(frame.data), "the same header in another order of ext fields"
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sprocketmq.wire import hashing
 from sprocketmq.wire.hashing import index_hash, java_hash, tags_code
 
 
@@ -39,3 +40,9 @@ def test_hash_is_the_definition_step_by_step(text: str) -> None:
     for at in range(0, len(units), 2):
         value = (31 * value + int.from_bytes(units[at : at + 2], "big")) % 2**32
     assert java_hash(text) == (value - 2**32 if value >= 2**31 else value)
+
+
+def test_long_tags_are_not_remembered() -> None:
+    before = hashing._cached_hash.cache_info().currsize
+    assert tags_code("a" * 30_000) == java_hash("a" * 30_000)
+    assert hashing._cached_hash.cache_info().currsize == before

@@ -10,12 +10,14 @@ Gaps: the mode POP, which is refused: a client told to POP would send requests t
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.name_checks import assignment_problem
+from sprocketmq.broker.table_file import not_saved
 from sprocketmq.core.allocation import STRATEGIES, allocate
 from sprocketmq.core.retry_schedule import is_retry_topic
-from sprocketmq.net.connection import Connection
+from sprocketmq.errors import StoreError
+from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.wire.bodies import (
     MessageModel,
     MessageQueueAssignment,
@@ -36,13 +38,16 @@ _PULL: Final = "PULL"
 
 
 def query_assignment(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    asked = QueryAssignmentRequestBody.decode(command.body)
+    asked = QueryAssignmentRequestBody.of_request(command.body)
+    problem = assignment_problem(asked)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
     models = [model.value for model in MessageModel]
     if asked.message_model not in models:
         remark = f"messageModel is {asked.message_model!r}, {' or '.join(models)} is allowed"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
 
-    async def answer() -> None:
+    async def answer() -> Command:
         queues = await broker.routes.queues(asked.topic)
         mine = None if queues is None else _share(broker, asked, queues)
         body = QueryAssignmentResponseBody(
@@ -50,9 +55,9 @@ def query_assignment(broker: Broker, connection: Connection, command: Command, n
             if mine is None
             else [MessageQueueAssignment(message_queue=queue, mode=_PULL) for queue in mine]
         )
-        connection.send(response(command, body=body.encode()))
+        return response(command, body=body.encode())
 
-    broker.keep(asyncio.get_running_loop().create_task(answer()))
+    broker.answer_later(connection, command, answer())
     return None
 
 
@@ -65,8 +70,8 @@ def _share(broker: Broker, asked: QueryAssignmentRequestBody, queues: list[Messa
     return allocate(strategy, asked.consumer_group, asked.client_id, queues, group.client_ids)
 
 
-def set_request_mode(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    mode = SetMessageRequestModeRequestBody.decode(command.body)
+def set_request_mode(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    mode = SetMessageRequestModeRequestBody.of_request(command.body)
     if is_retry_topic(mode.topic):
         return response(command, ResponseCode.NO_PERMISSION, f"{mode.topic} is a retry topic, which is always pulled")
     if broker.topics.get(mode.topic) is None:
@@ -78,7 +83,17 @@ def set_request_mode(broker: Broker, connection: Connection, command: Command, n
         remark = f"mode is {mode.mode!r}, {_PULL} is allowed: POP consumption is not served by this broker"
         return response(command, ResponseCode.INVALID_PARAMETER, remark)
     broker.request_modes.set(mode)
-    return response(command)
+
+    kept_bytes = bytes_while_waiting(command)
+    connection.hold(kept_bytes)
+
+    def answer(error: StoreError | None) -> None:
+        connection.release(kept_bytes)
+        if not command.is_oneway:
+            connection.send(response(command) if error is None else not_saved(command, error))
+
+    broker.request_modes.when_saved(answer)
+    return None
 
 
 def all_request_modes(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sprocketmq.core.access.users import subject_name
+from sprocketmq.core.access.users import User, subject_name
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import AclInfo, UserInfo
@@ -43,7 +43,7 @@ def _with_user(broker: Broker, command: Command, change: Callable[[UserInfo], No
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
-    info = UserInfo.decode(command.body or b"{}")
+    info = UserInfo.of_request(command.body or b"{}")
     info.username = name
     old = broker.users.table.user(name)
     touches_super = (info.user_type or "").lower() == "super" or (old is not None and old.is_super)
@@ -67,17 +67,25 @@ def get_user(broker: Broker, connection: Connection, command: Command, now_ms: i
     if not name or not name.strip():
         return _blank(command, "username")
     user = broker.users.table.user(name)
-    return response(command, body=b"" if user is None else user.info().encode())
+    return response(command, body=b"" if user is None else _shown(broker, command, user).encode())
 
 
 def list_users(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     users = broker.users.table.users(command.header(ListUsersRequestHeader).filter)
-    return response(command, body=_json_list([user.info() for user in users]))
+    return response(command, body=_json_list([_shown(broker, command, user) for user in users]))
+
+
+def _shown(broker: Broker, command: Command, user: User) -> UserInfo:
+    """A user as he is told to who asks: passwords to Super users only (``mqadmin copyUser`` lives by them), as Apache tells them to all."""
+    info = user.info()
+    if not broker.users.is_super(command):
+        info.password = None
+    return info
 
 
 def update_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(AclSubjectRequestHeader)
-    info = AclInfo.decode(command.body or b"{}")
+    info = AclInfo.of_request(command.body or b"{}")
     return _changed(
         broker,
         command,
@@ -109,10 +117,9 @@ def list_acls(broker: Broker, connection: Connection, command: Command, now_ms: 
 
 def _changed(broker: Broker, command: Command, change: Callable[[], None]) -> Command:
     try:
-        change()
+        broker.users.change(change)
     except ConfigurationError as error:
         return response(command, ResponseCode.NO_PERMISSION, str(error))
-    broker.users.save()
     return response(command)
 
 

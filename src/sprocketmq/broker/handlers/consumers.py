@@ -13,8 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sprocketmq.broker.consumers import CONSUME_ACTIVELY, Member
+from sprocketmq.broker.handlers.limits import expression_problem, heartbeat_limit_problem
 from sprocketmq.broker.handlers.pull_checks import no_property_filter
 from sprocketmq.broker.late_libraries import Library, once_loaded
+from sprocketmq.broker.name_checks import heartbeat_problem
+from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.core.retry_schedule import retry_topic
 from sprocketmq.core.subscription import is_tag_type
 from sprocketmq.errors import ConfigurationError
@@ -44,9 +47,15 @@ _UNIT_SUB = 2  # Java: TopicSysFlag
 
 
 def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    data = HeartbeatData.decode(command.body)
+    data = HeartbeatData.of_request(command.body)
+    problem = heartbeat_problem(data)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
+    problem = heartbeat_limit_problem(broker, connection, data)
+    if problem is not None:
+        return response(command, ResponseCode.SYSTEM_ERROR, problem)
     connection.state["client_id"] = data.client_id
-    member = Member(connection, data.client_id, command.language, command.version, now_ms)
+    member = Member(connection, data.client_id, command.language, command.version, broker.clock.steady_ms())
     fingerprint = data.heartbeat_fingerprint
     without_sub = data.without_sub and fingerprint != 0
     changed = fingerprint == 0  # version 1 is always told to go on sending everything
@@ -57,18 +66,20 @@ def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms:
         if group is None:  # as Java: the other groups of the client still count; this one's pulls are answered 26
             continue
         topics = (broker.topics.get(subscription.topic) for subscription in consumer.subscription_data_set)
-        broker.topics.create_if_absent(
-            retry_topic(consumer.group_name),
-            max(1, group.retry_queue_nums),
-            now_ms,
-            order=any(topic is not None and topic.order for topic in topics),
-            sys_flag=_UNIT_SUB if consumer.unit_mode else 0,
-        )
+        retry = retry_topic(consumer.group_name)
+        if topic_name_problem(retry) is None:  # else a group of an older store, longer than groups may be now
+            broker.topics.create_if_absent(
+                retry,
+                max(1, group.retry_queue_nums),
+                now_ms,
+                order=any(topic is not None and topic.order for topic in topics),
+                sys_flag=_UNIT_SUB if consumer.unit_mode else 0,
+            )
         notify = group.notify_consumer_ids_changed_enable
         if broker.consumers.subscriptions_changed(consumer.group_name, fingerprint, without_sub=without_sub):
             changed = True
         broker.consumers.register(member, consumer, without_sub=without_sub, notify=notify)
-        if not without_sub:
+        if not without_sub and broker.config.enable_property_filter:
             broker.filters.register(consumer.group_name, consumer.subscription_data_set, now_ms)
     for producer in data.producer_data_set:
         broker.producers.register(member, producer.group_name)
@@ -101,9 +112,12 @@ def check_client_config(broker: Broker, connection: Connection, command: Command
     body = bytes(command.body)
     subscription = None
     if body not in (b"", b"null"):
-        subscription = CheckClientConfigRequestBody.decode(body).subscription_data
+        subscription = CheckClientConfigRequestBody.of_request(body).subscription_data
     if subscription is None or is_tag_type(subscription.expression_type):
         return response(command)
+    problem = expression_problem(broker, subscription.sub_string)
+    if problem is not None:
+        return response(command, ResponseCode.SUBSCRIPTION_PARSE_FAILED, problem)
     if not broker.config.enable_property_filter:
         return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))
     try:

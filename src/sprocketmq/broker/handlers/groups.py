@@ -10,8 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.broker.groups import group_name_problem
+import msgspec
+
+from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.broker.handlers.pages import page_of
+from sprocketmq.broker.steps import Long, text_in_steps
+from sprocketmq.core.resource_names import group_name_problem
 from sprocketmq.core.topic_attributes import GROUP_ATTRIBUTES, alter
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
@@ -43,19 +47,25 @@ _MAX_RETRY_QUEUES: Final = 65_536
 def update_and_create_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     if not command.body:
         return response(command)  # as Java: nothing to do
-    return _update(broker, connection, command, [SubscriptionGroupConfig.decode(command.body)], now_ms)
+    return _update(broker, connection, command, [SubscriptionGroupConfig.of_request(command.body)], now_ms)
 
 
 def update_and_create_group_list(
     broker: Broker, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
-    return _update(broker, connection, command, SubscriptionGroupList.decode(command.body).group_config_list, now_ms)
+    return _update(
+        broker, connection, command, SubscriptionGroupList.of_request(command.body).group_config_list, now_ms
+    )
 
 
 def _update(
     broker: Broker, connection: Connection, command: Command, groups: list[SubscriptionGroupConfig], now_ms: int
 ) -> Command | None:
     """Take over all of ``groups``, or none of them."""
+    names = [group.group_name for group in groups]
+    too_many = too_many_named(broker, "groups", len(names)) or broker.groups.room_problem(names)
+    if too_many is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, too_many)
     for group in groups:
         problem = group_name_problem(group.group_name)
         if problem is None and group.retry_queue_nums > _MAX_RETRY_QUEUES:
@@ -74,7 +84,7 @@ def _update(
     return None
 
 
-def all_groups(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def all_groups(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The whole table to 4.9 and whoever names no page, else one page."""
     wanted = command.header(GetAllSubscriptionGroupRequestHeader)
     groups, config = broker.groups, broker.config
@@ -85,11 +95,18 @@ def all_groups(broker: Broker, connection: Connection, command: Command, now_ms:
             most = min(most, wanted.max_group_num)
         table = page_of(table, groups.data_version, wanted.group_seq, wanted.data_version, most)
         forbidden = {name: topics for name, topics in forbidden.items() if name in table}
-    body = SubscriptionGroupWrapper(
-        subscription_group_table=table, forbidden_table=forbidden, data_version=groups.data_version
-    )
-    header = GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups.table))
-    return response(command, header=header, body=body.encode())
+    forbidden, version = dict(forbidden), msgspec.structs.replace(groups.data_version)
+
+    def body_of(names: list[str]) -> SubscriptionGroupWrapper:
+        found = {name: table[name] for name in names if name in table}
+        return SubscriptionGroupWrapper(subscription_group_table=found, forbidden_table=forbidden, data_version=version)
+
+    async def answer() -> Command:
+        header = GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups.table))
+        body = await text_in_steps(Long("subscriptionGroupTable", list(table), body_of))
+        return answer_in_a_frame(command, header, body, "ask for pages (groupSeq)")
+
+    return broker.answer_in_steps(connection, command, answer())
 
 
 def delete_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -98,7 +115,7 @@ def delete_group(broker: Broker, connection: Connection, command: Command, now_m
     if header.clean_offset or header.remove_offset:
         broker.offsets.forget_group(header.group_name)
     broker.counters.forget_group(header.group_name)
-    broker.answer_when_saved(connection, command, response(command))
+    broker.answer_when_saved(connection, command, response(command), offsets=True)
     return None
 
 
@@ -115,6 +132,9 @@ def group_forbidden(broker: Broker, connection: Connection, command: Command, no
     """Take a topic away from a group, give it back, or only ask."""
     header = command.header(UpdateGroupForbiddenRequestHeader)
     group, topic, groups = header.group, header.topic, broker.groups
+    if header.readable is False and group not in groups.forbidden and len(groups.forbidden) >= len(groups.table):
+        remark = f"{len(groups.forbidden)} groups have topics taken away, no more than there are groups are allowed"
+        return response(command, ResponseCode.INVALID_PARAMETER, remark)
     if header.readable is not None and header.readable != groups.may_read(group, topic):
         groups.set_readable(group, topic, header.readable, now_ms)
     body = GroupForbidden(group=group, topic=topic, readable=groups.may_read(group, topic))

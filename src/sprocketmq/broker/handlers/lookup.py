@@ -4,7 +4,8 @@
 maxNum is defaultQueryMaxNum. Answer: indexLastUpdateTimestamp, indexLastUpdatePhyoffset, records in the order of the log; 22 when none.
 33: offset, the commit log offset out of the offset message id. Answer: the record; 1 when none begins there.
 
-Keys are found by hash, so a record of another key may be among the answers, as with Apache: clients compare. Gap: lastKey of 5.4, which
+Keys are found by hash, so a record of another key may be among the answers, as with Apache: clients compare. One of another topic is not:
+who may read a topic may read that one, and a key with the hash of another topic's key is soon found. Gap: lastKey of 5.4, which
 only its RocksDB index looks at.
 """
 
@@ -22,6 +23,7 @@ from sprocketmq.wire.headers import (
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
+from sprocketmq.wire.record import RecordView
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -45,7 +47,12 @@ def query_message(broker: Broker, connection: Connection, command: Command, now_
         header.end_timestamp,
         index_type=header.index_type or "",
     )
-    records = [record for offset in hits.physical_offsets if (record := broker.store.record_at(offset)) is not None]
+    topic = header.topic.encode()
+    records = [
+        record
+        for offset in hits.physical_offsets
+        if (record := broker.store.record_at(offset)) is not None and RecordView(record).topic_bytes == topic
+    ]
     found = bool(hits.physical_offsets)
     ext = QueryMessageResponseHeader(
         index_last_update_timestamp=hits.last_update_timestamp if found else 0,

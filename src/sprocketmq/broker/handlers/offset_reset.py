@@ -28,13 +28,17 @@ if TYPE_CHECKING:
 __all__ = ["HANDLERS", "answer_of_reset"]
 
 
-def reset_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def reset_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(ResetOffsetRequestHeader)
     topic = broker.topics.get(header.topic)
     if topic is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {header.topic} does not exist")
     if broker.config.use_server_side_reset_offset:
-        return _move_here(broker, command, header, topic)
+        answer = _move_here(broker, command, header, topic)
+        if answer.code != ResponseCode.SUCCESS:
+            return answer
+        broker.answer_when_saved(connection, command, answer, offsets=True)
+        return None
     return _tell_members(broker, command, header, topic)
 
 
@@ -106,8 +110,16 @@ def _tell_members(broker: Broker, command: Command, header: ResetOffsetRequestHe
     else:
         pushed = body
     told = ResetOffsetRequestHeader(topic=name, group=group, timestamp=header.timestamp, is_force=header.is_force)
-    for connection in members.members:
-        connection.send(request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, told, pushed, oneway=True))
+    deaf = [
+        member.client_id
+        for connection, member in members.members.items()
+        if not connection.push(request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, told, pushed, oneway=True))
+    ]
+    if deaf:
+        remark = (
+            f"{', '.join(deaf)} does not read what it is sent and was not told, the other members were; try again later"
+        )
+        return response(command, ResponseCode.SYSTEM_BUSY, remark)
     return response(command, body=body)
 
 

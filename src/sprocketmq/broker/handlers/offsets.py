@@ -5,9 +5,9 @@ GET_EARLIEST_MSG_STORETIME 32, GET_ALL_CONSUMER_OFFSET 43, GET_ALL_DELAY_OFFSET 
 A group without an offset is answered 22, and starts where its client decides (ConsumeFromWhere), with one exception that Java makes: while
 the very first message of the queue is there and not far back in the log, it is answered 0. So a new group misses nothing of a young topic.
 
-Code 15 wants a known group and topic (5.x; 4.9 takes anything), and is answered, but ignored, while the group is being moved by a reset.
-Code 314 clones each topic of the source when none is named (Java clones nothing then); 308 leaves the groups out that it is told to leave
-out (Java deletes their offsets).
+Code 15 wants a known group, topic and queue (5.x takes any queue, 4.9 anything), and is answered, but ignored, while the group is being
+moved by a reset. Code 314 clones each topic of the source when none is named (Java clones nothing then); 308 leaves the groups out that it
+is told to leave out (Java deletes their offsets).
 
 Gaps: ``committed`` of code 30 (there is no second, uncommitted end without replication).
 """
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.limits import answer_in_a_frame
+from sprocketmq.broker.steps import text_in_steps
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import QueryCorrectionOffsetBody
@@ -74,7 +76,8 @@ def update_consumer_offset(broker: Broker, connection: Connection, command: Comm
     group, topic = header.consumer_group, header.topic
     if group not in broker.groups:
         return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"consumer group {group} does not exist")
-    if broker.topics.get(topic) is None:
+    config = broker.topics.get(topic)
+    if config is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
     if header.commit_offset < 0 or header.queue_id < 0:
         remark = f"queueId is {header.queue_id} and commitOffset {header.commit_offset}, 0 or more are allowed"
@@ -83,8 +86,21 @@ def update_consumer_offset(broker: Broker, connection: Connection, command: Comm
         return response(
             command, remark="the group is being moved in this queue, what it commits before its next pull is ignored"
         )
-    broker.offsets.commit(group, topic, header.queue_id, header.commit_offset)
+    if header.queue_id >= max(config.read_queue_nums, config.write_queue_nums) and not _is_there(
+        broker, group, topic, header.queue_id
+    ):
+        remark = f"topic {topic} has no queue {header.queue_id}; commit what was pulled"
+        return response(command, ResponseCode.INVALID_PARAMETER, remark)
+    if not broker.offsets.commit(group, topic, header.queue_id, header.commit_offset):
+        limit = broker.offsets.max_offsets
+        remark = f"this broker has {limit} offsets, no more are allowed; delete groups, or raise maxConsumerOffsets"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
     return response(command)
+
+
+def _is_there(broker: Broker, group: str, topic: str, queue_id: int) -> bool:
+    """The queue of a topic that has fewer queues than it had: what is in it may still be consumed."""
+    return broker.store.max_offset(topic, queue_id) > 0 or broker.offsets.query(group, topic, queue_id) >= 0
 
 
 def search_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -112,9 +128,14 @@ def earliest_store_time(broker: Broker, connection: Connection, command: Command
     return response(command, header=GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))
 
 
-def all_consumer_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def all_consumer_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """All groups' offsets, for a slave."""
-    return response(command, body=broker.offsets.snapshot().encode())
+
+    async def answer() -> Command:
+        body = await text_in_steps(broker.offsets.long_snapshot())
+        return answer_in_a_frame(command, None, body, "ask for one group at a time")
+
+    return broker.answer_in_steps(connection, command, answer())
 
 
 def delay_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -137,17 +158,18 @@ def correction_offsets(broker: Broker, connection: Connection, command: Command,
     return response(command, body=QueryCorrectionOffsetBody(correction_offsets=lowest).encode())
 
 
-def clone_group_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def clone_group_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(CloneGroupOffsetRequestHeader)
-    source, topic = header.src_group, (header.topic or "").strip()
+    source, topic = header.src_group, header.topic or ""
     online = broker.consumers.get(source)
-    for name in [topic] if topic else broker.offsets.topics_of(source):
+    for name in [topic] if topic.strip() else broker.offsets.topics_of(source):
         if broker.topics.get(name) is None:
             continue
         if not header.offline and online is not None and name not in online.subscriptions:
             continue  # an offset from before the group's members changed their minds
         broker.offsets.clone(source, header.dest_group, name)
-    return response(command)
+    broker.answer_when_saved(connection, command, response(command), offsets=True)
+    return None
 
 
 HANDLERS = {

@@ -23,12 +23,12 @@ def page_of(
     """Up to ``most`` rows from number ``first`` on; from 0 on when ``wanted`` is not the state the table is in.
 
     Raises:
-        ProtocolError: there is no first number, or a negative one.
+        ProtocolError: there is no first number, or a negative one; or ``wanted`` is no state.
     """
     if first is None or first < 0 or most < 1:
         raise ProtocolError(
             f"a page from {first} of {most} rows is asked for, a page from 0 of 1 row or more is allowed"
         )
-    if not (wanted or "").strip() or DataVersion.decode((wanted or "").encode()) != version:
+    if not (wanted or "").strip() or DataVersion.of_request((wanted or "").encode()) != version:
         first = 0
     return {name: table[name] for name in sorted(table)[first : first + most]}

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["HANDLERS", "answer_pull", "handle_pull"]
 
 _MASTER: Final = "0"
+# Apache holds a pull as long as it asks for; who asks for longer is told after ten minutes that there is nothing, and asks again.
+_MOST_SUSPEND_MS: Final = 600_000
 _CODE_OF_STATUS: Final = {
     ReadStatus.FOUND: ResponseCode.SUCCESS,
     ReadStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -92,9 +94,11 @@ def answer_pull(
             broker.offsets.commit(group, topic, queue_id, header.commit_offset)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PULL_SUSPEND:
             wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_ms
+            if wait_ms > _MOST_SUSPEND_MS:
+                wait_ms = _MOST_SUSPEND_MS
             if wait_ms > 0 and not command.is_oneway:
                 match = wanted.match if wanted.match_record is None else ArrivalProbe(broker.store, header, wanted)
-                if not broker.parked.park(connection, command, header, match, now_ms + wait_ms):
+                if not broker.parked.park(connection, command, header, match, broker.clock.steady_ms() + wait_ms):
                     remark = "too many pulls wait at this broker, or on this connection; try again later"
                     return response(command, ResponseCode.POLLING_FULL, remark)
                 return None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.broker.consumers import CONSUME_ACTIVELY, ConsumerGroup
 from sprocketmq.broker.filters import EVERYTHING, Wanted, wanted_records
 from sprocketmq.broker.groups import PREDEFINED, SYSTEM_GROUP_PREFIX
+from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH, expression_problem
 from sprocketmq.broker.topics import PERM_READ
 from sprocketmq.core.retry_schedule import is_retry_topic
 from sprocketmq.core.subscription import SUB_ALL, is_tag_type, parse_tag_expression, tags_code_matcher
@@ -150,6 +151,8 @@ def _wanted_by_heartbeat(
     if is_tag_type(subscription.expression_type):
         match = consumer.match(topic)
         return EVERYTHING if match is None else Wanted(match)
+    if not broker.config.enable_property_filter:  # none is compiled then
+        return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))
     known = broker.filters.get(group_name, topic)
     if known is None:
         remark = f"the filter of {group_name} for topic {topic} is not known here; its expression may be wrong"
@@ -157,8 +160,6 @@ def _wanted_by_heartbeat(
     if known.data.client_version < header.sub_version:
         remark = f"the filter of {group_name} for topic {topic} is newer than the last heartbeat; it follows with the next one"
         return response(command, ResponseCode.FILTER_DATA_NOT_LATEST, remark)
-    if not broker.config.enable_property_filter:
-        return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))
     if subscription.class_filter_mode:
         return EVERYTHING
     if broker.config.filter_support_retry and is_retry_topic(topic):
@@ -172,6 +173,9 @@ def _wanted_by_request(
     """The filter that the request brings along (lite pull, readers without a heartbeat); expressions are parsed once."""
     expression, kind = header.subscription, header.expression_type
     by_tags = is_tag_type(kind)
+    too_long = expression_problem(broker, expression)
+    if too_long is not None:
+        return response(command, ResponseCode.SUBSCRIPTION_PARSE_FAILED, too_long)
     if by_tags and (expression is None or expression in ("", SUB_ALL)):
         _note(broker, header, now_ms)
         return EVERYTHING
@@ -197,9 +201,10 @@ def _wanted_tags(broker: Broker, header: PullMessageRequestHeader, now_ms: int) 
     known = broker.expressions.get(expression)
     if known is None:
         known = Wanted(tags_code_matcher(parse_tag_expression(header.topic, expression, now_ms)))
-        if len(broker.expressions) >= 1024:  # expressions come from the network: remember some, not all
-            broker.expressions.clear()
-        broker.expressions[expression] = known
+        if len(expression) <= REMEMBERED_LENGTH:
+            if len(broker.expressions) >= 1024:  # expressions come from the network: remember some, not all
+                broker.expressions.clear()
+            broker.expressions[expression] = known
     return known
 
 

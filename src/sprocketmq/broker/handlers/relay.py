@@ -2,14 +2,13 @@
 INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223. Java: AdminBrokerProcessor.callConsumer, Broker2Client.
 
 307 and 309 go to the one member that clientId names, as they came; 309 gets the broker's name, the flags of topic and group, and the record
-of msgId as its body. The member's answer comes back as it is; no answer within 10 s is 207, a member that is not there 1. 223 asks all
-members of the group (or clientAddr's) where they are (221), 5 s each, all at once, and answers with those that told.
+of msgId as its body. The member's answer comes back as it is; no answer within 10 s is 207, a member that is not there 1, one that does not
+read 2. 223 asks all members of the group (or clientAddr's) where they are (221), 5 s each, all at once, and answers with those that told.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.consumers import Member
@@ -78,15 +77,23 @@ def _call(
     if member.version < Version.V3_1_8_SNAPSHOT:
         remark = f"{client_id} is of version {member.version}, which cannot answer this; upgrade it"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    if member.connection.is_congested:
+        remark = f"{client_id} does not read what it is sent, so it is not asked; try again later"
+        return response(command, ResponseCode.SYSTEM_BUSY, remark)
     asked = request(command.code, body=body)
     asked.ext_fields = dict(ext)
-    _answer_later(broker, connection, _relayed(command, member, asked))
+    try:
+        # Written at once, so that nothing but the future waits for the answer: the body may have megabytes.
+        answer = member.connection.start_invoke(asked, _CALL_TIMEOUT_MS)
+    except NetworkError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, f"{client_id} could not be asked: {error}")
+    broker.answer_later(connection, command, _relayed(command, member, answer))
     return None
 
 
-async def _relayed(command: Command, member: Member, asked: Command) -> Command:
+async def _relayed(command: Command, member: Member, answer: asyncio.Future[Command]) -> Command:
     try:
-        told = await member.connection.invoke(asked, _CALL_TIMEOUT_MS)
+        told = await answer
     except RequestTimeout as error:
         remark = f"{member.client_id} did not answer: {error}"
         return response(command, ResponseCode.CONSUME_MSG_TIMEOUT, remark)
@@ -115,7 +122,7 @@ def consumer_status(broker: Broker, connection: Connection, command: Command, no
         if member.version < Version.V3_0_7_SNAPSHOT:
             remark = f"{member.client_id} is of version {member.version}, which cannot answer this; upgrade it"
             return response(command, ResponseCode.SYSTEM_ERROR, remark)
-    _answer_later(broker, connection, _statuses(command, header, members))
+    broker.answer_later(connection, command, _statuses(command, header, members))
     return None
 
 
@@ -128,6 +135,8 @@ async def _statuses(command: Command, header: GetConsumerStatusRequestHeader, me
 async def _status(header: GetConsumerStatusRequestHeader, member: Member) -> dict[MessageQueue, int] | None:
     """None when the member does not tell: the others still count."""
     asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
+    if member.connection.is_congested:
+        return None
     try:
         told = await member.connection.invoke(
             request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, asked), _STATUS_TIMEOUT_MS
@@ -135,13 +144,6 @@ async def _status(header: GetConsumerStatusRequestHeader, member: Member) -> dic
         return GetConsumerStatusBody.decode(told.body).message_queue_table if not told.code and told.body else None
     except (RequestTimeout, NetworkError, ProtocolError):
         return None
-
-
-def _answer_later(broker: Broker, connection: Connection, answer: Awaitable[Command]) -> None:
-    async def send() -> None:
-        connection.send(await answer)
-
-    broker.keep(asyncio.get_running_loop().create_task(send()))
 
 
 HANDLERS = {

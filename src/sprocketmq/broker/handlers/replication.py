@@ -52,7 +52,7 @@ def handover(broker: Broker, connection: Connection, command: Command, now_ms: i
         if not 0 < timeout_ms <= _MAX_TIMEOUT_MS:
             remark = f"timeoutMs is {header.timeout_ms}, 1 to {_MAX_TIMEOUT_MS} is allowed"
             return response(command, ResponseCode.INVALID_PARAMETER, remark)
-        broker.handover.begin(now_ms, timeout_ms)
+        broker.handover.begin(timeout_ms)
     elif header.step == "cancel":
         broker.handover.cancel()
     elif header.step == "finish":

@@ -9,12 +9,12 @@ Fields as of a send. The answer says whether the requester took the reply (0) or
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.send import check_topic
+from sprocketmq.broker.handlers.special_messages import timer_topic_problem
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
@@ -52,6 +52,9 @@ def handle_reply(broker: Broker, connection: Connection, command: Command, now_m
         remark = f"the body has {len(command.body)} bytes, 1 to {broker.config.max_message_size} are allowed (maxMessageSize)"
         return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
     raw = (header.properties or "").encode()
+    problem = timer_topic_problem(broker, header.topic, raw)
+    if problem is not None:
+        return response(command, ResponseCode.MESSAGE_ILLEGAL, problem)
     client_id = props.get_property(raw, props.REPLY_TO_CLIENT)
     if client_id is None:
         remark = f"the reply has no property {props.REPLY_TO_CLIENT}, so nobody can get it"
@@ -61,13 +64,11 @@ def handle_reply(broker: Broker, connection: Connection, command: Command, now_m
         remark = f"the requester {client_id} has no connection to this broker; the reply was not pushed"
         return _answer(broker, connection, command, header, queue_id, remark)
 
-    async def push_and_answer() -> None:
+    async def push_and_answer() -> Command:
         remark = await _push(broker, connection, command, header, requester, client_id)
-        answer = _answer(broker, connection, command, header, queue_id, remark)
-        if not command.is_oneway:
-            connection.send(answer)
+        return _answer(broker, connection, command, header, queue_id, remark)
 
-    broker.keep(asyncio.get_running_loop().create_task(push_and_answer()))
+    broker.answer_later(connection, command, push_and_answer())
     return None
 
 
@@ -80,6 +81,8 @@ async def _push(
     client_id: str,
 ) -> str | None:
     """Give the reply to the requester; why that failed, None when it was taken."""
+    if requester.is_congested:  # what cannot be pushed now is not kept until it can
+        return f"the requester {client_id} does not read what it is sent; the reply was not pushed"
     now_ms = broker.clock.now_ms()
     raw = (header.properties or "").encode()
     marks = ((props.MSG_REGION, broker.stamps.region_id), (props.TRACE_ON, broker.stamps.trace_on))
@@ -103,7 +106,7 @@ async def _push(
     )
     code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
     try:
-        taken = await requester.invoke(request(code, push, command.body), _PUSH_TIMEOUT_MS)
+        taken = await requester.start_invoke(request(code, push, command.body), _PUSH_TIMEOUT_MS)
     except RocketMQError as error:
         log.warning("the reply for %s could not be pushed: %s", client_id, error)
         return f"the requester {client_id} did not take the reply: {error}"

@@ -19,12 +19,15 @@ from sprocketmq.broker.handlers.special_messages import (
     is_special,
     retry_topic_rules,
     special_message,
+    timer_topic_problem,
 )
-from sprocketmq.broker.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN, topic_name_problem
+from sprocketmq.broker.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN
+from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.core.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.store.message_store import AppendResult, StoredMessage
+from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.batch import split_batch
 from sprocketmq.wire.bodies import TopicConfig
@@ -97,11 +100,8 @@ def check_topic(broker: Broker, command: Command, header: SendMessageRequestHead
     if config is None:
         made = broker.topics.create_in_send(topic, header.default_topic, header.default_topic_queue_nums, now_ms)
         if made is None:
-            return response(
-                command,
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"topic {topic} does not exist and may not be created by a send; create it first",
-            )
+            why = broker.topics.room_problem([topic]) or "it may not be created by a send; create it first"
+            return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist, and {why}")
     return None
 
 
@@ -175,24 +175,33 @@ def _send_batch(
     queue_id: int,
     now_ms: int,
 ) -> Command | None:
-    """Many messages of one topic and queue in one request, stored as ordinary messages with consecutive offsets, all or none."""
+    """Many messages of one topic and queue in one request, stored as ordinary messages with consecutive offsets, all or none.
+
+    Each with the properties that it came with, byte for byte. Those of the request are about the batch alone: a Java client of 5.4.0
+    gives it a UNIQ_KEY of its own, and behind a message's properties that would be the id of all of them. As 5.4.0 (its
+    MessageExtEncoder; 4.9 and 5.x before append them).
+    """
     if header.topic.startswith(RETRY_PREFIX):
         return _illegal(command, f"a batch cannot be sent to retry topic {header.topic}; send its messages one by one")
     body = bytes(command.body)
-    of_batch = broker.stamps.mark(header.properties.encode() if header.properties else b"")
-    waits = waits_for_disk(of_batch)
+    of_batch = header.properties.encode() if header.properties else b""
+    if is_delayed(of_batch):
+        return _illegal(command, "the batch has a delay; send delayed messages one by one")
+    waits, key = waits_for_disk(of_batch), props.get_property(of_batch, props.UNIQ_KEY)
     uniform = UniformBatch.of(body) if len(body) >= _UNIFORM_FROM_BYTES else None
     try:
-        if uniform is not None and props.get_property(uniform.properties, props.UNIQ_KEY) is not None:
+        if uniform is not None:
             element = (uniform.flag, uniform.body, uniform.properties)
-            messages = _messages_of_batch(broker, connection, command, header, queue_id, now_ms, of_batch, [element])
+            messages = _messages_of_batch(broker, connection, command, header, queue_id, [element])
             if isinstance(messages, Command):
                 return messages
             result = broker.put_uniform(messages[0], uniform, now_ms)
             if result is not None:
-                return _batch_stored(broker, connection, command, messages[0], result, uniform.count, waits)
-        elements = split_batch(body)
-        messages = _messages_of_batch(broker, connection, command, header, queue_id, now_ms, of_batch, elements)
+                ids = broker.stamps.offset_message_ids(result.physical_offset, result.size, uniform.count)
+                answer = _stored(broker, command, ids, queue_id, result.queue_offset, key)
+                end = result.physical_offset + uniform.count * result.size
+                return broker.answer_when_durable(connection, command, answer, end, waits)
+        messages = _messages_of_batch(broker, connection, command, header, queue_id, split_batch(body))
         if isinstance(messages, Command):
             return messages
         if not messages:
@@ -201,9 +210,9 @@ def _send_batch(
     except ConfigurationError as error:
         return _illegal(command, str(error))
     ids = ",".join([broker.stamps.offset_message_id(result.physical_offset) for result in results])
-    keys = props.get_property(messages[0].properties, props.UNIQ_KEY) or ""
-    answer = _stored(broker, command, ids, queue_id, results[0].queue_offset, keys)
-    return broker.answer_when_durable(connection, command, answer, _end(results[-1]), waits)
+    answer = _stored(broker, command, ids, queue_id, results[0].queue_offset, key)
+    end = results[-1].physical_offset + results[-1].size
+    return broker.answer_when_durable(connection, command, answer, end, waits)
 
 
 def _messages_of_batch(
@@ -212,8 +221,6 @@ def _messages_of_batch(
     command: Command,
     header: SendMessageRequestHeader,
     queue_id: int,
-    now_ms: int,
-    of_batch: bytes,
     elements: list[tuple[int, bytes, bytes]],
 ) -> list[StoredMessage] | Command:
     """What the elements are stored as; the refusal of all of them for the sake of one."""
@@ -231,54 +238,28 @@ def _messages_of_batch(
             return _illegal(command, "a message of the batch has a delay; send delayed messages one by one")
         if not part:
             return _illegal(command, "a message of the batch has no body; 1 byte or more is allowed")
-        if raw and raw[-1] != 2:
-            raw += b"\x02"
-        if b"UNIQ_KEY\x01" not in raw or props.get_property(raw, props.UNIQ_KEY) is None:
-            raw += f"{props.UNIQ_KEY}\x01{broker.stamps.new_unique_key(now_ms)}\x02".encode()
-        code = tags_code(props.get_property(raw, props.TAGS)) if b"TAGS\x01" in raw else 0
-        raw += of_batch
         if len(raw) > props.MAX_PROPERTIES_BYTES:
             return _illegal(
                 command, f"the properties take {len(raw)} bytes, at most {props.MAX_PROPERTIES_BYTES} are allowed"
             )
+        problem = timer_topic_problem(broker, topic, raw) if topic == TIMER_TOPIC else None
+        if problem is not None:
+            return _illegal(command, problem)
+        code = tags_code(props.get_property(raw, props.TAGS)) if b"TAGS\x01" in raw else 0
         messages.append(
             StoredMessage(topic, queue_id, part, raw, flag, sys_flag, born_at_ms, born_host, store_host, times, 0, code)
         )
     return messages
 
 
-def _batch_stored(
-    broker: Broker,
-    connection: Connection,
-    command: Command,
-    first: StoredMessage,
-    result: AppendResult,
-    count: int,
-    waits: bool,
-) -> Command | None:
-    ids = broker.stamps.offset_message_ids(result.physical_offset, result.size, count)
-    key = props.get_property(first.properties, props.UNIQ_KEY) or ""
-    answer = _stored(broker, command, ids, first.queue_id, result.queue_offset, key)
-    end = result.physical_offset + count * result.size
-    return broker.answer_when_durable(connection, command, answer, end, waits)
-
-
-def _end(result: AppendResult) -> int:
-    return result.physical_offset + result.size
-
-
 def _stored(
-    broker: Broker, command: Command, message_id: str, queue_id: int, queue_offset: int, unique_key: str
+    broker: Broker, command: Command, message_id: str, queue_id: int, queue_offset: int, unique_key: str | None
 ) -> Command:
     # SendMessageResponseHeader written out: two dict merges less on the hottest answer.
-    ext = {
-        "msgId": message_id,
-        "queueId": str(queue_id),
-        "queueOffset": str(queue_offset),
-        "transactionId": unique_key,
-        "MSG_REGION": broker.stamps.region_id,
-        "TRACE_ON": broker.stamps.trace_on,
-    }
+    ext = {"msgId": message_id, "queueId": str(queue_id), "queueOffset": str(queue_offset)}
+    if unique_key is not None:  # a batch of a 4.9 client has none of its own
+        ext["transactionId"] = unique_key
+    ext["MSG_REGION"], ext["TRACE_ON"] = broker.stamps.region_id, broker.stamps.trace_on
     return Command(0, command.opaque, FLAG_RESPONSE, ext_fields=ext, serialize_type=command.serialize_type)
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.broker.handlers.special_messages import wait_if_asked
 from sprocketmq.broker.redirection import copy_of_record
 from sprocketmq.broker.topics import PERM_WRITE
+from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.core.retry_schedule import DeadLetter, decide_send_back, dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
@@ -51,6 +52,9 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
         return response(command, ResponseCode.NO_PERMISSION, f"broker {broker.config.broker_name} is read only")
     if group.retry_queue_nums <= 0:
         return response(command)  # a group without retry queues asked for its failures to be dropped
+    problem = topic_name_problem(retry_topic(header.group))
+    if problem is not None:  # a group of an older store, longer than groups may be now
+        return response(command, ResponseCode.INVALID_PARAMETER, f"group {header.group} has no retry topic: {problem}")
     topic = broker.topics.create_if_absent(
         retry_topic(header.group), group.retry_queue_nums, now_ms, sys_flag=_UNIT_SUB if header.unit_mode else 0
     )
@@ -75,7 +79,7 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
         message.properties = props.set_property(message.properties, props.DELAY, str(decision.delay_level))
         wait_if_asked(broker, message, now_ms)
     try:
-        broker.put(message, now_ms)
+        broker.put_again(message, now_ms)
     except ConfigurationError as error:  # the copy's properties grew over the limit
         return response(command, ResponseCode.SYSTEM_ERROR, str(error))
     broker.counters.sent_back(props.get_property(message.properties, props.RETRY_TOPIC) or "", header.group)

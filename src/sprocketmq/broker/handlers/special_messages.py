@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.timer_messages import TimerRefusal
+from sprocketmq.broker.topics import SEND_FORBIDDEN
+from sprocketmq.broker.transactions import MAX_HALF_PROPERTIES_BYTES
 from sprocketmq.core.retry_schedule import dlq_topic, group_of_retry_topic, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC, is_timer, without_timer
 from sprocketmq.net.connection import Connection
@@ -25,7 +27,15 @@ from sprocketmq.wire.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["attach_recall_handle", "is_delayed", "is_special", "retry_topic_rules", "special_message", "wait_if_asked"]
+__all__ = [
+    "attach_recall_handle",
+    "is_delayed",
+    "is_special",
+    "retry_topic_rules",
+    "special_message",
+    "timer_topic_problem",
+    "wait_if_asked",
+]
 
 _TIMER_MARKS: Final = (b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"TIMER_DELIVER_MS\x01")
 
@@ -52,8 +62,23 @@ def special_message(
             ResponseCode.MESSAGE_ILLEGAL,
             "sysFlag marks a half message without the property TRAN_MSG; send it as a transaction",
         )
+    problem = timer_topic_problem(broker, message.topic, raw)
+    if problem is not None:
+        return response(command, ResponseCode.MESSAGE_ILLEGAL, problem)
     refusal = wait_if_asked(broker, message, now_ms)
     return None if refusal is None else response(command, refusal.code, refusal.remark)
+
+
+def timer_topic_problem(broker: Broker, topic: str, raw: bytes) -> str | None:
+    """Why a message is not taken into rmq_sys_wheel_timer as it is: it would go where nobody may send to, or nowhere. None for others."""
+
+    def queues_of(real: str) -> int:
+        config = broker.topics.get(real)
+        if config is None or real in SEND_FORBIDDEN or real == TIMER_TOPIC:
+            return 0
+        return max(config.write_queue_nums, config.read_queue_nums)
+
+    return broker.timers.by_hand_problem(raw, queues_of) if topic == TIMER_TOPIC else None
 
 
 def wait_if_asked(broker: Broker, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
@@ -89,6 +114,12 @@ def _half_message(broker: Broker, command: Command, message: StoredMessage) -> C
         remark = "a transactional message cannot have a delivery time; leave one of the two out"
         return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
     broker.transactions.prepare(message)
+    if len(message.properties) > MAX_HALF_PROPERTIES_BYTES:
+        remark = (
+            f"the properties take {len(message.properties)} bytes, at most {MAX_HALF_PROPERTIES_BYTES} are allowed for a half message:"
+            " the broker adds its own when it asks for the transaction"
+        )
+        return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
     return None
 
 
@@ -127,7 +158,7 @@ def retry_topic_rules(
     limit = group.retry_max_times
     if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
         limit = header.max_reconsume_times
-    if message.reconsume_times <= limit and not broker.locks.holds_any(group_name, now_ms):
+    if message.reconsume_times <= limit and not broker.locks.holds_any(group_name, broker.clock.steady_ms()):
         return None
     dead_letter = broker.topics.create_if_absent(dlq_topic(group_name), 1, now_ms)
     message.topic, message.queue_id = dead_letter.topic_name, 0

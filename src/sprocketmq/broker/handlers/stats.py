@@ -8,20 +8,24 @@ is in flight from the pull offset, where Java leaves that at 0 and so counts bel
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.limits import answer_in_a_frame
+from sprocketmq.broker.steps import in_steps
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import (
     ConsumeStats,
     ConsumeStatsList,
     OffsetWrapper,
-    QueryConsumeTimeSpanBody,
     QueueTimeSpan,
     TopicOffset,
     TopicStatsTable,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frame import MAX_FRAME_BYTES
 from sprocketmq.wire.headers import (
     GetConsumeStatsInBrokerHeader,
     GetConsumeStatsRequestHeader,
@@ -36,23 +40,32 @@ if TYPE_CHECKING:
 
 __all__ = ["HANDLERS"]
 
+# Of some 30 us for a queue.
+_QUEUES_PER_STEP: Final = 100
+_TOPICS_PER_STEP: Final = 10
 
-def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+
+def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     topic = command.header(GetTopicStatsInfoRequestHeader).topic
     config = broker.topics.get(topic)
     if config is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
-    store, table = broker.store, {}
-    for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
+    store, queues = broker.store, range(max(config.read_queue_nums, config.write_queue_nums))
+
+    def row(queue_id: int) -> TopicOffset:
         first, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         newest = store.store_time(topic, queue_id, end - 1) if end > first else 0
-        queue = MessageQueue(topic, broker.config.broker_name, queue_id)
-        table[queue] = TopicOffset(min_offset=first, max_offset=end, last_update_timestamp=max(0, newest))
-    body = TopicStatsTable(offset_table=table, topic_put_tps=broker.statistics.put_per_second(topic))
-    return response(command, body=body.encode())
+        return TopicOffset(min_offset=first, max_offset=end, last_update_timestamp=max(0, newest))
+
+    async def answer() -> Command:
+        rows = await _rows(broker, ((topic, queue_id) for queue_id in queues), lambda _, queue_id: row(queue_id))
+        return response(command, body=_with_rows(TopicStatsTable(topic_put_tps=put_tps), rows))
+
+    put_tps = broker.statistics.put_per_second(topic)
+    return broker.answer_in_steps(connection, command, answer())
 
 
-def consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Broker and consumer offset of each queue: what ``lag`` is computed from."""
     header = command.header(GetConsumeStatsRequestHeader)
     group = header.consumer_group
@@ -63,26 +76,58 @@ def consume_stats(broker: Broker, connection: Connection, command: Command, now_
         topics = [topic for topic in (header.topic or "",) if _is_of_interest(broker, group, topic)]
     else:
         topics = [topic for topic in broker.offsets.topics_of(group) if _is_of_interest(broker, group, topic)]
-    stats = ConsumeStats()
-    for topic in dict.fromkeys(topics):
-        _add_stats(broker, stats, group, topic)
-    return response(command, body=stats.encode())
+
+    async def answer() -> Command:
+        text, _, _ = await _stats(broker, group, list(dict.fromkeys(topics)))
+        return answer_in_a_frame(command, None, text, "ask for one topic at a time")
+
+    return broker.answer_in_steps(connection, command, answer())
+
+
+async def _rows(
+    broker: Broker, queues: Iterable[tuple[str, int]], row: Callable[[str, int], TopicOffset | OffsetWrapper]
+) -> bytes:
+    """A table of queues without its braces, made in steps."""
+    found = []
+    async for share in in_steps(queues, _QUEUES_PER_STEP):
+        table = {
+            MessageQueue(topic, broker.config.broker_name, queue_id): row(topic, queue_id) for topic, queue_id in share
+        }
+        found.append(fastjson.dumps(table)[1:-1])
+    return b",".join(found)
+
+
+def _with_rows(body: TopicStatsTable | ConsumeStats, rows: bytes) -> bytes:
+    return body.encode().replace(b'"offsetTable":{', b'"offsetTable":{' + rows, 1)
+
+
+async def _stats(broker: Broker, group: str, topics: list[str]) -> tuple[bytes, int, int]:
+    """The text of ConsumeStats; how many messages are behind, and in flight."""
+    behind = in_flight = 0
+
+    def row(topic: str, queue_id: int) -> OffsetWrapper:
+        nonlocal behind, in_flight
+        offsets = _offsets(broker, group, topic, queue_id)
+        behind += offsets.broker_offset - offsets.consumer_offset
+        in_flight += offsets.pull_offset - offsets.consumer_offset
+        return offsets
+
+    def queues() -> Iterator[tuple[str, int]]:
+        for topic in topics:
+            config = broker.topics.get(topic)
+            for queue_id in range(config.read_queue_nums) if config is not None else ():
+                yield topic, queue_id
+
+    rows = await _rows(broker, queues(), row)
+    known = [topic for topic in topics if broker.topics.get(topic) is not None]
+    tps = sum([broker.statistics.get_per_second(topic, group) for topic in known], 0.0)
+    return _with_rows(ConsumeStats(consume_tps=tps), rows), behind, in_flight
 
 
 def _is_of_interest(broker: Broker, group: str, topic: str) -> bool:
     """Nobody of the group is online, or they subscribe to the topic."""
     consumer = broker.consumers.get(group)
     return consumer is None or not consumer.subscriptions or topic in consumer.subscriptions
-
-
-def _add_stats(broker: Broker, stats: ConsumeStats, group: str, topic: str) -> None:
-    config = broker.topics.get(topic)
-    if config is None:
-        return
-    for queue_id in range(config.read_queue_nums):
-        queue = MessageQueue(topic, broker.config.broker_name, queue_id)
-        stats.offset_table[queue] = _offsets(broker, group, topic, queue_id)
-    stats.consume_tps += broker.statistics.get_per_second(topic, group)
 
 
 def _offsets(broker: Broker, group: str, topic: str, queue_id: int) -> OffsetWrapper:
@@ -97,33 +142,38 @@ def _offsets(broker: Broker, group: str, topic: str, queue_id: int) -> OffsetWra
     )
 
 
-def consume_time_span(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def consume_time_span(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Store times of the oldest, the newest and the last consumed message of each queue, and how long the next one has been waiting."""
     header = command.header(QueryConsumeTimeSpanRequestHeader)
     topic, store = header.topic, broker.store
     config = broker.topics.get(topic)
     if config is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
-    spans = []
-    for queue_id in range(config.write_queue_nums):
+    queues = range(config.write_queue_nums)
+
+    def span(queue_id: int) -> QueueTimeSpan:
         end = store.max_offset(topic, queue_id)
         oldest, newest = store.earliest_store_time(topic, queue_id), store.store_time(topic, queue_id, end - 1)
         consumed = broker.offsets.query(header.group, topic, queue_id)
         last = store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else oldest
         next_ms = store.store_time(topic, queue_id, max(consumed, store.min_offset(topic, queue_id)))
-        spans.append(
-            QueueTimeSpan(
-                message_queue=MessageQueue(topic, broker.config.broker_name, queue_id),
-                min_time_stamp=oldest,
-                max_time_stamp=newest,
-                consume_time_stamp=last,
-                delay_time=now_ms - next_ms if next_ms >= 0 else 0,
-                min_time_stamp_str=_text(oldest),
-                max_time_stamp_str=_text(newest),
-                consume_time_stamp_str=_text(last),
-            )
+        return QueueTimeSpan(
+            message_queue=MessageQueue(topic, broker.config.broker_name, queue_id),
+            min_time_stamp=oldest,
+            max_time_stamp=newest,
+            consume_time_stamp=last,
+            delay_time=now_ms - next_ms if next_ms >= 0 else 0,
+            min_time_stamp_str=_text(oldest),
+            max_time_stamp_str=_text(newest),
+            consume_time_stamp_str=_text(last),
         )
-    return response(command, body=QueryConsumeTimeSpanBody(consume_time_span_set=spans).encode())
+
+    async def answer() -> Command:
+        shares = in_steps(queues, _QUEUES_PER_STEP)
+        found = [fastjson.dumps([span(queue_id) for queue_id in share])[1:-1] async for share in shares]
+        return response(command, body=b'{"consumeTimeSpanSet":[%b]}' % b",".join(found))
+
+    return broker.answer_in_steps(connection, command, answer())
 
 
 def _text(time_ms: int) -> str:
@@ -142,24 +192,39 @@ def broker_stats_data(broker: Broker, connection: Connection, command: Command, 
     return response(command, body=data.encode())
 
 
-def broker_consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def broker_consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """All groups, those that never consumed with an empty list."""
     ordered_only = command.header(GetConsumeStatsInBrokerHeader).is_order
-    body = ConsumeStatsList(broker_addr=broker.address)
-    for group in list(broker.groups.table):
-        of_group = []
-        for topic in broker.offsets.topics_of(group):
-            config = broker.topics.get(topic)
-            if config is None or (ordered_only and not config.order) or not _is_of_interest(broker, group, topic):
-                continue
-            stats = ConsumeStats()
-            _add_stats(broker, stats, group, topic)
-            of_group.append(stats)
-            for offsets in stats.offset_table.values():
-                body.total_diff += offsets.broker_offset - offsets.consumer_offset
-                body.total_inflight_diff += offsets.pull_offset - offsets.consumer_offset
-        body.consume_stats_list.append({group: of_group})
-    return response(command, body=body.encode())
+
+    async def of_group(group: str, body: ConsumeStatsList) -> bytes:
+        texts = []
+        async for topics in in_steps(broker.offsets.topics_of(group), _TOPICS_PER_STEP):
+            for topic in topics:
+                config = broker.topics.get(topic)
+                if config is None or (ordered_only and not config.order) or not _is_of_interest(broker, group, topic):
+                    continue
+                text, behind, in_flight = await _stats(broker, group, [topic])
+                texts.append(text)
+                body.total_diff += behind
+                body.total_inflight_diff += in_flight
+        return b"{%b:[%b]}" % (fastjson.dumps(group), b",".join(texts))
+
+    async def answer() -> Command:
+        body, texts, size = ConsumeStatsList(broker_addr=broker.address), list[bytes](), 0
+        async for groups in in_steps(list(broker.groups.table), _TOPICS_PER_STEP):
+            for group in groups:
+                text = await of_group(group, body)
+                texts.append(text)
+                size += len(text)
+            if size > MAX_FRAME_BYTES:
+                remark = (
+                    f"the answer would have more than {MAX_FRAME_BYTES} bytes; ask for one group at a time (code 208)"
+                )
+                return response(command, ResponseCode.SYSTEM_ERROR, remark)
+        text = body.encode().replace(b'"consumeStatsList":[', b'"consumeStatsList":[' + b",".join(texts), 1)
+        return answer_in_a_frame(command, None, text, "ask for one group at a time (code 208)")
+
+    return broker.answer_in_steps(connection, command, answer())
 
 
 HANDLERS = {

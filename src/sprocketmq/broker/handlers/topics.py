@@ -15,8 +15,13 @@ import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.broker.handlers.pages import page_of
-from sprocketmq.broker.topics import topic_name_problem
+from sprocketmq.broker.steps import Long, text_in_steps
+from sprocketmq.broker.table_file import not_saved
+from sprocketmq.core.resource_names import queue_number_problem, topic_name_problem
 from sprocketmq.core.retry_schedule import retry_topic
 from sprocketmq.core.topic_attributes import TOPIC_ATTRIBUTES, alter, parse_changes
 from sprocketmq.errors import ConfigurationError
@@ -41,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["HANDLERS"]
 
-_MAX_QUEUES: Final = 65_536
 _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 # Less than any administrator's timeout: a name server that does not answer must not make a topic look as if it were not there.
 _REGISTRATION_WAIT_S: Final = 2.0
@@ -69,7 +73,7 @@ def update_and_create_topic(broker: Broker, connection: Connection, command: Com
 def update_and_create_topic_list(
     broker: Broker, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
-    topics = CreateTopicListRequestBody.decode(command.body).topic_config_list
+    topics = CreateTopicListRequestBody.of_request(command.body).topic_config_list
     return _update(broker, connection, command, topics, now_ms)
 
 
@@ -77,6 +81,10 @@ def _update(
     broker: Broker, connection: Connection, command: Command, topics: list[TopicConfig], now_ms: int
 ) -> Command | None:
     """Take over all of ``topics``, whose attributes are changes, or none of them."""
+    names = [topic.topic_name for topic in topics]
+    too_many = too_many_named(broker, "topics", len(names)) or broker.topics.room_problem(names)
+    if too_many is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, too_many)
     for topic in topics:
         problem = _problem(broker, topic)
         if problem is not None:
@@ -105,8 +113,9 @@ def _problem(broker: Broker, topic: TopicConfig) -> str | None:
     if broker.topics.is_system(name):
         return f"topic {name} is the broker's own, choose another name"
     for key, number in (("readQueueNums", topic.read_queue_nums), ("writeQueueNums", topic.write_queue_nums)):
-        if not 0 <= number <= _MAX_QUEUES:
-            return f"{key} is {number}, 0 to {_MAX_QUEUES} are allowed"
+        problem = queue_number_problem(key, number)
+        if problem is not None:
+            return problem
     if not 0 <= topic.perm <= 15:
         return f"perm is {topic.perm}, 0 to 15 (8 priority, 4 read, 2 write, 1 inherit) is allowed"
     if _wants_mixed(topic.attributes) and not broker.config.enable_mixed_message_type:
@@ -119,17 +128,18 @@ def _wants_mixed(changes: Mapping[str, str]) -> bool:
 
 
 def _answer_when_registered(broker: Broker, connection: Connection, command: Command) -> None:
-    async def answer() -> None:
-        await broker.saved()
+    async def answer() -> Command:
+        error = await broker.saved()
+        if error is not None:
+            return not_saved(command, error)
         with contextlib.suppress(asyncio.TimeoutError):  # the registration itself goes on
             await asyncio.wait_for(broker.registered(), _REGISTRATION_WAIT_S)
-        if not command.is_oneway:
-            connection.send(response(command))
+        return response(command)
 
-    broker.keep(asyncio.get_running_loop().create_task(answer()))
+    broker.answer_later(connection, command, answer())
 
 
-def all_topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def all_topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The whole table to 4.9 and whoever names no page, else one page."""
     wanted = command.header(GetAllTopicConfigRequestHeader)
     topics, config = broker.topics, broker.config
@@ -139,9 +149,18 @@ def all_topic_config(broker: Broker, connection: Connection, command: Command, n
         if wanted.max_topic_num is not None:
             most = min(most, wanted.max_topic_num)
         table = page_of(table, topics.data_version, wanted.topic_seq, wanted.data_version, most)
-    body = TopicConfigAndMappingSerializeWrapper(topic_config_table=table, data_version=topics.data_version)
-    header = GetAllTopicConfigResponseHeader(total_topic_num=len(topics.table))
-    return response(command, header=header, body=body.encode())
+    version = msgspec.structs.replace(topics.data_version)
+
+    def body_of(names: list[str]) -> TopicConfigAndMappingSerializeWrapper:
+        found = {name: table[name] for name in names if name in table}
+        return TopicConfigAndMappingSerializeWrapper(topic_config_table=found, data_version=version)
+
+    async def answer() -> Command:
+        body = await text_in_steps(Long("topicConfigTable", list(table), body_of))
+        header = GetAllTopicConfigResponseHeader(total_topic_num=len(topics.table))
+        return answer_in_a_frame(command, header, body, "ask for pages (topicSeq)")
+
+    return broker.answer_in_steps(connection, command, answer())
 
 
 def topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -166,12 +185,12 @@ def delete_topic(broker: Broker, connection: Connection, command: Command, now_m
         if broker.topics.get(name) is not None
     ]
     for name in (topic, *of_pop):
-        broker.topics.delete(name, now_ms)
+        broker.topics.delete(name, now_ms, broker.store.max_physical_offset)
         broker.offsets.forget_topic(name)
         broker.counters.forget_topic(name)
         broker.store.delete_topic(name)
         broker.timers.forget_topic(name)
-    broker.answer_when_saved(connection, command, response(command))
+    broker.answer_when_saved(connection, command, response(command), offsets=True)
     return None
 
 

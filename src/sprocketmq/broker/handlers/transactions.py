@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.broker.topics import TRANS_CHECK_MAX_TIME_TOPIC
+from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.core.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
@@ -63,14 +63,13 @@ def end_transaction(broker: Broker, connection: Connection, command: Command, no
     if half.queue_offset != header.tran_state_table_offset:
         remark = f"the half message is at half queue offset {half.queue_offset}, not {header.tran_state_table_offset}"
         return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
-    try:
-        before = broker.transactions.end(half, outcome, now_ms)
-    except ConfigurationError as error:
-        return _refused(connection, command, header, ResponseCode.MESSAGE_ILLEGAL, str(error))
+    before = broker.transactions.end(half, outcome, now_ms)
     if before not in (None, outcome, Outcome.UNKNOWN):
         remark = f"the transaction ended with {before.value} already, {outcome.value} comes too late"
         return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
-    return response(command)
+    if command.is_oneway:
+        return None
+    return broker.answer_when_durable(connection, command, response(command), broker.store.max_physical_offset, True)
 
 
 def _refused(
@@ -81,7 +80,7 @@ def _refused(
     return response(command, code, remark)
 
 
-def resume_check(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def resume_check(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(ResumeCheckHalfMessageRequestHeader)
     try:
         _, offset = decode_offset_message_id(header.msg_id)
@@ -93,7 +92,7 @@ def resume_check(broker: Broker, connection: Connection, command: Command, now_m
         remark = f"{header.msg_id} is no half message of {TRANS_CHECK_MAX_TIME_TOPIC}; only those are resumed"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
     broker.transactions.resume(record, now_ms)
-    return response(command)
+    return broker.answer_when_durable(connection, command, response(command), broker.store.max_physical_offset, True)
 
 
 HANDLERS = {

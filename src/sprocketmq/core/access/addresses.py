@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["AddressPattern", "address_parts"]
+__all__ = ["AddressPattern", "address_parts", "address_patterns"]
 
 _EVERYBODY = frozenset({"*", "*.*.*.*", "*:*:*:*:*:*:*:*"})
 
@@ -75,6 +75,18 @@ class AddressPattern:
 
     def __repr__(self) -> str:
         return f"AddressPattern({self.text!r})"
+
+
+def address_patterns(text: str, key: str) -> list[AddressPattern]:
+    """The patterns in a setting, joined by ``;``.
+
+    Raises:
+        ConfigurationError: naming the setting.
+    """
+    try:
+        return [AddressPattern(one) for one in text.split(";") if one.strip()]
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{key} is wrong: {error}") from error
 
 
 def _spelled_out(text: str) -> list[str]:

@@ -5,15 +5,13 @@ A request passes when one of these holds, looked at in this order:
 1. its address is on a global white list;
 2. its access key is an account's, and its address is on that account's own white list;
 3. its signature fits the account's secret, and it publishes to the trace topic;
-4. its signature fits, an administrator's code comes from an administrator, and each topic and group that it touches allows what it does.
+4. its signature fits, it needs no administrator or comes from one, and each topic and group that it touches allows what it does.
 
 A group is the resource ``%RETRY%group``. Without a permission of its own a resource has the account's default; a default that is not given
-is DENY. An administrator who has no permissions listed may touch everything. Unlike Apache 4.9, a non-administrator may not use the codes
-that change or show accounts (50, 51, 53, 54): there, every account can make itself an administrator.
+is DENY. An administrator who has no permissions listed may touch everything. What only an administrator may do is in ``request_needs``; it
+is more than in Apache 4.9, where every account can make itself an administrator.
 
-Laws
-1. What is refused is told with the name of the resource or account, never with a secret or a signature.
-2. A decision depends on nothing but the tables, so it is remembered per (account, code, resources) for as long as the tables live.
+Law: what is refused is told with the name of the resource or account, never with a secret or a signature.
 """
 
 from __future__ import annotations
@@ -23,42 +21,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sprocketmq.core.access.addresses import AddressPattern
+from sprocketmq.core.access.rights import ADMIN, ANY, DENY, PUB, SUB, Need, Needs, shown
+from sprocketmq.core.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.codes import RequestCode
 
-__all__ = ["ANY", "DENY", "PUB", "SUB", "Needs", "PlainAccount", "PlainAcl", "check_permissions", "parse_permission"]
+__all__ = ["PlainAccount", "PlainAcl", "check_permissions", "parse_permission"]
 
-DENY: Final = 1
-ANY: Final = 2
-PUB: Final = 4
-SUB: Final = 8
-
-# What a request touches: (topic or %RETRY%group, PUB or SUB), in the order of asking.
-Needs = tuple[tuple[str, int], ...]
-
-RETRY_PREFIX: Final = "%RETRY%"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 _MIN_KEY_LENGTH: Final = 7  # AclConstants: longer than 6
-_MAX_REMEMBERED: Final = 10_000
 _PERMISSIONS: Final = {"PUB": PUB, "SUB": SUB, "PUB|SUB": PUB | SUB, "SUB|PUB": PUB | SUB, "DENY": DENY}
-_ADMIN_CODES: Final = frozenset(
-    {
-        RequestCode.UPDATE_AND_CREATE_TOPIC,
-        RequestCode.UPDATE_BROKER_CONFIG,
-        RequestCode.DELETE_TOPIC_IN_BROKER,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-        RequestCode.DELETE_SUBSCRIPTIONGROUP,
-        # Not on Apache's list, see the head of this file; nor are the plural forms of 17 and 200, which 4.9 does not have.
-        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-        RequestCode.HANDOVER,
-        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
-        RequestCode.DELETE_ACL_CONFIG,
-        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
-        RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG,
-        *range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1),
-    }
-)
 
 
 def parse_permission(text: str | None) -> int:
@@ -119,6 +90,27 @@ class PlainAccount:
             permissions,
         )
 
+    def allows(self, need: Need) -> bool:
+        """Whether its permissions cover what a request needs."""
+        needed = need.right.permission
+        if needed == ADMIN:
+            return self.admin
+        is_group = need.kind == "Group"
+        if not is_group and need.name == TRACE_TOPIC and needed == PUB:
+            return True
+        named = self.permissions.get(RETRY_PREFIX + need.name if is_group else need.name)
+        default = self.default_group if is_group else self.default_topic
+        if _allows(default if named is None else named, needed):
+            return True
+        return need.right.or_consumer and named is None and self._may_consume
+
+    @property
+    def _may_consume(self) -> bool:
+        return any(
+            _allows(permission, SUB)
+            for permission in (self.default_topic, self.default_group, *self.permissions.values())
+        )
+
 
 class PlainAcl:
     """The accounts and white lists of all files as they are now; made anew when a file changes.
@@ -134,7 +126,6 @@ class PlainAcl:
         self.accounts: dict[str, PlainAccount] = {}
         self.file_of: dict[str, str] = {}
         self.white_addresses: list[AddressPattern] = []
-        self._remembered: dict[tuple[str, int, Needs], str | None] = {}
         for name, content in files.items():
             self._add(name, content)
 
@@ -158,7 +149,6 @@ class PlainAcl:
         host: str,
         access_key: str | None,
         signed_with: Callable[[str], bool],
-        code: int,
         needs: Callable[[], Needs],
     ) -> str | None:
         """Why this request may not be served, None when it may.
@@ -167,8 +157,10 @@ class PlainAcl:
             host: the peer's address without port.
             access_key: as given, None when absent.
             signed_with: whether the request's signature was made with a secret.
-            code: the request code.
-            needs: what the request touches; asked for only when it counts.
+            needs: what the request needs; asked for only when it counts.
+
+        Raises:
+            ProtocolError: the needs cannot be told.
         """
         if any(pattern.matches(host) for pattern in self.white_addresses):
             return None
@@ -178,40 +170,24 @@ class PlainAcl:
             )
         account = self.accounts.get(access_key)
         if account is None:
-            return f"no account has the access key {access_key}"
+            return f"no account has the access key {shown(access_key)}"
         if account.white_address.matches(host):
             return None
         if not signed_with(account.secret_key):
             return f"the signature of access key {access_key} does not fit; check the secretKey"
-        return self._lacking(account, code, needs())
-
-    def _lacking(self, account: PlainAccount, code: int, needs: Needs) -> str | None:
-        key = (account.access_key, code, needs)
-        try:
-            return self._remembered[key]
-        except KeyError:
-            pass
-        if len(self._remembered) >= _MAX_REMEMBERED:
-            self._remembered.clear()
-        reason = self._remembered[key] = _lacking(account, code, needs)
-        return reason
-
-
-def _lacking(account: PlainAccount, code: int, needs: Needs) -> str | None:
-    if (TRACE_TOPIC, PUB) in needs:
+        if account.admin and not account.permissions:
+            return None
+        for need in needs():
+            if not account.allows(need):
+                return _lacking(account, need)
         return None
-    if code in _ADMIN_CODES and not account.admin:
-        return f"request code {code} needs an administrator, access key {account.access_key} is none"
-    if account.admin and not account.permissions:
-        return None
-    for resource, needed in needs:
-        is_group = resource.startswith(RETRY_PREFIX)
-        default = account.default_group if is_group else account.default_topic
-        if not _allows(account.permissions.get(resource, default), needed):
-            name = f"group {resource[len(RETRY_PREFIX) :]}" if is_group else f"topic {resource}"
-            verb = "publish to" if needed == PUB else "subscribe to"
-            return f"access key {account.access_key} has no permission to {verb} {name}"
-    return None
+
+
+def _lacking(account: PlainAccount, need: Need) -> str:
+    if need.right.permission == ADMIN:
+        return f"this needs an administrator, access key {account.access_key} is none ({shown(need.key)})"
+    verb = {PUB: "publish to", SUB: "subscribe to"}.get(need.right.permission, "look at")
+    return f"access key {account.access_key} has no permission to {verb} {need.kind.lower()} {shown(need.name)}"
 
 
 def _allows(owned: int, needed: int) -> bool:

@@ -20,9 +20,10 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from sprocketmq.core.access.rights import Need
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["ACTIONS", "Acl", "Need", "PolicyEntry", "Resource", "named"]
+__all__ = ["ACTIONS", "Acl", "PolicyEntry", "Resource", "named"]
 
 # By lower case name, as Java compares them.
 ACTIONS: Final = {name.lower(): name for name in ("All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")}
@@ -99,18 +100,6 @@ class Resource(Struct, frozen=True):
         return self.pattern, -len(self.name) if self.pattern == _PREFIXED else 0
 
 
-class Need(Struct, frozen=True):
-    """One thing that a request wants to do: any one of ``actions`` on the resource ``kind:name``."""
-
-    kind: str
-    name: str
-    actions: frozenset[str]
-
-    @property
-    def key(self) -> str:
-        return f"{self.kind}:{self.name}"
-
-
 class PolicyEntry(Struct, frozen=True):
     """One line of a policy."""
 
@@ -145,10 +134,12 @@ class PolicyEntry(Struct, frozen=True):
         )
 
     def matches(self, need: Need, host: str) -> bool:
-        return (
-            self.resource.matches(need.kind, need.name)
-            and ("All" in self.actions or not need.actions.isdisjoint(self.actions))
-            and (not self.source_ips or any(_contains(source, host) for source in self.source_ips))
+        return self.resource.matches(need.kind, need.name) and self.acts(need.right.actions, host)
+
+    def acts(self, actions: frozenset[str], host: str) -> bool:
+        """Whether it is about one of ``actions`` from ``host``, whatever the resource."""
+        return ("All" in self.actions or not actions.isdisjoint(self.actions)) and (
+            not self.source_ips or any(_contains(source, host) for source in self.source_ips)
         )
 
 
@@ -178,12 +169,27 @@ class Acl(Struct):
 
     def refusal(self, need: Need, host: str) -> str | None:
         """Why ``need`` is refused, None when it is allowed."""
+        best = self._deciding(need, host)
+        if best is not None:
+            return None if best.decision == "Allow" else f"the policy of {best.resource.key} denies it"
+        if need.right.or_consumer and self._may_consume(host):
+            return None
+        return "no policy allows it"
+
+    def _deciding(self, need: Need, host: str) -> PolicyEntry | None:
         for policy_type in POLICY_TYPES.values():
             matching = [entry for entry in self.policies.get(policy_type, ()) if entry.matches(need, host)]
             if matching:
-                best = min(matching, key=lambda entry: entry.resource.rank)
-                return None if best.decision == "Allow" else f"the policy of {best.resource.key} denies it"
-        return "no policy allows it"
+                return min(matching, key=lambda entry: entry.resource.rank)
+        return None
+
+    def _may_consume(self, host: str) -> bool:
+        """Whether some topic or group may be consumed from ``host``."""
+        return any(
+            entry.decision == "Allow" and entry.acts(frozenset(("Sub",)), host)
+            for entries in self.policies.values()
+            for entry in entries
+        )
 
 
 @lru_cache(maxsize=4096)

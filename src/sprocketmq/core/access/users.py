@@ -4,7 +4,7 @@ Laws
 1. A Super user may do everything; any other one what his policies allow; a disabled one nothing.
 2. A policy belongs to a user: it cannot come into being without one, and goes with it.
 3. A change is whole or refused; a refused one leaves everything as it was.
-4. Decisions are remembered until anything changes.
+4. What was allowed is remembered until anything changes, a few thousand names of the ordinary length; what was refused never is.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from sprocketmq.core.access.policies import POLICY_TYPES, Acl, Need, PolicyEntry, Resource, named
+from sprocketmq.core.access.policies import POLICY_TYPES, Acl, PolicyEntry, Resource, named
+from sprocketmq.core.access.rights import Need, Needs, shown
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 
-__all__ = ["Needs", "User", "UserTable", "subject_name"]
+__all__ = ["User", "UserTable", "subject_name"]
 
 _USER_TYPES: Final = {"super": "Super", "normal": "Normal"}
 _USER_STATUSES: Final = {"enable": "enable", "disable": "disable"}
 _SUBJECT: Final = "User:"
-_MAX_REMEMBERED: Final = 10_000
-
-Needs = tuple[Need, ...]
+_MAX_REMEMBERED: Final = 4_096
+_LONGEST_REMEMBERED: Final = 255  # no topic or group has a longer name
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class UserTable:
     def __init__(self) -> None:
         self._users: dict[str, User] = {}
         self._acls: dict[str, Acl] = {}
-        self._remembered: dict[tuple[str, str, Needs], str | None] = {}
+        self._allowed: set[tuple[str, str, Need]] = set()
 
     # -- deciding --------------------------------------------------------------------------------------------------------------
 
@@ -72,37 +72,36 @@ class UserTable:
             return "the request names no user, and this broker wants one; give the client access key and secret key"
         user = self._users.get(username)
         if user is None:
-            return f"user {username} does not exist"
+            return f"user {shown(username)} does not exist"
         if user.user_status == "disable":
             return f"user {username} is disabled"
         if not signed_with(user.password):
             return f"the signature of user {username} does not fit; check the password"
         return None
 
-    def not_authorized(self, username: str, host: str, needs: Needs) -> str | None:
-        """Why this user may not do all of ``needs`` from ``host``, None when he may."""
-        key = (username, host, needs)
-        try:
-            return self._remembered[key]
-        except KeyError:
-            pass
-        if len(self._remembered) >= _MAX_REMEMBERED:
-            self._remembered.clear()
-        reason = self._remembered[key] = self._lacking(username, host, needs)
-        return reason
+    def not_authorized(self, username: str, host: str, needs: Callable[[], Needs]) -> str | None:
+        """Why this user may not do all of ``needs`` from ``host``, None when he may. ``needs`` is asked for only when it counts.
 
-    def _lacking(self, username: str, host: str, needs: Needs) -> str | None:
+        Raises:
+            ProtocolError: the needs cannot be told.
+        """
         user = self._users.get(username)
         if user is None:
-            return f"user {username} does not exist"
+            return f"user {shown(username)} does not exist"
         if user.is_super:
             return None
-        acl = self._acls.get(username) or Acl()
-        for need in needs:
-            reason = acl.refusal(need, host)
+        for need in needs():
+            key = (username, host, need)
+            if key in self._allowed:
+                continue
+            reason = (self._acls.get(username) or Acl()).refusal(need, host)
             if reason is not None:
-                verbs = " or ".join(sorted(need.actions))
-                return f"user {username} has no permission to {verbs} {need.key} from {host}: {reason}"
+                verbs = " or ".join(sorted(need.right.actions))
+                return f"user {username} has no permission to {verbs} {shown(need.key)} from {host}: {reason}"
+            if len(need.name) <= _LONGEST_REMEMBERED:
+                if len(self._allowed) >= _MAX_REMEMBERED:
+                    self._allowed.clear()
+                self._allowed.add(key)
         return None
 
     # -- users -----------------------------------------------------------------------------------------------------------------
@@ -126,7 +125,7 @@ class UserTable:
             named(_USER_TYPES, info.user_type or "Normal", "the user type"),
             named(_USER_STATUSES, info.user_status or "enable", "the user status"),
         )
-        self._remembered.clear()
+        self._allowed.clear()
 
     def update_user(self, info: UserInfo) -> None:
         """Change what ``info`` names. Raises ConfigurationError: no such user, or a value is not allowed."""
@@ -140,13 +139,13 @@ class UserTable:
         if info.user_status:
             user = replace(user, user_status=named(_USER_STATUSES, info.user_status, "the user status"))
         self._users[user.username] = user
-        self._remembered.clear()
+        self._allowed.clear()
 
     def delete_user(self, username: str) -> None:
         """The user and his policies; harmless when there is none."""
         self._users.pop(username, None)
         self._acls.pop(username, None)
-        self._remembered.clear()
+        self._allowed.clear()
 
     # -- policies ----------------------------------------------------------------------------------------------------------------
 
@@ -170,7 +169,7 @@ class UserTable:
         acl = self._acls.setdefault(username, Acl())
         for policy_type, entries in checked:
             acl.update(policy_type, entries)
-        self._remembered.clear()
+        self._allowed.clear()
 
     def delete_acl(self, username: str, policy_type: str | None, resource: str | None) -> None:
         """Remove one entry, or all policies when no resource is named.
@@ -183,7 +182,7 @@ class UserTable:
             acl.delete(named(POLICY_TYPES, policy_type or "Custom", "the policy type"), Resource.parse(resource))
         if not resource or not acl.policies:
             del self._acls[username]
-        self._remembered.clear()
+        self._allowed.clear()
 
     def _known_acl(self, username: str) -> Acl:
         if username not in self._users:

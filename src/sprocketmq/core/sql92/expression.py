@@ -110,23 +110,17 @@ class Negate:
 
     operand: Expression
     depth: int
+    kind: Kind
+    value: Value  # of a constant at last: the operand is one, or another negation; else null
 
     @staticmethod
     def of(operand: Expression) -> Negate:
-        return Negate(operand, _above(operand))
-
-    @property
-    def kind(self) -> Kind:
-        return self.operand.kind if self.operand.kind in _NUMBERS else Kind.NULL
-
-    @property
-    def value(self) -> Value:
-        """A constant at last: the operand is one, or another negation, or the value is null."""
-        if self.kind is Kind.NULL or not isinstance(self.operand, Constant | Negate):
-            return None
-        value = self.operand.value
-        assert isinstance(value, int | float)
-        return -value
+        # Worked out once: asked again at each level, it would double with each sign.
+        depth = _above(operand)
+        if isinstance(operand, Constant | Negate) and operand.kind in _NUMBERS:
+            assert isinstance(operand.value, int | float)
+            return Negate(operand, depth, operand.kind, -operand.value)
+        return Negate(operand, depth, Kind.NULL, None)
 
     def __str__(self) -> str:
         return f"-{self.operand}"

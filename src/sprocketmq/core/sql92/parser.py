@@ -22,7 +22,7 @@ from typing import Any, Final
 import lark
 from lark.exceptions import UnexpectedToken
 
-from sprocketmq.core.sql92 import MAX_LENGTH
+from sprocketmq.core.sql92 import MAX_LENGTH, MAX_WORDS
 from sprocketmq.core.sql92.expression import (
     FALSE,
     NULL,
@@ -88,6 +88,7 @@ _WORD: Final = re.compile(
 )
 _LINE_END: Final = re.compile(r"[\n\r]")
 _KEYWORDS: Final = frozenset(("NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS"))
+_UNCOUNTED: Final = frozenset(("STRING", "COMMA"))
 _TEXT_OPERATORS: Final = frozenset(("CONTAINS", "STARTSWITH", "ENDSWITH"))
 
 
@@ -98,10 +99,16 @@ def parse(text: str, *, text_operators: bool = True) -> Expression:
             f"it is {len(text)} characters long, at most {MAX_LENGTH} are allowed; subscribe to more and filter there"
         )
     state = _parser().parse_interactive()
-    position = open_brackets = 0
+    position = open_brackets = words = 0
     try:
         for token in _words(text, _KEYWORDS | _TEXT_OPERATORS if text_operators else _KEYWORDS):
             position = token.start_pos or 0
+            words += token.type not in _UNCOUNTED
+            if words > MAX_WORDS:
+                refuse(
+                    f"it has more than {MAX_WORDS} names, numbers, operators and brackets; "
+                    "use fewer conditions, or IN with a list of values"
+                )
             open_brackets += (token.type == "OPEN") - (token.type == "CLOSE")
             if open_brackets < 0:  # the tables would take it as a sign to finish what no bracket began
                 break

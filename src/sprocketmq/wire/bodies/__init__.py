@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from sprocketmq.wire.bodies.offsets import ResetOffsetBody as ResetOffsetBody
     from sprocketmq.wire.bodies.offsets import ResetOffsetBodyForC as ResetOffsetBodyForC
     from sprocketmq.wire.bodies.register_broker import RegisterBrokerBody as RegisterBrokerBody
+    from sprocketmq.wire.bodies.register_broker import RegistrationTopics as RegistrationTopics
     from sprocketmq.wire.bodies.route import BrokerData as BrokerData
     from sprocketmq.wire.bodies.route import BrokerMemberGroup as BrokerMemberGroup
     from sprocketmq.wire.bodies.route import ClusterInfo as ClusterInfo
@@ -134,7 +135,7 @@ else:
                 "GetConsumerStatusBody MessageQueueForC OffsetSerializeWrapper QueryCorrectionOffsetBody "
                 "ResetOffsetBody ResetOffsetBodyForC"
             ),
-            "register_broker": "RegisterBrokerBody",
+            "register_broker": "RegisterBrokerBody RegistrationTopics",
             "route": (
                 "BrokerData BrokerMemberGroup ClusterInfo GetBrokerMemberGroupResponseBody KVConfig KVTable QueueData "
                 "TopicList TopicRouteData"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import fastjson
 
 if TYPE_CHECKING:
@@ -30,6 +31,16 @@ class Body(msgspec.Struct, rename="camel"):
             ProtocolError: it is no JSON, or not of this shape.
         """
         return fastjson.decode(data, cls)
+
+    @classmethod
+    def of_request(cls, data: bytes | bytearray | memoryview) -> Self:
+        """As ``decode``, for what a stranger sent: a long text has to be standard JSON, which is read quickly. Raises the same."""
+        if len(data) > fastjson.MAX_REQUEST_BYTES:
+            allowed = fastjson.MAX_REQUEST_BYTES
+            raise ProtocolError(
+                f"a {cls.__name__} has {len(data)} bytes, {allowed} are allowed; ask several times with less"
+            )
+        return fastjson.decode(data, cls, fastjson.MAX_ODD_REQUEST_BYTES)
 
 
 class NamedEnum(str, Enum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -98,17 +98,27 @@ class HeartbeatData(Body):
     without_sub: bool = False
 
     @classmethod
-    def decode(cls, data: bytes | bytearray | memoryview) -> Self:
+    def of_request(cls, data: bytes | bytearray | memoryview) -> Self:
         """As any body; enums may also be the numbers that Apache's C++ client writes (Java: the enum's ordinal, which fastjson takes)."""
         try:
-            return super().decode(data)
+            return super().of_request(data)
         except ProtocolError:
-            if b'"$ref"' in bytes(data):  # that client writes none, and they can describe a circle
+            if len(data) > fastjson.MAX_REQUEST_BYTES:
                 raise
-            plain = fastjson.loads(data)
-            if not _numbers_named(plain):
+            try:
+                numbered = fastjson.decode(data, _NumberedHeartbeat, fastjson.MAX_ODD_REQUEST_BYTES)
+                consumers = [consumer.named() for consumer in numbered.consumer_data_set]
+            except ProtocolError:
+                numbered = None
+            if numbered is None:  # what is wrong with it is not the numbers
                 raise
-            return fastjson.decode(fastjson.dumps(plain), cls)
+        return cls(
+            numbered.client_id,
+            numbered.producer_data_set,
+            consumers,
+            numbered.heartbeat_fingerprint,
+            numbered.without_sub,
+        )
 
 
 class CheckClientConfigRequestBody(Body):
@@ -122,9 +132,9 @@ class CheckClientConfigRequestBody(Body):
 
 # In the order of Java's enums; that of ConsumeFromWhere is not the order above.
 _ORDINALS: Final = {
-    "consumeType": [kind.value for kind in ConsumeType],
-    "messageModel": [model.value for model in MessageModel],
-    "consumeFromWhere": [
+    "consume_type": [kind.value for kind in ConsumeType],
+    "message_model": [model.value for model in MessageModel],
+    "consume_from_where": [
         ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET.value,
         ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST.value,
         ConsumeFromWhere.CONSUME_FROM_MIN_OFFSET.value,
@@ -135,14 +145,34 @@ _ORDINALS: Final = {
 }
 
 
-def _numbers_named(heartbeat: Any) -> bool:
-    """Put names where a heartbeat's consumers have numbers; whether there were any."""
-    consumers = heartbeat.get("consumerDataSet") if isinstance(heartbeat, dict) else None
-    found = False
-    for consumer in consumers if isinstance(consumers, list) else ():
+class _NumberedConsumer(Body):
+    """A consumer whose enums are numbers, or names. A type of its own, so that a long heartbeat needs no slow reader either."""
+
+    group_name: str
+    consume_type: str | int = ConsumeType.CONSUME_PASSIVELY.value
+    message_model: str | int = MessageModel.CLUSTERING.value
+    consume_from_where: str | int = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET.value
+    subscription_data_set: list[SubscriptionData] = []
+    unit_mode: bool = False
+
+    def named(self) -> ConsumerData:
+        """
+        Raises:
+            ProtocolError: a number stands for nothing.
+        """
+        fields = msgspec.structs.asdict(self)
         for field, names in _ORDINALS.items():
-            number = consumer.get(field) if isinstance(consumer, dict) else None
-            if type(number) is int and 0 <= number < len(names):
-                consumer[field] = names[number]
-                found = True
-    return found
+            number = fields[field]
+            if isinstance(number, int):
+                if not 0 <= number < len(names):
+                    raise ProtocolError(f"{field} is {number}, 0 to {len(names) - 1} are allowed")
+                fields[field] = names[number]
+        return ConsumerData(**fields)
+
+
+class _NumberedHeartbeat(Body):
+    client_id: str = msgspec.field(name="clientID")
+    producer_data_set: list[ProducerData] = []
+    consumer_data_set: list[_NumberedConsumer] = []
+    heartbeat_fingerprint: int = 0
+    without_sub: bool = False

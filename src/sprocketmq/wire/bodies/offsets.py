@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.topic_config import DataVersion
 from sprocketmq.wire.message import MessageQueue
@@ -25,11 +28,27 @@ class ConsumerOffsetSerializeWrapper(Body):
     offset_table: dict[str, dict[int, int]] = {}
     data_version: DataVersion | None = None
 
+    def encode(self) -> bytes:
+        """What any body writes, ten times as fast: there may be a million offsets, and they are written each 5 s."""
+        rows = []
+        for key, queues in sorted(self.offset_table.items()):
+            pairs = ",".join([f"{queue_id}:{offset}" for queue_id, offset in sorted(queues.items())])
+            rows.append(b"%b:{%b}" % (msgspec.json.encode(key), pairs.encode()))
+        version = b"" if self.data_version is None else b'"dataVersion":%b,' % fastjson.dumps(self.data_version)
+        return b'{%b%b"offsetTable":{%b}}' % (version, self._between(), b",".join(rows))
+
+    def _between(self) -> bytes:
+        """Further fields, by name between the two."""
+        return b""
+
 
 class ConsumerOffsetSnapshot(ConsumerOffsetSerializeWrapper):
     """Answer to code 43: the same, and the topics by group, which Java's JSON writer makes out of a getter."""
 
     group_topic_map: dict[str, list[str]] = {}
+
+    def _between(self) -> bytes:
+        return b'"groupTopicMap":%b,' % msgspec.json.encode(self.group_topic_map, order="sorted")
 
 
 class DelayOffsetSerializeWrapper(Body):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -18,11 +20,12 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.topic_config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
-from sprocketmq.wire.compression import decompress
+from sprocketmq.wire.compression import MAX_DECOMPRESSED_BYTES, decompress
 
-__all__ = ["RegisterBrokerBody"]
-
+__all__ = ["RegisterBrokerBody", "RegistrationTopics"]
 _INT32: Final = struct.Struct(">i")
+# Java writes each topic as standard JSON. There may be hundreds in one step, so that a few KiB of each would hold everybody up.
+_MAX_ODD_TOPIC_BYTES: Final = 0
 
 
 class RegisterBrokerBody(Body):
@@ -51,16 +54,86 @@ class RegisterBrokerBody(Body):
         Raises:
             ProtocolError: it is none.
         """
-        plain, at = decompress(bytes(data), 0), 0
+        registration = RegistrationTopics.of_compressed(data)
+        wrapper = TopicConfigSerializeWrapper(data_version=registration.data_version)
+        for topics in registration.shares(max(1, registration.count)):
+            wrapper.topic_config_table.update(topics)
+        return cls(wrapper, registration.filter_servers)
+
+
+class RegistrationTopics:
+    """A registration that is read a share of its topics at a time: a large one takes long to read.
+
+    Attributes: ``data_version``, ``count`` of its topics, ``filter_servers``.
+    """
+
+    def __init__(self, data_version: DataVersion, count: int, topics: Iterator[TopicConfig]) -> None:
+        self.data_version, self.count, self._topics = data_version, count, topics
+        self.filter_servers: list[str] = []
+
+    @classmethod
+    def of_request(
+        cls, data: bytes | bytearray | memoryview, max_bytes: int, *, compressed: bool
+    ) -> RegistrationTopics:
+        """The registration in the body of a request.
+
+        Raises:
+            ProtocolError: it is none, or longer than ``max_bytes``; :meth:`shares` may find the former out later.
+        """
+        if compressed:
+            return cls.of_compressed(data, max_bytes)
+        if len(data) > max_bytes:
+            raise ProtocolError(
+                f"a registration has {len(data)} bytes, {max_bytes} are allowed; "
+                "let the broker send it in parts (enableSplitRegistration), or raise the name server's maxRegistrationBytes"
+            )
+        if len(data) <= fastjson.MAX_ODD_REQUEST_BYTES:
+            wrapper = RegisterBrokerBody.of_request(data).topic_config_serialize_wrapper
+            return cls(wrapper.data_version, len(wrapper.topic_config_table), iter(wrapper.topic_config_table.values()))
+        raw = fastjson.decode(data, _RawBody, fastjson.MAX_ODD_REQUEST_BYTES).topic_config_serialize_wrapper
+        table = raw.topic_config_table
+        topics = (fastjson.decode(topic, TopicConfig, _MAX_ODD_TOPIC_BYTES) for topic in table.values())
+        return cls(raw.data_version, len(table), topics)
+
+    @classmethod
+    def of_compressed(
+        cls, data: bytes | bytearray | memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES
+    ) -> RegistrationTopics:
+        """The registration in the compressed form. Raises as :meth:`of_request`."""
+        plain, at = decompress(bytes(data), 0, max_bytes), 0
         part, at = _part(plain, at)
-        wrapper = TopicConfigSerializeWrapper(data_version=DataVersion.decode(part))
+        data_version = DataVersion.of_request(part)
         (count,), at = _INT32.unpack(_slice(plain, at, 4)), at + 4
-        for _ in range(count):
-            part, at = _part(plain, at)
-            topic = _topic_config(part)
-            wrapper.topic_config_table[topic.topic_name] = topic
-        part, at = _part(plain, at)
-        return cls(wrapper, fastjson.decode(part, list))
+        if count < 0 or count * 4 > len(plain) - at:
+            raise ProtocolError(f"a registration of {len(plain)} bytes cannot hold {count} topics")
+        servers: list[str] = []
+
+        def topics() -> Iterator[TopicConfig]:
+            # Not a method: a circle of references would keep the text until the next full collection.
+            place = at
+            for _ in range(count):
+                line, place = _part(plain, place)
+                yield _topic_config(line)
+            part, _ = _part(plain, place)
+            servers.extend(fastjson.decode(part, list, fastjson.MAX_ODD_REQUEST_BYTES))
+
+        made = cls(data_version, count, topics())
+        made.filter_servers = servers
+        return made
+
+    def shares(self, size: int) -> Iterator[dict[str, TopicConfig]]:
+        """All topics by name, ``size`` at a time."""
+        while share := list(islice(self._topics, size)):
+            yield {topic.topic_name: topic for topic in share}
+
+
+class _RawTable(Body):
+    topic_config_table: dict[str, msgspec.Raw] = {}
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+
+
+class _RawBody(Body):
+    topic_config_serialize_wrapper: _RawTable = msgspec.field(default_factory=_RawTable)
 
 
 def _prefixed(part: bytes) -> bytes:
@@ -89,5 +162,5 @@ def _topic_config(line: bytes) -> TopicConfig:
         name, read_queue_nums, write_queue_nums, perm, filter_type = words[0], *map(int, words[1:4]), words[4]
     except (ValueError, IndexError) as error:
         raise ProtocolError(f"a registration has the topic {line!r}, which cannot be read") from error
-    attributes = fastjson.decode(words[5].encode(), dict) if len(words) > 5 and words[5] else {}
+    attributes = fastjson.decode(words[5].encode(), dict, _MAX_ODD_TOPIC_BYTES) if len(words) > 5 and words[5] else {}
     return TopicConfig(name, read_queue_nums, write_queue_nums, perm, filter_type, attributes=attributes)

@@ -37,7 +37,10 @@ class GetRouteInfoRequestHeader(ExtHeader):
 
 
 class RegisterBrokerRequestHeader(ExtHeader):
-    """Code 103. ``body_crc32`` is CRC32(body) & 0x7FFFFFFF, 0 = do not check; ``compressed`` tells the form of the body."""
+    """Code 103. ``body_crc32`` is CRC32(body) & 0x7FFFFFFF, 0 = do not check; ``compressed`` tells the form of the body.
+
+    ``is_part`` is our own: the broker has more topics than these. Apache's name servers do not look at it.
+    """
 
     broker_name: str
     broker_addr: str
@@ -48,6 +51,7 @@ class RegisterBrokerRequestHeader(ExtHeader):
     enable_acting_master: bool | None = None
     compressed: bool = False
     body_crc32: Int32 = 0
+    is_part: bool | None = None
 
 
 class RegisterBrokerResponseHeader(ExtHeader):

@@ -11,20 +11,26 @@ import java.util.Map;
  */
 public final class Brisk {
     private static final long PAUSE_MS = 50;
+    // A server ends once and runs for long, and each look stops all its threads.
+    private static final long SERVER_PAUSE_MS = 500;
 
     private Brisk() {
     }
 
     public static void main(String[] args) throws Exception {
-        watch();
+        watch(SERVER_PAUSE_MS);
         Class.forName(args[0]).getMethod("main", String[].class).invoke(null, (Object) Arrays.copyOfRange(args, 1, args.length));
     }
 
     static void watch() {
+        watch(PAUSE_MS);
+    }
+
+    private static void watch(long pauseMs) {
         Thread watcher = new Thread(() -> {
             while (true) {
                 try {
-                    Thread.sleep(PAUSE_MS);
+                    Thread.sleep(pauseMs);
                 } catch (InterruptedException ended) {
                     return;
                 }

@@ -23,7 +23,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  *            i % 3; the check-back answers --check (commit, the default | rollback | unknown). request: request-reply, prints the answer.
  * --tags     tags given in turn, "A,B"       --body-bytes  pads each body to this many bytes
  * --deliver-after-ms  as a timer message of 5.x; --recall N takes message N back after all are sent and prints "recalled"
- * --compress-type ZLIB | LZ4 | ZSTD (5.x)
+ * --compress-type ZLIB | LZ4 | ZSTD (5.x)   --auto-batch  with --mode async (5.x)   --wait false: no answer has to wait for the disk
  * --delay-level, --batch-size, --compress-over, --keys (number of different keys), --group, --instance, --trace (message trace)
  */
 public final class Producer {
@@ -36,7 +36,7 @@ public final class Producer {
         this.arguments = arguments;
         String group = arguments.text("group", "interop-producers");
         if (mode().equals("transaction")) {
-            TransactionMQProducer transactional = new TransactionMQProducer(group);
+            TransactionMQProducer transactional = new TransactionMQProducer(group, arguments.signature());
             transactional.setTransactionListener(new ByNumber(arguments.text("check", "commit")));
             producer = transactional;
         } else {
@@ -49,6 +49,9 @@ public final class Producer {
         producer.setSendMsgTimeout(10_000);
         if (arguments.text("compress-type", null) != null) {
             compressBy(arguments.need("compress-type"));
+        }
+        if (arguments.flag("auto-batch")) {
+            batchByItself();
         }
         unanswered = new CountDownLatch(mode().equals("async") ? count() : 0);
     }
@@ -80,6 +83,15 @@ public final class Producer {
             producer.getClass().getMethod("setCompressType", types).invoke(producer, type);
         } catch (ReflectiveOperationException failure) {
             throw new IllegalArgumentException("--compress-type " + name, failure);
+        }
+    }
+
+    /** As for compressBy: clients of 4.9 cannot. */
+    private void batchByItself() {
+        try {
+            producer.getClass().getMethod("setAutoBatch", boolean.class).invoke(producer, true);
+        } catch (ReflectiveOperationException failure) {
+            throw new IllegalArgumentException("--auto-batch", failure);
         }
     }
 
@@ -156,6 +168,7 @@ public final class Producer {
             "key-" + i % arguments.number("keys", 8), body.toString().getBytes(StandardCharsets.UTF_8));
         message.putUserProperty("number", Integer.toString(i));
         message.setFlag(i);
+        message.setWaitStoreMsgOK(Boolean.parseBoolean(arguments.text("wait", "true")));
         if (arguments.number("deliver-after-ms", 0) > 0) {
             long moment = System.currentTimeMillis() + arguments.number("deliver-after-ms", 0);
             MessageAccessor.putProperty(message, "TIMER_DELIVER_MS", Long.toString(moment));

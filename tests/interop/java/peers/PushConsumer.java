@@ -72,7 +72,7 @@ public final class PushConsumer {
     }
 
     private static DefaultMQProducer startedReplier(Arguments arguments) throws Exception {
-        DefaultMQProducer replier = new DefaultMQProducer(arguments.need("group") + "-replies");
+        DefaultMQProducer replier = new DefaultMQProducer(arguments.need("group") + "-replies", arguments.signature());
         replier.setNamesrvAddr(arguments.need("namesrv"));
         replier.setClientIP("127.0.0.1");
         replier.setInstanceName(Line.instance("interop-replier"));

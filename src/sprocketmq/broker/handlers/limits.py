@@ -1,0 +1,102 @@
+"""What one request may name, and one heartbeat may bring: one sentence each for what is too much. Ours: Apache's broker takes anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.core.subscription import is_tag_type
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import HeartbeatData, SubscriptionData
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, Header, response
+from sprocketmq.wire.frame import MAX_FRAME_BYTES
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["REMEMBERED_LENGTH", "answer_in_a_frame", "expression_problem", "heartbeat_limit_problem", "too_many_named"]
+
+REMEMBERED_LENGTH: Final = 1024
+"""Of a peer's text that a table of a fixed number of entries keeps; what is longer is worked out each time."""
+# Of a heartbeat. Each takes memory for as long as the group has members.
+_MOST_SUBSCRIPTIONS: Final = 10_000
+_MOST_TAGS: Final = 20_000
+_EXPRESSIONS_OF_A_HEARTBEAT: Final = 4  # as long as one may be: 0.2 s of the loop, if all are new
+_MOST_ANSWER_BYTES: Final = MAX_FRAME_BYTES - 64 * 1024
+
+
+def too_many_named(broker: Broker, things: str, count: int) -> str | None:
+    """Why one request may not name so many ``things``; None when it may."""
+    allowed = broker.config.max_names_per_request
+    if count <= allowed:
+        return None
+    return f"the request names {count} {things}, {allowed} are allowed; ask several times, or raise maxNamesPerRequest"
+
+
+def answer_in_a_frame(command: Command, header: Header | None, body: bytes, instead: str) -> Command:
+    """The answer, or one sentence where its body is larger than a frame may be: the asker would close the connection over that."""
+    if len(body) <= _MOST_ANSWER_BYTES:
+        return response(command, header=header, body=body)
+    remark = f"the answer would have {len(body)} bytes, {_MOST_ANSWER_BYTES} are allowed; {instead}"
+    return response(command, ResponseCode.SYSTEM_ERROR, remark)
+
+
+def expression_problem(broker: Broker, expression: str | None) -> str | None:
+    """Why the filter is too long; None when it is not."""
+    allowed = broker.config.max_expression_length
+    if expression is None or len(expression) <= allowed:
+        return None
+    return (
+        f"the filter has {len(expression)} characters, {allowed} are allowed; shorten it, or raise maxExpressionLength"
+    )
+
+
+def heartbeat_limit_problem(broker: Broker, connection: Connection, data: HeartbeatData) -> str | None:
+    """Why the heartbeat is not taken, as one sentence; None when it is."""
+    config = broker.config
+    allowed = config.max_groups_per_connection
+    consumers = broker.consumers.groups_with(connection, (group.group_name for group in data.consumer_data_set))
+    producers = broker.producers.groups_with(connection, (group.group_name for group in data.producer_data_set))
+    for kind, count in (("consumer", consumers), ("producer", producers)):
+        if count > allowed:
+            return (
+                f"this connection would be in {count} {kind} groups, {allowed} are allowed; "
+                "use more clients, or raise maxGroupsPerConnection"
+            )
+    problem = _in_all_problem(
+        broker, [one for consumer in data.consumer_data_set for one in consumer.subscription_data_set]
+    )
+    if problem is not None:
+        return problem
+    for consumer in data.consumer_data_set:
+        count, allowed = len(consumer.subscription_data_set), config.max_subscriptions_per_group
+        if count > allowed:
+            return (
+                f"group {consumer.group_name[:100]} subscribes to {count} topics, {allowed} are allowed; "
+                "use more groups, or raise maxSubscriptionsPerGroup"
+            )
+        for subscription in consumer.subscription_data_set:
+            problem = expression_problem(broker, subscription.sub_string)
+            if problem is not None:
+                return problem
+    if not config.auto_create_subscription_group:
+        return None
+    return broker.groups.room_problem({group.group_name for group in data.consumer_data_set})
+
+
+def _in_all_problem(broker: Broker, subscriptions: list[SubscriptionData]) -> str | None:
+    """Why the groups of one heartbeat may not subscribe to so much."""
+    count = len(subscriptions)
+    if count > _MOST_SUBSCRIPTIONS:
+        return f"the heartbeat has {count} subscriptions, {_MOST_SUBSCRIPTIONS} are allowed; use more clients"
+    characters = sum(len(one.sub_string) for one in subscriptions if not is_tag_type(one.expression_type))
+    allowed = _EXPRESSIONS_OF_A_HEARTBEAT * broker.config.max_expression_length
+    if characters > allowed:
+        return (
+            f"the filters of this heartbeat have {characters} characters, {allowed} are allowed; "
+            "use more clients, or raise maxExpressionLength"
+        )
+    tags = max(sum(len(one.code_set) for one in subscriptions), sum(len(one.tags_set) for one in subscriptions))
+    if tags > _MOST_TAGS:
+        return f"the heartbeat has {tags} tags, {_MOST_TAGS} are allowed; use more clients, or an expression (SQL92)"
+    return None

@@ -1,0 +1,66 @@
+"""Notices that a consumer group has changed, pushed in steps (Java: NotifyConsumerIdsChanged, DefaultConsumerIdsChangeListener).
+
+One heartbeat may join a thousand groups, and one closed connection leaves them, each with members to tell. So much is told in one turn of
+the loop, the rest in the next ones. Of a group that changes again meanwhile its members hear once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from sprocketmq.broker.consumers import ConsumerGroup
+from sprocketmq.broker.steps import STEP
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import encode_command, request
+from sprocketmq.wire.headers import NotifyConsumerIdsChangedRequestHeader
+
+__all__ = ["MemberNotices"]
+
+_NOBODY: Final[tuple[Connection, ...]] = ()
+
+
+class MemberNotices:
+    """``tell(group)`` tells the members of a group, at once while this turn of the loop has not told many others."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, ConsumerGroup] = {}
+        self._left = STEP  # pushes of this turn
+        self._is_counting = False  # a next turn is asked for
+        self._name, self._frame = "", b""
+        self._members: Iterator[Connection] = iter(_NOBODY)  # of the group that is being told
+
+    def tell(self, group: ConsumerGroup) -> None:
+        self._waiting.pop(group.name, None)
+        self._waiting[group.name] = group
+        if not self._is_counting:
+            self._is_counting = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._push()
+
+    def _next_turn(self) -> None:
+        self._is_counting, self._left = False, STEP
+        self._push()
+        if self._left < STEP:
+            self._is_counting = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _push(self) -> None:
+        while self._left > 0:
+            connection = next(self._members, None)
+            if connection is not None:
+                self._left -= 1
+                connection.push_newest(self._name, self._frame)
+            elif self._waiting:
+                self._begin(self._waiting.pop(next(iter(self._waiting))))
+            else:
+                return
+
+    def _begin(self, group: ConsumerGroup) -> None:
+        header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group.name)
+        # One-way, and the opaque is of no use to the peer: a member that cannot be told rebalances by its own timer.
+        command = request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True)
+        self._name, self._frame, self._members = group.name, encode_command(command), iter(list(group.members))
+        self._left -= 1

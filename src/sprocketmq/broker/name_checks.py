@@ -1,0 +1,169 @@
+"""The door for names: what a request calls a topic, a group, a broker or a cluster is looked at before its handler (Java: TopicValidator).
+
+Whatever a request does with a name, a name that would lead through the file system is refused here, and so is a line break in any other
+text that names something. Which further characters a new topic or group may have, its handler says. Names inside of bodies are checked by
+the handlers that keep them.
+
+One thing passes here without its name being looked at: a send or pull by one of the short ways, which go to known topics only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
+
+from sprocketmq.core.resource_names import (
+    MAX_RETRY_TOPIC_LENGTH,
+    control_character_problem,
+    harmful_name_problem,
+    name_problem,
+    queue_number_problem,
+    text_problem,
+)
+from sprocketmq.wire.bodies import (
+    HeartbeatData,
+    LockBatchRequestBody,
+    QueryAssignmentRequestBody,
+    QueueData,
+    TopicConfig,
+)
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, response
+
+__all__ = [
+    "NAMES",
+    "TEXTS",
+    "assignment_problem",
+    "broker_problem",
+    "heartbeat_problem",
+    "lock_problem",
+    "names_problem",
+    "queues_problem",
+    "refusal_of_names",
+    "settings_problem",
+    "usable",
+]
+
+T = TypeVar("T")
+log = logging.getLogger("sprocketmq.broker")
+
+NAMES: Final = frozenset(
+    (
+        "brokerName", "bname", "cluster", "clusterName", "compareGroup", "consumerGroup", "defaultTopic", "destGroup", "group",
+        "groupName", "namespace", "originTopic", "srcGroup", "topic",
+    )
+)  # fmt: skip
+"""Fields of headers that name what may become a folder, a file or a key of a table on the disk."""
+
+TEXTS: Final = frozenset(
+    ("clientID", "clientId", "key", "lastKey", "producerGroup", "statsKey", "statsName", "username")
+)
+"""Fields of headers that name something which is only ever compared and told: Apache takes any of them."""
+
+# SEND_MESSAGE_V2 calls producerGroup, topic and defaultTopic by letters.
+_LETTERS: Final = {"a": "producerGroup", "b": "topic", "c": "defaultTopic"}
+_SENDS_BY_LETTERS: Final = frozenset(
+    (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+)
+
+
+def refusal_of_names(command: Command) -> Command | None:
+    """The answer to a request whose header has a name that is never used; None: let it in."""
+    fields = command.ext_fields
+    problem = _problem(fields)
+    if problem is None and command.code in _SENDS_BY_LETTERS:
+        problem = _problem({name: fields[letter] for letter, name in _LETTERS.items() if letter in fields})
+    return None if problem is None else response(command, ResponseCode.INVALID_PARAMETER, problem)
+
+
+def _problem(fields: Mapping[str, str]) -> str | None:
+    for field in NAMES.intersection(fields):
+        problem = name_problem(field, fields[field])
+        if problem is not None:
+            return problem
+    for field in TEXTS.intersection(fields):
+        problem = control_character_problem(field, fields[field])
+        if problem is not None:
+            return problem
+    return None
+
+
+def usable(file: str, table: Mapping[str, T]) -> dict[str, T]:
+    """What a file of the broker's holds by name, without the names that no request may bring either."""
+    kept = {}
+    for name, value in table.items():
+        problem = harmful_name_problem("a name", name)
+        if problem is None and len(name.encode()) > MAX_RETRY_TOPIC_LENGTH:
+            problem = f"a name has {len(name.encode())} bytes, at most {MAX_RETRY_TOPIC_LENGTH} are allowed"
+        if problem is None:
+            kept[name] = value
+        else:
+            log.error("%s is left out of %s: %s", repr(name), file, problem)
+    return kept
+
+
+def settings_problem(changes: Mapping[str, str]) -> str | None:
+    """Why a request may not change settings to this: one of them has a line break, and would be two in the file."""
+    for key, value in changes.items():
+        problem = control_character_problem("a key", key) or control_character_problem(key, value)
+        if problem is not None:
+            return problem
+    return None
+
+
+def names_problem(what: str, names: Iterable[str]) -> str | None:
+    """Why one of the names in a body is never used."""
+    for name in names:
+        problem = name_problem(what, name)
+        if problem is not None:
+            return problem
+    return None
+
+
+def queues_problem(topics: Mapping[str, TopicConfig] | Mapping[str, QueueData]) -> str | None:
+    """Why topics are not registered with so many queues: who asks for a route makes a list of them."""
+    for topic, data in topics.items():
+        problem = (
+            queue_number_problem(f"readQueueNums of topic {topic[:100]}", data.read_queue_nums)
+            or queue_number_problem(f"writeQueueNums of topic {topic[:100]}", data.write_queue_nums)
+        )  # fmt: skip
+        if problem is not None:
+            return problem
+    return None
+
+
+def heartbeat_problem(data: HeartbeatData) -> str | None:
+    """Why a heartbeat is not taken."""
+    problem = text_problem("clientID", data.client_id)
+    for producer in data.producer_data_set:
+        problem = problem or text_problem("the producer group", producer.group_name)
+    for consumer in data.consumer_data_set:
+        topics = [subscription.topic for subscription in consumer.subscription_data_set]
+        problem = problem or name_problem("the consumer group", consumer.group_name)
+        problem = problem or names_problem("the topic of a subscription", topics)
+    return problem
+
+
+def assignment_problem(body: QueryAssignmentRequestBody) -> str | None:
+    """Why no queues are assigned under these names."""
+    return (
+        text_problem("clientId", body.client_id)
+        or name_problem("the consumer group", body.consumer_group)
+        or name_problem("the topic", body.topic)
+    )
+
+
+def broker_problem(**texts: str) -> str | None:
+    """Why a broker is not registered with these addresses."""
+    return next(filter(None, (text_problem(what, text) for what, text in texts.items())), None)
+
+
+def lock_problem(body: LockBatchRequestBody) -> str | None:
+    """Why queues are not locked under these names."""
+    return (
+        text_problem("clientId", body.client_id)
+        or name_problem("the consumer group", body.consumer_group)
+        or names_problem("the topic of a queue", {queue.topic for queue in body.mq_set})
+        or names_problem("the broker of a queue", {queue.broker_name for queue in body.mq_set})
+    )

@@ -1,0 +1,132 @@
+"""A table on disk, written whole beside the loop after its changes (Java: ConfigManager.persist, which every change waits for).
+
+    changed --at the end of the turn--> text of the table --thread--> file --> who waits is told
+       `-- while a write is under way: once more after it, one write for all of them
+
+So a thousand changes in one read of a connection cost a write or two, and nobody else waits for the disk.
+
+What could not be written counts all the same, as long as the process lives: who waits is told the reason, and the table is written again
+with its next change, when somebody waits for it again, by :meth:`TableFile.retry`, and at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from sprocketmq.broker.steps import Long, text_in_steps
+from sprocketmq.errors import StoreError
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, response
+
+__all__ = ["TableFile", "WhenSaved", "not_saved"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+WhenSaved = Callable[["StoreError | None"], None]
+
+
+def not_saved(command: Command, error: StoreError) -> Command:
+    """The answer to who asked for a change that could not be written."""
+    remark = f"{error}; the change counts, and is written as soon as it can be, but a restart before that forgets it"
+    return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, remark)
+
+
+class TableFile:
+    """One file. ``content()`` gives the text of the table as it is at that moment, or a long one that is made in steps.
+
+    ``when_saved(call)`` calls with None once all changes until now are on the disk, or with the reason why they are not.
+    """
+
+    def __init__(self, file: ConfigFile, content: Callable[[], bytes | Long]) -> None:
+        self._file, self._content = file, content
+        self._is_changed = False
+        self._has_failed = False  # the last write
+        self._waiting: list[WhenSaved] = []  # for the write that begins next
+        self._making: asyncio.Task[None] | None = None  # the text of the next write
+        self._writing: Future[bool] | None = None
+        self._told: list[WhenSaved] = []  # when that one ends
+        self._writer = ThreadPoolExecutor(
+            1, thread_name_prefix="sprocketmq-table"
+        )  # its thread begins with the first use
+
+    def changed(self) -> None:
+        """Write soon; returns at once."""
+        if self._file.path is None or self._is_changed:
+            return
+        self._is_changed = True
+        if not self._is_busy:
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._making is not None or self._writing is not None
+
+    def retry(self) -> None:
+        """Write soon if the last write failed."""
+        if self._has_failed:
+            self.changed()
+
+    def when_saved(self, call: WhenSaved) -> None:
+        self.retry()
+        if self._is_changed:
+            self._waiting.append(call)
+        elif self._is_busy:
+            self._told.append(call)
+        else:
+            call(None)
+
+    def close(self) -> None:
+        """Write what is not written yet, and end the thread. Who still waits is not told: its connection is closed."""
+        writing, self._writing = self._writing, None
+        if self._making is not None:
+            self._making.cancel()
+            self._making, self._is_changed = None, True
+        self._writer.shutdown()  # waits for the write
+        failed = self._has_failed or (writing is not None and writing.exception() is not None)
+        if self._is_changed or failed:
+            self._is_changed = False
+            try:
+                content = self._content()
+                self._file.save(content.encode() if isinstance(content, Long) else content)
+            except StoreError as error:  # a full disk must not stop a stop
+                log.error("%s", error)
+
+    def _begin(self) -> None:
+        if not self._is_changed or self._is_busy:  # closed, or begun already
+            return
+        self._is_changed = False
+        self._told, self._waiting = self._waiting, []
+        content = self._content()
+        if isinstance(content, Long) and not content.is_short:
+            self._making = asyncio.get_running_loop().create_task(self._make(content))
+        else:
+            self._write(content.encode() if isinstance(content, Long) else content)
+
+    async def _make(self, long: Long) -> None:
+        raw = await text_in_steps(long)
+        self._making = None
+        self._write(raw)
+
+    def _write(self, raw: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        self._writing = writing = self._writer.submit(self._file.save, raw)
+        writing.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, done))
+
+    def _ended(self, writing: Future[bool]) -> None:
+        if writing is not self._writing:
+            return
+        self._writing = None
+        told, self._told = self._told, []
+        error = writing.exception()
+        self._has_failed = error is not None
+        self._begin()
+        if error is not None and not isinstance(error, StoreError):
+            raise error
+        if error is not None:
+            log.error("%s", error)
+        for call in told:
+            call(error)

@@ -1,0 +1,57 @@
+"""What a name server notes of a broker that registers, and answers to it. Java: BrokerLiveInfo, RegisterBrokerResult."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from sprocketmq.wire.bodies import DataVersion
+
+__all__ = ["LiveBroker", "MinIdChange", "Registered", "TopicsToTake"]
+
+
+class LiveBroker(Struct):
+    """One registered address. ``owner`` is its connection, ``timeout_ms`` how long it may be silent."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    ha_address: str
+    data_version: DataVersion
+    last_update_ms: int
+    timeout_ms: int
+    owner: object
+
+
+class Registered(Struct, frozen=True):
+    """Answer to a registration: for a slave the master's addresses, for a master empty. ``changed``: some route may look different.
+    ``lower_id``: the broker name has a lower lowest id now, what 5.x brokers can be told."""
+
+    master_address: str = ""
+    ha_server_address: str = ""
+    changed: bool = False
+    lower_id: MinIdChange | None = None
+
+
+class TopicsToTake(Struct):
+    """A registration that was let in, whose topics are to be taken: ``table.take`` for each share of them, then ``table.taken``.
+    ``result`` is its answer. ``wanted`` is False where this broker's topics do not count (law 4)."""
+
+    result: Registered
+    live: LiveBroker
+    data_version: DataVersion
+    changed: bool = True
+    read_only: bool = False
+    wanted: bool = True
+    named: dict[str, None] = {}
+
+
+class MinIdChange(Struct, frozen=True):
+    """The broker with the lowest id of its name came or went. ``tell``: addresses of those who must know (5.x: 905)."""
+
+    broker_name: str
+    min_id: int
+    min_address: str
+    offline_address: str | None
+    ha_address: str | None
+    tell: list[str]

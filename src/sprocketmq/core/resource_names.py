@@ -1,0 +1,109 @@
+"""Names of topics, groups, brokers and clusters: which ones may be given, and which ones are never used (Java: TopicValidator).
+
+Two questions. A name that is about to come into being has Apache's characters and length. A name that is only looked up, or that an Apache
+broker made by itself (``%RETRY%group+topic`` of POP), may have others; but no name may be a way through the file system or hold a control
+character, whatever the request does with it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = [
+    "HALF_TOPIC",
+    "MAX_NAME_LENGTH",
+    "MAX_QUEUES",
+    "MAX_RETRY_TOPIC_LENGTH",
+    "MAX_TEXT_LENGTH",
+    "MAX_TOPIC_LENGTH",
+    "OP_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+    "UNDELIVERABLE_TOPIC",
+    "control_character_problem",
+    "group_name_problem",
+    "harmful_name_problem",
+    "name_problem",
+    "queue_number_problem",
+    "text_problem",
+    "topic_name_problem",
+]
+
+# Topics of the broker's own (TopicValidator, TransactionalMessageUtil). The last one is ours.
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+UNDELIVERABLE_TOPIC: Final = "rmq_sys_UNDELIVERABLE"  # made with its first message
+
+MAX_QUEUES: Final = 65_536
+"""Of a topic on one broker."""
+MAX_NAME_LENGTH: Final = 512
+"""Of any name in a request: longer than %RETRY%group+topic, which 5.x makes of a group of 255 and a topic of 127 characters."""
+MAX_TEXT_LENGTH: Final = 1_024
+"""Of a client id, a producer group or an address."""
+MAX_TOPIC_LENGTH: Final = 127
+MAX_RETRY_TOPIC_LENGTH: Final = 255  # %RETRY% and %DLQ%: RETRY_OR_DLQ_TOPIC_MAX_LENGTH
+# 4.9 clients may use 255, 5.x's tools stop at 120; a longer one has no retry topic, since %RETRY% is in front of it.
+MAX_GROUP_LENGTH: Final = MAX_RETRY_TOPIC_LENGTH - len("%RETRY%")
+_VALID: Final = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
+_HARMFUL: Final = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]").search
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]").search
+
+
+def topic_name_problem(topic: str) -> str | None:
+    """Why ``topic`` is no topic name, as one sentence; None when it is one. Retry and dead letter topics may be 255 long."""
+    limit = MAX_RETRY_TOPIC_LENGTH if topic.startswith("%") else MAX_TOPIC_LENGTH
+    if not topic:
+        return "the topic is blank, 1 to 127 characters of % | a-z A-Z 0-9 _ - are allowed"
+    if len(topic) > limit:
+        return f"the topic is {len(topic)} characters long, at most {limit} are allowed"
+    if _VALID(topic) is None:
+        return f"the topic {topic!r} has a character that is not allowed, use % | a-z A-Z 0-9 _ -"
+    return None
+
+
+def group_name_problem(group: str) -> str | None:
+    """Why ``group`` is no group name, as one sentence; None when it is one."""
+    if not group:
+        return "the consumer group is blank, 1 to 248 characters of % | a-z A-Z 0-9 _ - are allowed"
+    if len(group) > MAX_GROUP_LENGTH:
+        return f"the consumer group is {len(group)} characters long, at most {MAX_GROUP_LENGTH} are allowed"
+    if _VALID(group) is None:
+        return f"the consumer group {group!r} has a character that is not allowed, use % | a-z A-Z 0-9 _ -"
+    return None
+
+
+def harmful_name_problem(what: str, name: str) -> str | None:
+    """Why ``name``, the ``what`` of a request or file, is never used: as a folder it would lead elsewhere. None for others, also for "".
+
+    However long it is: see :func:`name_problem`.
+    """
+    if name in (".", "..") or _HARMFUL(name) is not None:
+        return f"{what} is {name[:80]!r}, a name without / \\ . .. and control characters is allowed"
+    return None
+
+
+def control_character_problem(what: str, text: str) -> str | None:
+    """Why ``text``, the ``what`` of a request, is not taken: it has a line break, or another control character. None when it has none."""
+    if _CONTROL(text) is None:
+        return None
+    return f"{what} is {text[:80]!r}, a text without line breaks and other control characters is allowed"
+
+
+def name_problem(what: str, name: str) -> str | None:
+    """Why ``name``, the ``what`` of a request, is not taken: it is harmful, or so long that no table may keep it. None when it is taken."""
+    return harmful_name_problem(what, name) or _length_problem(what, name, MAX_NAME_LENGTH)
+
+
+def text_problem(what: str, text: str) -> str | None:
+    """Why ``text``, the ``what`` of a request, is not kept: it has control characters, or too many of others. None when it is kept."""
+    return control_character_problem(what, text) or _length_problem(what, text, MAX_TEXT_LENGTH)
+
+
+def _length_problem(what: str, text: str, limit: int) -> str | None:
+    return None if len(text) <= limit else f"{what} is {len(text)} characters long, at most {limit} are allowed"
+
+
+def queue_number_problem(what: str, number: int) -> str | None:
+    """Why a topic cannot have ``number`` queues, the ``what`` of a request. None when it can."""
+    return None if 0 <= number <= MAX_QUEUES else f"{what} is {number}, 0 to {MAX_QUEUES} are allowed"

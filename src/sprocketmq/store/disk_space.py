@@ -1,0 +1,129 @@
+"""Space on the disk for the pages of a mapped file, before they are written. Java has no counterpart: a full disk ends its broker, too.
+
+Writing to a page of a mapping that has no space on the disk, when there is none left, kills the process with SIGBUS. An ordinary write
+only fails. So zeros are written where a file grows, and then the kernel is asked whether it lets the pages be written:
+
+    file      |-- records --|-- zeros ----------|-- hole --------
+    folios    |      |            |        |              |              what the page cache keeps in one piece: 4 KiB to 2 MiB
+                                                    ^ a write here needs space for all of it, also for its part in the hole
+
+The write alone does not tell: it takes space for its own bytes, while a page is made writable together with its whole folio (ext4 since
+Linux 6.16, XFS since 5.18: iomap_page_mkwrite, block_page_mkwrite), and blocks may be smaller than pages. A folio over a hole comes from
+reading ahead, by whoever reads the file. ``MADV_POPULATE_WRITE`` (Linux 5.14) does for a range of pages what a write would do, and
+reports what the write would die of. Between the two ends of what was written every folio lies in it, so the two ends are asked for.
+
+What this cannot do: file systems that move data each time it is written (btrfs, ZFS) need new space for every write to an old page.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import sys
+from collections.abc import Iterator
+
+__all__ = ["PAGE_BYTES", "allow_writes", "allow_writes_at_ends", "data_ranges", "write_all", "write_zeros"]
+
+PAGE_BYTES = mmap.PAGESIZE
+_ZEROS = memoryview(bytes(1 << 20))  # never written, so it takes no memory
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows
+_MADV_POPULATE_WRITE = 23  # since Linux 5.14; the module mmap does not name it
+_can_populate = sys.platform.startswith("linux")
+
+
+def write_all(fd: int, data: bytes | bytearray | memoryview, at: int) -> None:
+    """Write at a position, all of it: a disk that runs full takes a part, and says so only when asked for the rest.
+
+    Raises:
+        OSError: as of ``os.write``.
+    """
+    os.lseek(fd, at, os.SEEK_SET)
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+def write_zeros(path: str, begin: int, end: int) -> int:
+    """Write zeros between two positions of an existing file; where they end: before ``end`` when the disk had room for a part.
+
+    Raises:
+        OSError: there was no room at all, or the file is gone.
+    """
+    fd = os.open(path, os.O_RDWR | _BINARY)
+    at = begin
+    try:
+        os.lseek(fd, begin, os.SEEK_SET)
+        while at < end:
+            at += os.write(fd, _ZEROS[: end - at])
+    except OSError as error:
+        if at == begin or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+    finally:
+        os.close(fd)
+    return at
+
+
+def allow_writes(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
+    """Make sure that the pages of a mapped file between two positions can be written. Their content stays as it is.
+
+    Raises:
+        OSError: there is no space for them.
+    """
+    begin -= begin % PAGE_BYTES
+    if end <= begin:
+        return
+    if _can_populate:
+        try:
+            mapping.madvise(_MADV_POPULATE_WRITE, begin, end - begin)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # an older Linux
+                # Where a write would raise SIGBUS it says EFAULT: no space, mostly.
+                number = errno.ENOSPC if error.errno == errno.EFAULT else error.errno
+                raise OSError(number, os.strerror(number or errno.EIO), path) from error
+        else:
+            return
+    _write_again(path, begin, end)
+
+
+def allow_writes_at_ends(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
+    """The same for what was just written from ``begin`` to ``end``: the folios between the two ends are sure already. Raises as above."""
+    if begin < end:
+        allow_writes(mapping, path, begin, begin + 1)
+        if (end - 1) // PAGE_BYTES != begin // PAGE_BYTES:
+            allow_writes(mapping, path, end - 1, end)
+
+
+def _write_again(path: str, begin: int, end: int) -> None:
+    """Write what is there once more, for systems that cannot be asked: whatever the page cache keeps there, is a page at most."""
+    fd = os.open(path, os.O_RDWR | _BINARY)
+    try:
+        end = min(end + -end % PAGE_BYTES, os.fstat(fd).st_size)
+        while begin < end:
+            os.lseek(fd, begin, os.SEEK_SET)
+            content = os.read(fd, min(end - begin, len(_ZEROS)))
+            if not content:
+                return
+            write_all(fd, content, begin)
+            begin += len(content)
+    finally:
+        os.close(fd)
+
+
+def data_ranges(fd: int, length: int) -> Iterator[tuple[int, int]]:
+    """The parts of a sparse file that hold data; all of it where the system cannot tell."""
+    seek_data, seek_hole = getattr(os, "SEEK_DATA", None), getattr(os, "SEEK_HOLE", None)
+    if seek_data is None or seek_hole is None:
+        yield 0, length
+        return
+    at = 0
+    while at < length:
+        try:
+            begin = os.lseek(fd, at, seek_data)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only holes from here on
+                return
+            yield at, length
+            return
+        at = os.lseek(fd, begin, seek_hole)
+        yield begin, at

@@ -1,0 +1,60 @@
+"""Paths that are made of names from elsewhere: a topic, a group, a client id.
+
+Every such path is made here. The broker checks names when a request brings them; this is the last fence, so it knows nothing of brokers
+and refuses what would lead out of its folder, on any operating system.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from sprocketmq.core.resource_names import harmful_name_problem
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["is_folder_name", "path_below", "remove_below"]
+
+_MAX_NAME_BYTES = 255  # NAME_MAX of every usual file system
+
+
+def path_below(folder: str | os.PathLike[str], *names: str) -> str:
+    """``folder/name/name``: each name is one step down and nothing else.
+
+    Raises:
+        ConfigurationError: a name is empty, ``.``, ``..`` or longer than 255 bytes, has a separator, a drive, a control character, or is
+            no text that can be encoded.
+    """
+    for name in names:
+        problem = _problem(name)
+        if problem is not None:
+            raise ConfigurationError(problem)
+    return os.path.join(folder, *names)
+
+
+def is_folder_name(name: str) -> bool:
+    """Whether :func:`path_below` takes it."""
+    return _problem(name) is None
+
+
+def remove_below(folder: str | os.PathLike[str], name: str) -> None:
+    """Delete ``folder/name`` with all that is in it; harmless when it is not there. A link is removed, and what it points at stays.
+
+    Raises:
+        ConfigurationError: as :func:`path_below`; nothing was deleted.
+    """
+    path = path_below(folder, name)
+    if os.path.islink(path):
+        os.unlink(path)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _problem(name: str) -> str | None:
+    if not name:
+        return "the name of a folder is empty, 1 to 255 bytes are needed"
+    if os.path.splitdrive(name)[0]:
+        return f"the name of a folder is {name[:80]!r}, a name without a drive is allowed"
+    problem = harmful_name_problem("the name of a folder", name)
+    if problem is None and len(name.encode()) > _MAX_NAME_BYTES:
+        return f"the name of a folder has {len(name.encode())} bytes, at most {_MAX_NAME_BYTES} are allowed"
+    return problem

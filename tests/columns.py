@@ -1,0 +1,90 @@
+"""Two columns of tests side by side (pytest -n 2): who runs which file, and what each column cost.
+
+Tests that need Apache's servers stay together in one worker, so that each shared server starts once there; tests that need the shared
+Spark session stay together in another. All other files go, one by one, to whichever worker is through with its own: both have work until
+the end. docs/decisions/0011.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    import pytest
+    from xdist.workermanage import WorkerController
+
+__all__ = ["APACHE", "PYTHON", "SPARK", "Columns", "column_lines", "column_of"]
+
+APACHE: Final = "apache"
+SPARK: Final = "spark"
+PYTHON: Final = "python"
+
+
+def column_of(nodeid: str) -> str:
+    """Where a test, or a file of tests, belongs."""
+    path = PurePosixPath(nodeid.partition("::")[0])
+    if path.parts[:3] == ("tests", "system", "spark"):
+        return SPARK
+    if path.parts[:2] == ("tests", "interop"):
+        return SPARK if path.name.startswith("test_spark_") else APACHE
+    return PYTHON
+
+
+class Columns(LoadScopeScheduling):
+    """Hands out files. The columns ``apache`` and ``spark`` have one owner each, the first worker that has nothing else to do."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        self._owners: dict[str, WorkerController] = {}
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        chosen = self._next_for(node)
+        if chosen is None:  # what is left belongs to the others
+            node.shutdown()
+            return
+        if (column := column_of(chosen)) != PYTHON:
+            self._owners[column] = node
+        self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+    def _next_for(self, node: WorkerController) -> str | None:
+        """Of the files that wait: its own column first, then a column that nobody has, then any of those that need nothing shared."""
+
+        def rank(scope: str) -> int:
+            column = column_of(scope)
+            if column == PYTHON:
+                return 2
+            owner = self._owners.get(column)
+            if owner is node:
+                return 0
+            return 1 if owner not in self.assigned_work else 3  # the owner may have crashed
+
+        # A file that was begun by a worker that crashed comes to the end of the queue; the order does not matter.
+        best = min(self.workqueue, key=rank)
+        return best if rank(best) < 3 else None
+
+
+def column_lines(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """How long each worker and each column took: from its first test to its last, and how much of that tests were running."""
+    began: dict[str, float] = {}
+    ended: dict[str, float] = defaultdict(float)
+    busy: Counter[str] = Counter()
+    tests: Counter[str] = Counter()
+    for report in reports:
+        for name in (f"worker {getattr(report, 'worker_id', 'main')}", column_of(report.nodeid)):
+            began[name] = min(began.get(name, report.start), report.start)
+            ended[name] = max(ended[name], report.stop)
+            busy[name] += report.duration  # type: ignore[assignment]
+            tests[name] += report.when == "call"
+    return [
+        f"{name:12} {tests[name]:5} tests, {busy[name]:6.0f} s in tests, {ended[name] - began[name]:6.0f} s from first to last"
+        for name in sorted(began, key=lambda name: (not name.startswith("worker"), name))
+    ]

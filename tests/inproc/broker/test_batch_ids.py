@@ -1,0 +1,111 @@
+"""Batches as Java clients of both generations send them (golden frames) keep the id of each message, whichever way they take.
+
+What Apache 5.4.0 makes of such a batch is in its golden commit log: each message with the properties that it came with, and nothing else.
+4.9.7 appends the properties of the request's header to each; with those of a 5.4.0 client that is one UNIQ_KEY for all (Apache's 9416).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from test_broker_short_ways import NOW_MS, Side
+
+from golden import GoldenFrame, frames, store_file
+from interop.remoting import decode_header, split_frame
+from sprocketmq.broker.plain_batches import PlainBatches
+from sprocketmq.wire.batch import split_batch
+from sprocketmq.wire.properties import UNIQ_KEY, get_property
+from sprocketmq.wire.record import RecordView
+
+BATCHES = frames(code=320, kind="request")
+ANSWERS = frames(code=320, kind="response")
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def name_of(frame: GoldenFrame) -> str:
+    return frame.file.removeprefix("frames/").removesuffix("-320-request.bin")
+
+
+def parts(data: bytes) -> tuple[dict[str, Any], bytes]:
+    kind, header, body = split_frame(data)
+    return decode_header(kind, header), body
+
+
+def with_body(data: bytes, body: bytes) -> bytes:
+    """The frame with another body."""
+    kind, header, _ = split_frame(data)
+    return struct.pack(">iI", 4 + len(header) + len(body), kind << 24 | len(header)) + header + body
+
+
+def as_captured(body: bytes) -> bytes:
+    return body
+
+
+def long_and_mixed(body: bytes) -> bytes:
+    return body * 40
+
+
+def long_and_alike(body: bytes) -> bytes:
+    """Messages that differ in body, UNIQ_KEY and KEYS alone: what the short way is for."""
+    return re.sub(rb"number\x01\d", b"number\x010", body.replace(b"TAGS\x01B", b"TAGS\x01A")) * 40
+
+
+@pytest.mark.parametrize("short", [True, False], ids=["short way", "handler"])
+@pytest.mark.parametrize("bodies", [as_captured, long_and_mixed, long_and_alike])
+@pytest.mark.parametrize("frame", BATCHES, ids=name_of)
+def test_each_message_is_stored_with_the_properties_it_came_with(
+    loop: asyncio.AbstractEventLoop,
+    frame: GoldenFrame,
+    bodies: Callable[[bytes], bytes],
+    short: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[bytes | None] = []
+    way = PlainBatches.send
+    monkeypatch.setattr(PlainBatches, "send", lambda *args: taken.append(way(*args)) or taken[-1])
+    side = Side(loop, short=short)
+    side.broker.topics.create_if_absent("golden", 4, NOW_MS)
+    request, body = parts(frame.data)
+    body = bodies(body)
+    answer, closed = side.feed(with_body(frame.data, body))
+    assert not closed
+    assert any(taken) == (short and bodies is long_and_alike and frame.serialize == "JSON")
+    stored = [RecordView(entry[3]) for entry in side.stored()[1:-1]]
+    sent = split_batch(body)
+    keys = [get_property(record.raw_properties, UNIQ_KEY) for record in stored]
+    assert keys == [get_property(raw, UNIQ_KEY) for _, _, raw in sent]
+    assert len(set(keys)) == len(split_batch(parts(frame.data)[1])) > 1
+    assert [(record.flag, bytes(record.body), record.raw_properties) for record in stored] == sent
+    assert [record.queue_offset for record in stored] == list(range(len(sent)))
+    # The answer is about the batch: its own key, if it has one, not that of its first message.
+    own = get_property(request["extFields"]["i"].encode(), UNIQ_KEY)
+    assert (own is not None) is (frame.version == "5.4.0")
+    header, _ = parts(answer)
+    assert header["extFields"].get("transactionId") == own
+
+
+@pytest.mark.parametrize("version", ["5.4.0", "4.9.7"])
+def test_apache_answered_with_the_batchs_own_key_or_none(version: str) -> None:
+    own = {get_property(parts(f.data)[0]["extFields"]["i"].encode(), UNIQ_KEY) for f in BATCHES if f.version == version}
+    answered = {parts(f.data)[0]["extFields"].get("transactionId") for f in ANSWERS if f.version == version}
+    assert answered <= own
+    assert (None in answered) is (version == "4.9.7")
+
+
+def test_apache_5_stored_each_message_with_the_properties_it_came_with() -> None:
+    """What the test above asks of ours is what a running 5.4.0 did with the same frame."""
+    _, body = parts(next(f.data for f in BATCHES if name_of(f).startswith("5.4.0/json")))
+    log = store_file("5.4.0", "commitlog-head.bin")
+    for _, part, raw in split_batch(body):
+        assert log.count(part + b"\x06golden" + struct.pack(">H", len(raw)) + raw) == 1

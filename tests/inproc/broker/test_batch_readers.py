@@ -1,0 +1,79 @@
+"""Whoever reads the messages of a Java client's batch finds each by its own id; a record with two ids is read as Java reads it.
+
+Records with two ids are what Apache 4.9.7, and our broker before it did as 5.4.0, made of a batch of a 5.x client.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from golden import GoldenFrame, frames
+from interop.remoting import decode_header, split_frame
+from sprocketmq.spark.decode import BatchDecoder, PullBody
+from sprocketmq.wire.batch import split_batch
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
+from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.properties import UNIQ_KEY, get_property
+from sprocketmq.wire.record import decode_records
+
+BATCHES = frames(code=320, kind="request")
+
+
+def name_of(frame: GoldenFrame) -> str:
+    return frame.file.removeprefix("frames/").removesuffix("-320-request.bin")
+
+
+def sent(frame: GoldenFrame) -> tuple[dict[str, str], bytes]:
+    kind, header, body = split_frame(frame.data)
+    fields = dict(decode_header(kind, header)["extFields"])
+    return {**fields, "b": "flights", "e": "0"}, body
+
+
+def by_unique_key(client: Any, key: str) -> list[MessageExt]:
+    header = QueryMessageRequestHeader(
+        topic="flights", key=key, max_num=32, begin_timestamp=0, end_timestamp=1 << 62
+    ).to_ext()
+    answer = client.ask(RequestCode.QUERY_MESSAGE, None, ext_fields={**header, UNIQUE_KEY_QUERY: "true"})
+    return decode_records(answer.body) if answer.code == 0 else []
+
+
+def in_spark(client: Any) -> list[str]:
+    """The column ``messageId``, as both of Spark's ways to decode make it."""
+    answer = client.pull("spark", "flights", 0, 0, max_messages=1000)
+    body = PullBody(MessageQueue("flights", "broker-a", 0), 0, 1 << 62, memoryview(answer.body))
+    decoder = BatchDecoder(pa.schema([("messageId", pa.string())]))
+    batch = decoder.decode([body])
+    assert batch == decoder.decode_plain([body])
+    return [str(one) for one in batch.column(0).to_pylist()]
+
+
+@pytest.mark.parametrize("times", [1, 8])
+@pytest.mark.parametrize("frame", BATCHES, ids=name_of)
+def test_each_message_is_found_by_its_own_id(client: Any, frame: GoldenFrame, times: int) -> None:
+    fields, body = sent(frame)
+    for _ in range(times):
+        assert client.ask(RequestCode.SEND_BATCH_MESSAGE, None, body, ext_fields=fields).code == 0
+    own = [get_property(raw, UNIQ_KEY) or "" for _, _, raw in split_batch(body)]
+    assert [message.message_id for message in client.messages("flights")] == own * times
+    assert in_spark(client) == own * times
+    for key in own:
+        found = by_unique_key(client, key)
+        assert [message.message_id for message in found] == [key] * times
+    of_batch = get_property(fields["i"].encode(), UNIQ_KEY)
+    assert of_batch is None or by_unique_key(client, of_batch) == []
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_of_two_ids_in_one_record_the_last_counts_for_every_reader(client: Any, count: int) -> None:
+    for number in range(count):
+        raw = f"number\x010\x02UNIQ_KEY\x01OWN{number:05d}\x02WAIT\x01true\x02UNIQ_KEY\x01OFBATCH\x02CLUSTER\x01c\x02"
+        element = {"i": raw, "a": "p", "b": "flights", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0"}
+        assert client.ask(RequestCode.SEND_MESSAGE_V2, None, b"body", ext_fields=element).code == 0
+    assert [message.message_id for message in client.messages("flights")] == ["OFBATCH"] * count
+    assert in_spark(client) == ["OFBATCH"] * count
+    assert len(by_unique_key(client, "OFBATCH")) == min(count, 32)
+    assert by_unique_key(client, "OWN00001") == []

@@ -1,0 +1,254 @@
+"""Power cuts under SYNC_FLUSH, whole brokers: whatever was acknowledged is there when the broker starts on what the disk has left.
+
+Every file of a broker takes part (``power_disk`` says what may be lost); the laws between them are the table in docs/robustness.md. Nothing
+but what an answer waits for, and what the broker syncs of its own accord, ever reaches the disk here: the background flush is too slow.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from power_disk import PowerDisk
+from sprocketmq.store import live_progress
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.bodies import SubscriptionGroupConfig
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.headers import (
+    CheckTransactionStateRequestHeader,
+    CreateTopicRequestHeader,
+    EndTransactionRequestHeader,
+    QueryConsumerOffsetRequestHeader,
+    SendMessageRequestHeaderV2,
+    UpdateConsumerOffsetRequestHeader,
+)
+from sprocketmq.wire.message_id import decode_offset_message_id
+from sprocketmq.wire.record import decode_record
+
+NEVER_MS = 1 << 30
+SETTINGS = {
+    "flush_disk_type": "SYNC_FLUSH",
+    "flush_interval_commit_log_ms": NEVER_MS,
+    "flush_interval_consume_queue_ms": NEVER_MS,
+    "mapped_file_size_commit_log": 1 << 16,
+    "mapped_file_size_consume_queue": 1_000,
+    "mapped_file_size_timer_log": 1_040,
+    "sync_flush_timeout_ms": 60_000,
+}
+COMMIT, ROLLBACK = 8, 12
+HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
+TOPICS = ("flights", "trains")
+SEEDS = int(os.environ.get("POWER_CUTS", "4"))
+
+pytestmark = pytest.mark.parametrize("disk_cluster", [SETTINGS], indirect=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Named before the broker in each test: so its first folders are not on the disk either."""
+    root = tmp_path / "store"
+    root.mkdir()
+    watched = PowerDisk(root, monkeypatch)
+    yield watched
+    watched.close()
+
+
+class Ledger:
+    """What was asked for and what was acknowledged, in the order of it; judges what another broker has."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, ...]] = []
+
+    def add(self, *event: Any) -> None:
+        self.events.append(event)
+
+
+class Load:
+    """A client that does one thing after the other."""
+
+    def __init__(self, cluster, client, ledger: Ledger, dice: random.Random) -> None:
+        self.cluster, self.client, self.ledger, self.dice = cluster, client, ledger, dice
+        self.number = 0
+        self.open: list[tuple[bytes, int, int]] = []
+        client.heartbeat("p1", producer="producers")
+        for topic in TOPICS:
+            self.create(topic)
+
+    def create(self, topic: str) -> None:
+        header = CreateTopicRequestHeader(topic, "TBW102", 4, 4, 6)
+        assert self.client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
+        self.ledger.add("topic", topic)
+
+    def body(self, kind: str) -> bytes:
+        self.number += 1
+        return b"%s-%d" % (kind.encode(), self.number)
+
+    def send(self) -> None:
+        body = self.body("plain")
+        topic, queue_id = self.dice.choice(TOPICS), self.dice.randrange(2)
+        answer = self.client.send(topic, body, queue_id=queue_id)
+        assert answer.code == 0, answer.remark
+        self.ledger.add("send", topic, queue_id, int(answer.ext_fields["queueOffset"]), body)
+
+    def delayed(self) -> None:
+        body = self.body("delayed")
+        assert self.client.send("flights", body, delay_level=self.dice.choice([1, 2, 4])).code == 0
+        self.ledger.add("late", body)
+
+    def timed(self) -> None:
+        body = self.body("timed")
+        asked = {"TIMER_DELAY_MS": str(self.dice.choice([1_000, 3_000, 40_000]))}
+        assert self.client.send("flights", body, properties=asked).code == 0
+        self.ledger.add("late", body)
+
+    def half(self) -> None:
+        body = self.body("half")
+        named = {props.UNIQ_KEY: body.decode(), props.TRAN_MSG: "true", props.PGROUP: "producers"}
+        header = SendMessageRequestHeaderV2(
+            producer_group="producers", topic="flights", default_topic="TBW102", default_topic_queue_nums=4, queue_id=2, sys_flag=4,
+            born_timestamp=self.cluster.clock.now_ms(), flag=0, properties=props.encode_properties(named).decode(),
+        )  # fmt: skip
+        answer = self.client.ask(RequestCode.SEND_MESSAGE_V2, header, body)
+        assert answer.code == 0, answer.remark
+        place = int(answer.ext_fields["queueOffset"]), decode_offset_message_id(answer.ext_fields["msgId"])[1]
+        self.ledger.add("half", body)
+        self.open.append((body, *place))
+
+    def end(self) -> None:
+        if self.open:
+            body, offset, physical_offset = self.open.pop(self.dice.randrange(len(self.open)))
+            outcome = self.dice.choice([COMMIT, COMMIT, ROLLBACK])
+            self.ledger.add("ending", body, outcome)
+            end(self.client, body.decode(), offset, physical_offset, outcome)
+            self.ledger.add("ended", body, outcome)
+
+    def read(self) -> None:
+        """Consume what there is, durable or not, and say so."""
+        topic, queue_id = self.dice.choice(TOPICS), self.dice.randrange(2)
+        self.client.pull("g", topic, queue_id)  # makes the group
+        offset = self.cluster.on_loop(lambda: self.cluster.broker.store.max_offset(topic, queue_id))
+        self.client.ask(
+            RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", topic, queue_id, offset)
+        )
+
+    def administrate(self) -> None:
+        self.number += 1
+        name = f"made-{self.number}"
+        if self.dice.random() < 0.5:
+            self.create(name)
+        else:
+            raw = SubscriptionGroupConfig(group_name=name).encode()
+            assert self.client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=raw).code == 0
+            self.ledger.add("group", name)
+
+    def wait(self) -> None:
+        self.cluster.clock.advance(self.dice.choice([500, 1_000, 2_000, 6_000]))
+
+    def wait_for_a_check(self) -> None:
+        self.cluster.clock.advance(31_000)
+
+    def turn(self) -> None:
+        weights = {
+            self.send: 6, self.delayed: 3, self.timed: 3, self.half: 4, self.end: 2, self.read: 2, self.administrate: 1, self.wait: 3,
+            self.wait_for_a_check: 1,
+        }  # fmt: skip
+        self.dice.choices([*weights], [*weights.values()])[0]()
+
+
+def end(client, transaction_id: str, offset: int, physical_offset: int, outcome: int) -> None:
+    header = EndTransactionRequestHeader(
+        producer_group="producers", commit_or_rollback=outcome, from_transaction_check=True, msg_id="id", transaction_id=transaction_id,
+        tran_state_table_offset=offset, commit_log_offset=physical_offset,
+    )  # fmt: skip
+    client.ask(RequestCode.END_TRANSACTION, header)
+
+
+def start_after_the_cut(cluster, image: Path, monkeypatch: pytest.MonkeyPatch):
+    """The broker of ``image`` takes the place of the one before, on a machine that was started anew."""
+    mark = random.randbytes(16)
+    monkeypatch.setattr(live_progress, "boot_mark", lambda: mark)
+    if cluster.broker.is_running:
+        cluster.broker.stop()
+    cluster.store_dir = str(image)
+    cluster.broker = cluster.new_broker()
+    cluster.broker.start()
+    return cluster.client()
+
+
+def judge(cluster, client, events: list[tuple[Any, ...]]) -> None:
+    """``events`` were acknowledged before the cut (those of "ending" may have happened)."""
+    client.heartbeat("p1", producer="producers")
+    by_kind: dict[str, list[tuple[Any, ...]]] = {}
+    for kind, *what in events:
+        by_kind.setdefault(kind, []).append(tuple(what))
+    for topic, queue_id, offset, body in by_kind.get("send", ()):
+        found = [message.body for message in client.messages(topic, queue_id)[offset : offset + 1]]
+        assert found == [body], f"{topic} {queue_id} has {found} at {offset}"
+    tables = cluster.broker.topics.table, cluster.broker.groups.table
+    assert {name for (name,) in by_kind.get("topic", ())} <= set(tables[0])
+    assert {name for (name,) in by_kind.get("group", ())} <= set(tables[1])
+    for topic in TOPICS:
+        for queue_id in range(2):
+            header = QueryConsumerOffsetRequestHeader("g", topic, queue_id, set_zero_if_not_found=False)
+            offset = int(client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header).ext_fields.get("offset", "0"))
+            end_of_queue = cluster.on_loop(lambda t=topic, q=queue_id: cluster.broker.store.max_offset(t, q))
+            assert offset <= end_of_queue, f"g has passed messages of {topic} {queue_id} that are yet to come"
+    halves = {body: None for (body,) in by_kind.get("half", ())}
+    begun = dict(by_kind.get("ending", ()))
+    ended = dict(by_kind.get("ended", ()))
+    asked: set[bytes] = set()
+    for _ in range(3):  # rounds of checks; each asks for what was not asked for within 6 s
+        cluster.clock.advance(31_000)
+        client.heartbeat("p1", producer="producers")  # its answer comes behind what was pushed
+        for command in client.pushed:
+            if command.code == RequestCode.CHECK_TRANSACTION_STATE:
+                header = command.header(CheckTransactionStateRequestHeader)
+                asked.add(body := decode_record(bytes(command.body)).body)
+                place = header.tran_state_table_offset, header.commit_log_offset
+                end(client, body.decode(), *place, begun.get(body, COMMIT))
+        client.pushed.clear()
+    cluster.clock.advance(31_000)
+    seen = Counter(
+        message.body for topic in TOPICS for queue_id in range(3) for message in client.messages(topic, queue_id)
+    )
+    assert [body for (body,) in by_kind.get("late", ()) if not seen[body]] == []
+    for body in halves:
+        outcome = begun.get(body, COMMIT)
+        assert seen[body] == (outcome == COMMIT), (
+            f"{body!r} is visible {seen[body]} times: {outcome}, {ended.get(body)}"
+        )
+    assert [body for body, times in seen.items() if times > 1 and body.startswith((b"plain", b"half"))] == []
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_after_a_power_cut_everything_acknowledged_is_there(disk, disk_cluster, tmp_path, monkeypatch, seed):
+    dice, ledger = random.Random(seed), Ledger()
+    images: list[tuple[Path, int]] = []
+
+    def cut_sometimes(number: int) -> None:
+        if dice_of_cuts.random() < 0.06 and len(images) < 4:
+            image = tmp_path / f"cut{number}"
+            images.append((image, len(ledger.events)))
+            disk.cut(image, random.Random(seed * 1_000 + number))
+
+    dice_of_cuts = random.Random(-1 - seed)
+    disk.before_sync = cut_sometimes
+    load = Load(disk_cluster, disk_cluster.client(), ledger, dice)
+    for _ in range(60):
+        load.turn()
+    disk.before_sync = lambda number: None
+    last = tmp_path / "cut"
+    images.append((last, len(ledger.events)))
+    disk.cut(last, random.Random(seed))
+    for image, acknowledged in images:
+        client = start_after_the_cut(disk_cluster, image, monkeypatch)
+        judge(
+            disk_cluster,
+            client,
+            ledger.events[:acknowledged] + [e for e in ledger.events[acknowledged:] if e[0] == "ending"][:1],
+        )

@@ -1,0 +1,259 @@
+"""What a peer's texts may take of a broker's memory: what is remembered is short, and what waits is counted as what it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sprocketmq.broker import Broker
+from sprocketmq.broker.durability import DurableAnswers
+from sprocketmq.broker.short_ways import ShortWays
+from sprocketmq.net.clock import ManualClock
+from sprocketmq.net.connection import Connection, bytes_while_waiting
+from sprocketmq.wire.command import Command, decode_command, encode_command
+
+NOW_MS = 1_795_276_800_000
+KIB = 1024
+LONG = "x" * (20 * KIB)
+
+
+class Peer:
+    """A connection's transport: keeps what was written to it."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.closed = False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return {"peername": ("127.0.0.1", 45678), "sockname": ("127.0.0.1", 10911)}.get(name, default)
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def write(self, data: bytes) -> None:
+        self.written += bytes(data)
+
+    def writelines(self, chunks: list[bytes]) -> None:
+        self.written += b"".join(chunks)
+
+    def answers(self) -> list[Command]:
+        found, at = [], 0
+        while at < len(self.written):
+            (length,) = struct.unpack_from(">i", self.written, at)
+            found.append(decode_command(memoryview(self.written)[at + 4 : at + 4 + length]))
+            at += 4 + length
+        return found
+
+
+class Side:
+    """A broker in memory, and one connection to it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop, self.peer = loop, Peer()
+        self.broker = Broker(clock=ManualClock(NOW_MS))
+        self.broker.store.load()
+        self.broker.topics.create_if_absent("plain", 4, NOW_MS)
+        self.ways = ShortWays(self.broker)
+        self.connection = Connection(self.broker._handle, short_ways=self.ways, is_served=True)
+
+        async def begin() -> None:
+            self.connection.connection_made(self.peer)  # type: ignore[arg-type]
+            self.broker._connection_opened(self.connection)
+
+        loop.run_until_complete(begin())
+
+    def feed(self, *frames: bytes) -> None:
+        async def take() -> None:
+            self.connection.data_received(b"".join(frames))
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(take())
+
+
+@pytest.fixture
+def side() -> Iterator[Side]:
+    loop = asyncio.new_event_loop()
+    side = Side(loop)
+    yield side
+    side.broker.parked.connection_closed(side.connection)
+    loop.close()
+
+
+def frame(header: dict[str, Any], body: bytes = b"") -> bytes:
+    head = json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack(">ii", 4 + len(head) + len(body), len(head)) + head + body
+
+
+def send_frame(code: int, properties: str, body: bytes = b"body") -> bytes:
+    values = ("producers", "plain", "TBW102", "4", "1", "0", str(NOW_MS), "0", properties, "0", "false", "false")
+    header = {"code": code, "extFields": dict(zip("abcdefghijkm", values, strict=True)), "flag": 0, "opaque": 7}
+    return frame({**header, "language": "JAVA", "version": 409}, body)
+
+
+def element(raw: bytes, body: bytes = b"b" * 600) -> bytes:
+    total = 4 * 5 + len(body) + 2 + len(raw)
+    return struct.pack(">iiiii", total, 0, 0, 0, len(body)) + body + struct.pack(">h", len(raw)) + raw
+
+
+def pull_frame(
+    *, short: bool = True, more: dict[str, str] | None = None, language: str = "JAVA", **changed: str
+) -> bytes:
+    fields = {
+        "consumerGroup": "g",
+        "topic": "plain",
+        "queueId": "0",
+        "queueOffset": "0",
+        "maxMsgNums": "1",
+        "sysFlag": "6",
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "15000",
+        "subVersion": "1",
+        "subscription": "*",
+        "expressionType": "TAG",
+    }
+    fields.update(changed, **(more or {}))
+    rest = {"extFields": fields, "flag": 0, "language": language, "opaque": 7, "version": 409}
+    return frame({"code": 11, **rest} if short else {**rest, "code": 11})
+
+
+def remembered(found: dict[Any, Any]) -> int:
+    """Characters of the keys."""
+    return sum(len(part) for key in found for part in ((key,) if isinstance(key, str) else key))
+
+
+# -- what is remembered ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_header_goes_no_short_way(side: Side) -> None:
+    """It is refused as on the long way, before anything of it is looked at."""
+    taken: list[int] = []
+    name, way = b"310,", side.ways()[b"310,"]
+    side.connection._short_ways = lambda: {name: lambda *frame: taken.append(1) or way(*frame)}  # type: ignore[func-returns-value]
+    side.feed(send_frame(310, "UNIQ_KEY\x01a\x02", b"b" * 300 * KIB))
+    assert len(taken) == 1, "a long body is as usual"
+    side.feed(send_frame(310, f"UNIQ_KEY\x01a\x02P\x01{'x' * 300 * KIB}\x02"))
+    assert (len(taken), side.peer.closed) == (1, True)
+
+
+@pytest.mark.parametrize("serialize_type", [0, 1])
+@pytest.mark.parametrize("code", [11, 310, 320, 34, 900])
+def test_a_long_header_closes_the_connection_in_either_encoding(side: Side, serialize_type: int, code: int) -> None:
+    fields = {f"{number:x}": "v" for number in range(50_000)}
+    side.feed(encode_command(Command(code, 7, ext_fields=fields, serialize_type=serialize_type)))
+    assert (side.peer.closed, side.peer.written) == (True, b"")
+
+
+def test_long_properties_of_a_send_are_judged_and_not_remembered(side: Side) -> None:
+    sends = side.ways._sends
+    for number in range(20):
+        side.feed(send_frame(310, f"UNIQ_KEY\x01{number:04}\x02P{number}\x01{LONG}\x02"))
+    assert [answer.code for answer in side.peer.answers()] == [0] * 20
+    assert remembered(sends._shapes) <= 20 * KIB
+    side.feed(send_frame(310, "UNIQ_KEY\x0199\x02P\x01short\x02"))
+    assert remembered(sends._shapes) > 0
+
+
+def test_long_properties_of_a_batch_are_judged_and_not_remembered(side: Side) -> None:
+    way = side.ways()[b"320,"]
+    batches = way.__self__  # type: ignore[attr-defined]
+    for number in range(20):
+        raw = f"P{number}\x01{LONG}\x02".encode()
+        side.feed(send_frame(320, "", element(raw) * 3))
+        side.feed(send_frame(320, f"P{number}\x01{LONG}\x02", element(b"TAGS\x01A\x02") * 3))
+    assert [answer.code for answer in side.peer.answers()] == [0] * 40
+    assert remembered(batches._shapes) <= 40 * KIB
+    side.feed(send_frame(320, "", element(b"TAGS\x01A\x02") * 3))
+    assert remembered(batches._shapes) > 0
+
+
+def test_a_long_filter_of_a_pull_is_not_remembered(side: Side) -> None:
+    for number in range(20):
+        tags = "||".join(f"t{number}x{tag}" for tag in range(1_000))
+        side.feed(pull_frame(subscription=tags))
+    assert len(side.broker.parked) == 20
+    assert remembered(side.broker.expressions) <= 20 * KIB
+    side.feed(pull_frame(subscription="a||b"))
+    assert "a||b" in side.broker.expressions
+
+
+# -- what waits ------------------------------------------------------------------------------------------------------------------
+
+
+def test_each_field_of_a_request_that_waits_counts() -> None:
+    fields = {f"{number:x}": "" for number in range(26_000)}
+    command = Command(900, ext_fields=fields)
+    size = sys.getsizeof(fields) + sum(map(sys.getsizeof, fields))
+    assert size <= bytes_while_waiting(command) <= 4 * size
+    for one in (
+        Command(900, remark="ä" * 10_000),
+        Command(900, language="ä" * 10_000),
+        Command(900, ext_fields={"a": "\U0001f600" * 10_000}),
+        Command(900, ext_fields={"\U0001f600" * 10_000: ""}),
+    ):
+        assert bytes_while_waiting(one) >= 10_000
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_a_pull_that_waits_keeps_none_of_its_fields(side: Side, short: bool) -> None:
+    junk = {f"z{number:x}": "" for number in range(5_000)}
+    side.feed(pull_frame(short=short, more=junk))
+    assert len(side.broker.parked) == 1
+    (pull,) = side.broker.parked._room.drain()
+    assert not pull.request.command.ext_fields
+    assert not pull.request.command.body
+
+
+@pytest.mark.parametrize("name", ["subscription", "proxyFrowardClientId", "language", "subscription of tags"])
+@pytest.mark.parametrize("short", [True, False])
+def test_all_texts_of_a_pull_that_waits_count(side: Side, short: bool, name: str) -> None:
+    text = "\U0001f600" * 4_000
+    changed: dict[str, str] = {name: text}
+    if name == "subscription of tags":
+        changed = {"subscription": "||".join(f"{number:x}" for number in range(3_000))}
+    language = changed.pop("language", "JAVA")
+    side.feed(pull_frame(short=short, more=changed, language=language))
+    assert len(side.broker.parked) == 1
+    kept = side.broker.parked._room.total_bytes
+    assert kept >= (200_000 if name == "subscription of tags" else 16_000)
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_a_pull_waits_no_longer_than_a_pull_may(side: Side, short: bool) -> None:
+    side.feed(pull_frame(short=short, suspendTimeoutMillis=str(2**63 - 1)))
+    assert len(side.broker.parked) == 1
+    due_ms = side.broker.parked._room.next_deadline_ms()
+    assert due_ms is not None
+    assert due_ms - side.broker.clock.steady_ms() <= 600_000
+
+
+def test_an_answer_that_waits_for_the_disk_counts_as_long_as_it_is(side: Side) -> None:
+    waiting = DurableAnswers(side.broker.store, 5_000)
+    request, answer = Command(310), Command(0, flag=1, ext_fields={"msgId": "F" * 100_000})
+
+    async def both() -> int:
+        waiting.wait(side.connection, request, answer, 0)
+        held = side.connection._held_bytes
+        waiting.stop()
+        return held
+
+    assert side.loop.run_until_complete(both()) > 100_000
+    assert side.connection._held_bytes == 0

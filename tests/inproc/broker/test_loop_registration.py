@@ -1,0 +1,165 @@
+"""Registrations: a broker with many topics is known with all of them, and a large registration lets others come in between."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import weakref
+from typing import Any
+
+import pytest
+
+from interop.large_tables import compressed_registration, dumped
+from sprocketmq.broker import NameServer, NameServerConfig
+from sprocketmq.broker.steps import STEP
+from sprocketmq.core.namesrv_table import NamesrvTable
+from sprocketmq.wire.bodies import RegistrationTopics
+
+MANY = 5_000
+
+
+class Fields(dict[str, str]):
+    def to_ext(self) -> dict[str, str]:
+        return dict(self)
+
+
+def registration(count: int) -> bytes:
+    table = {f"t{number}": {"topicName": f"t{number}", "perm": 6} for number in range(count)}
+    wrapper = {"topicConfigTable": table, "dataVersion": {"counter": 1}}
+    return dumped({"topicConfigSerializeWrapper": wrapper, "filterServerList": []})
+
+
+def fields(name: str = "b", **more: str) -> Fields:
+    return Fields(
+        brokerName=name, brokerAddr=f"127.0.0.1:{len(name)}", clusterName="c", brokerId="0", haServerAddr="", **more
+    )
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """For each share of topics that a name server takes: how many, and how many turns its loop had made."""
+    taken: list[tuple[int, int]] = []
+    seen: dict[Any, list[int]] = {}
+    take = NamesrvTable.take
+
+    def counted(self: NamesrvTable, registration: Any, topics: Any) -> bool:
+        loop = asyncio.get_running_loop()
+        count = seen.get(loop)
+        if count is None:
+            count = seen[loop] = [0]
+
+            def turn() -> None:
+                seen[loop][0] += 1
+                if len(taken) < 100:
+                    loop.call_soon(turn)
+
+            loop.call_soon(turn)
+        taken.append((len(topics), count[0]))
+        return take(self, registration, topics)
+
+    monkeypatch.setattr(NamesrvTable, "take", counted)
+    return taken
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_large_registration_is_taken_in_steps_between_which_others_are_served(cluster, turns, compressed):
+    turns.clear()
+    client = cluster.namesrv_client()
+    if compressed:
+        answer = client.ask(103, fields(compressed="true"), compressed_registration(MANY))
+    else:
+        answer = client.ask(103, fields(), registration(MANY))
+    assert (answer.code, answer.remark) == (0, None)
+    assert f"t{MANY - 1}" in cluster.on_loop(cluster.namesrv.table.topics)
+    sizes, at = zip(*turns, strict=True)
+    assert max(sizes) <= STEP
+    assert sum(sizes) == MANY
+    assert len(set(at)) == len(at), "two steps in one turn of the loop"
+
+
+def test_a_registration_that_is_interrupted_is_brought_by_the_next_one(cluster):
+    """The connection breaks while topics are taken; the broker comes back with the same data version."""
+    client = cluster.namesrv_client()
+    table = cluster.namesrv.table
+    take, seen = table.take, []
+
+    class Broken(NamesrvTable):
+        __slots__ = ()
+
+        def take(self, registration, topics):
+            seen.append(len(topics))
+            if len(seen) == 2:
+                self.connection_closed(registration.live.owner)
+            return super().take(registration, topics)
+
+    cluster.on_loop(lambda: setattr(table, "__class__", Broken))
+    client.ask(103, fields(), registration(MANY))
+    assert "t0" not in table.topics()
+    cluster.on_loop(lambda: setattr(table, "__class__", NamesrvTable))
+    assert take is not None
+    assert client.ask(103, fields(), registration(MANY)).code == 0
+    assert f"t{MANY - 1}" in table.topics()
+    cluster.on_loop(table.check_invariants)
+
+
+def test_a_registration_that_is_too_large_is_refused_in_one_sentence(cluster):
+    server = NameServer(
+        port=0, config=NameServerConfig(max_registration_bytes=100_000), engine=cluster.engine, clock=cluster.clock
+    )
+    server.start()
+    try:
+        client = cluster.client(server.address)
+        for header, body in (
+            (fields(), registration(MANY)),
+            (fields(compressed="true"), compressed_registration(MANY)),
+        ):
+            answer = client.ask(103, header, body)
+            assert answer.code == 1
+            assert "100000" in answer.remark
+        assert server.table.topics() == []
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("cluster", [{"split_registration_size": 50}], indirect=True)
+def test_each_topic_of_a_broker_with_many_is_routable_also_after_the_name_server_forgot_it(cluster):
+    client, asker = cluster.client(), cluster.namesrv_client()
+    topics = [{"topicName": f"t{number}"} for number in range(500)]
+    assert client.ask(18, None, json.dumps({"topicConfigList": topics}).encode()).code == 0
+
+    def routable() -> int:
+        return sum(asker.ask(105, Fields(topic=f"t{number}")).code == 0 for number in range(0, 500, 7))
+
+    assert routable() == 72
+
+    def forget() -> None:
+        for live in cluster.namesrv.table.live_brokers():
+            cluster.namesrv.table.unregister(live.cluster, live.broker_name, live.address)
+
+    cluster.on_loop(forget)
+    assert routable() == 0
+    cluster.on_loop(lambda: cluster.broker._registration.changed())
+    cluster.eventually(lambda: "t499" in cluster.namesrv.table.topics())
+    assert routable() == 72
+
+
+@pytest.mark.parametrize("cluster", [{"split_registration_size": 5}], indirect=True)
+def test_parts_do_not_make_a_name_server_drop_the_topics_of_the_other_parts(cluster):
+    cluster.on_loop(lambda: setattr(cluster.namesrv.table, "delete_missing_topics", True))
+    client = cluster.client()
+    for number in range(20):
+        client.send(f"t{number}")
+    cluster.eventually(lambda: {f"t{number}" for number in range(20)} <= set(cluster.namesrv.table.topics()))
+
+
+def test_a_registration_that_is_refused_leaves_its_text_at_once():
+    """A thousand refused ones of a megabyte each would otherwise wait for the next full collection."""
+    gc.disable()
+    try:
+        read = RegistrationTopics.of_request(compressed_registration(MANY), 1 << 20, compressed=True)
+        kept = weakref.ref(read)
+        del read
+        assert kept() is None
+    finally:
+        gc.enable()

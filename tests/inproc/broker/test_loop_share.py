@@ -1,0 +1,168 @@
+"""Requests and tasks over large tables are done in steps; `make loop-share` measures all of them with tables five times as large."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any
+
+import pytest
+
+from interop.large_tables import Sizes, fill
+from sprocketmq.broker import steps
+from sprocketmq.broker.steps import STEP, in_steps
+from sprocketmq.errors import ConfigurationError, RocketMQError
+from sprocketmq.wire import fastjson
+
+SIZES = Sizes(topics=2_000, groups=2_000, offsets=16_000, members=20)
+PROM = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0}
+pytestmark = pytest.mark.parametrize("cluster", [PROM], indirect=True)
+
+
+class Fields(dict[str, str]):
+    def to_ext(self) -> dict[str, str]:
+        return dict(self)
+
+
+class Turns:
+    """How often a long work let others come in between."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    turns, sleep = Turns(), asyncio.sleep
+
+    async def counted(delay: float, result: Any = None) -> Any:
+        turns.count += 1
+        return await sleep(delay, result)
+
+    class Asyncio:
+        sleep = staticmethod(counted)
+
+    monkeypatch.setattr(steps, "asyncio", Asyncio)
+    return turns
+
+
+@pytest.fixture
+def large(cluster):
+    cluster.on_loop(lambda: fill(cluster.broker, cluster.namesrv, SIZES))
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "least"),
+    [
+        (21, {}, SIZES.topics // STEP),
+        (201, {}, SIZES.groups // STEP),
+        (43, {}, SIZES.topics // STEP),
+        (208, {"consumerGroup": "group-000000"}, SIZES.offsets // 100),
+        (317, {"isOrder": "false"}, SIZES.topics // 10),
+    ],
+)
+def test_a_long_answer_is_made_in_steps(large, client, turns, code, fields, least):
+    turns.count = 0
+    answer = client.ask(code, Fields(fields))
+    assert (answer.code, answer.remark) == (0, None)
+    assert turns.count >= least - 1
+    assert len(json.dumps(str(fastjson.loads(answer.body)))) > 50_000
+
+
+@pytest.mark.parametrize("code", [202, 303])
+def test_a_topic_of_many_queues_is_told_in_steps(large, client, turns, code):
+    large.broker.topics.table["topic-000000"].write_queue_nums = 5_000
+    turns.count = 0
+    assert client.ask(code, Fields(topic="topic-000000", group="g")).code == 0
+    assert turns.count >= 49
+
+
+def test_metrics_are_looked_at_in_steps_while_tables_change(large, client, turns):
+    turns.count = 0
+    url = f"http://127.0.0.1:{large.broker.metrics.port}/metrics"
+    with urllib.request.urlopen(url, timeout=60) as page:
+        text = page.read().decode()
+    assert text.count("rocketmq_consumer_lag_messages{") == SIZES.topics
+    assert turns.count >= 5 * SIZES.topics // 200
+
+
+def tasks(cluster) -> dict[str, Callable[[], object]]:
+    broker = cluster.broker
+    return {
+        "offsets": lambda: asyncio.ensure_future(steps.text_in_steps(broker.offsets.long_content(0))),
+        "topics": lambda: asyncio.ensure_future(steps.text_in_steps(broker.topics.long_content())),
+        "statistics": lambda: asyncio.ensure_future(broker.housekeeping._sample(broker.clock.now_ms() + 3_600_000)),
+    }
+
+
+@pytest.mark.parametrize("name", ["offsets", "topics", "statistics"])
+def test_what_the_clock_begins_is_done_in_steps(large, turns, name):
+    turns.count = 0
+    work = large.on_loop(tasks(large)[name])
+    large.eventually(work.done)
+    assert large.on_loop(work.exception) is None
+    assert turns.count >= SIZES.topics // STEP - 1
+
+
+def test_a_step_is_a_number_of_things_and_nobody_waits_after_the_last(turns, cluster):
+    async def shares(count: int) -> list[int]:
+        return [len(share) async for share in in_steps(range(count), 10)]
+
+    for count, expected in ((0, []), (10, [10]), (11, [10, 1]), (30, [10, 10, 10])):
+        turns.count = 0
+        assert cluster.engine.run(shares(count)) == expected
+        assert turns.count == max(0, len(expected) - 1)
+
+
+def test_a_peer_has_one_long_answer_in_work_and_all_peers_together_take_one_step_a_turn(large, turns):
+    """Fifty tasks that each take a step in each turn of the loop would hold it fifty times as long."""
+    clients = [large.client() for _ in range(5)]
+    in_work: list[int] = []
+
+    def look() -> None:
+        in_work.append(len(large.broker._long_answers))
+        if len(in_work) < 100_000 and not large.broker.ended.is_set():
+            asyncio.get_running_loop().call_soon(look)
+
+    large.on_loop(look)
+    asked = [client.begin(21) for client in clients for _ in range(10)]
+    answers = [future.result(60) for future in asked]
+    in_work += [0] * 100_000
+    assert [answer.code for answer in answers] == [0] * 50
+    assert 1 <= max(in_work) <= len(clients)
+    assert turns.count >= 50 * (SIZES.topics // STEP)
+
+
+def test_an_error_in_a_later_step_is_the_answer_and_the_peer_is_served_on(large, client):
+    long = large.broker.offsets.long_snapshot
+
+    def broken():
+        made = long()
+
+        def body_of(names):
+            if names and names[0] != min(made.names):
+                raise ConfigurationError("the disk is purple")
+            return made.body_of(names)
+
+        return made._replace(body_of=body_of)
+
+    large.broker.offsets.long_snapshot = broken
+    answer = client.ask(43)
+    assert (answer.code, answer.remark) == (1, "the disk is purple")
+    large.broker.offsets.long_snapshot = long
+    assert client.ask(43).code == 0
+
+
+def test_a_peer_that_leaves_while_its_long_answer_is_made_costs_no_further_step(large, client):
+    other = large.client()
+    futures = [other.begin(317, Fields(isOrder="false")) for _ in range(5)]
+    other.close()
+    large.eventually(lambda: not large.broker._long_answers)
+    for future in futures:
+        with pytest.raises((RocketMQError, CancelledError)):
+            future.result(30)
+    assert client.ask(21).code == 0

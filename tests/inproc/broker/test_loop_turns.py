@@ -1,0 +1,105 @@
+"""Many requests in one write of one peer: the others have their turn before all of them are served, and every one is answered."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+
+import pytest
+
+from sprocketmq.net import connection as connection_module
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command
+
+WAIT_S = 30
+MANY = 300
+
+
+class Time:
+    """Stands for the time that requests take: each costs 4 ms."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def time_s(monkeypatch: pytest.MonkeyPatch) -> Time:
+    time_s = Time()
+    monkeypatch.setattr(connection_module, "perf_counter", time_s)
+    return time_s
+
+
+def frame(code: int, opaque: int) -> bytes:
+    text = json.dumps({"code": code, "flag": 0, "opaque": opaque}).encode()
+    return struct.pack(">ii", 4 + len(text), len(text)) + text
+
+
+def opaques(connection: socket.socket, count: int) -> list[int]:
+    found, read = [], connection.makefile("rb")
+    for _ in range(count):
+        size, head = struct.unpack(">ii", read.read(8))
+        found.append(json.loads(read.read(head))["opaque"])
+        read.read(size - 4 - head)
+    return found
+
+
+def test_another_peer_is_served_between_the_requests_of_one_write(cluster, time_s):
+    served: list[str] = []
+    greedy = socket.create_connection(("127.0.0.1", cluster.namesrv.port), timeout=WAIT_S)
+    modest = socket.create_connection(("127.0.0.1", cluster.namesrv.port), timeout=WAIT_S)
+    names = {greedy.getsockname()[1]: "greedy", modest.getsockname()[1]: "modest"}
+
+    def look(connection: Connection, command: Command, handler):
+        if connection.peer[1] in names:
+            if not served:
+                modest.sendall(frame(RequestCode.GET_BROKER_CLUSTER_INFO, 7))
+            served.append(names[connection.peer[1]])
+            time_s.now_s += 0.004
+        return handler(connection, command)
+
+    cluster.on_loop(lambda: setattr(cluster.namesrv, "intercept", look))
+    with greedy, modest:
+        frames = [frame(RequestCode.GET_BROKER_CLUSTER_INFO, number) for number in range(MANY)]
+        greedy.sendall(b"".join(frames))
+        assert opaques(modest, 1) == [7]
+        assert opaques(greedy, MANY) == list(range(MANY)), "in order, each once"
+    assert served.count("greedy") == MANY
+    assert served.index("modest") < 16
+
+
+def test_requests_that_wait_for_their_turn_are_bounded_and_go_with_their_connection(cluster, time_s):
+    """A peer that breaks off in the middle of its requests leaves nothing behind."""
+    seen: list[int] = []
+
+    def look(connection: Connection, command: Command, handler):
+        if connection.peer[1] == port:
+            seen.append(command.opaque)
+            time_s.now_s += 0.02
+            if len(seen) == 3:
+                connection.abort()
+        return handler(connection, command)
+
+    with socket.create_connection(("127.0.0.1", cluster.namesrv.port), timeout=WAIT_S) as peer:
+        port = peer.getsockname()[1]
+        cluster.on_loop(lambda: setattr(cluster.namesrv, "intercept", look))
+        peer.sendall(b"".join(frame(RequestCode.GET_BROKER_CLUSTER_INFO, number) for number in range(MANY)))
+        while peer.recv(65_536):
+            pass
+    cluster.on_loop(lambda: None)
+    assert seen == [0, 1, 2]
+    assert cluster.namesrv_client().ask(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
+
+
+def test_a_header_of_a_million_fields_costs_its_connection(cluster):
+    fields = struct.pack(">h1si1s", 1, b"a", 1, b"b") * 100_000
+    head = struct.pack(">hbhii", 106, 0, 0, 1, 0) + struct.pack(">i", 0) + struct.pack(">i", len(fields)) + fields
+    with socket.create_connection(("127.0.0.1", cluster.namesrv.port), timeout=WAIT_S) as peer:
+        peer.sendall(struct.pack(">ii", 4 + len(head), 1 << 24 | len(head)) + head)
+        with contextlib.suppress(ConnectionResetError):
+            assert peer.recv(1) == b""

@@ -1,0 +1,116 @@
+"""Mutants of what shares the loop out, and of the limits of tables that strangers fill."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["LOOP_MUTANTS"]
+
+TURNS = "tests/inproc/broker/test_loop_turns.py"
+SHARE = "tests/inproc/broker/test_loop_share.py"
+TABLES = "tests/inproc/broker/test_loop_tables.py"
+KEYS = "tests/inproc/broker/test_loop_kv_config.py"
+PARTS = "tests/unit/broker/test_registration.py"
+REGISTERED = "tests/inproc/broker/test_loop_registration.py"
+WRITES = "tests/inproc/broker/test_config_writes.py"
+BOUNDED = f"{TABLES}::test_ten_times_its_bound_leaves_a_table_at_its_bound"
+
+LOOP_MUTANTS = [
+    Mutant(
+        "net",
+        "the requests of one write are served to their end before anybody else",
+        "src/sprocketmq/net/connection.py",
+        "if self._is_served and stop != spans[-1][1] and perf_counter() >= ends_s:",
+        "if False:",
+        f"{TURNS}::test_another_peer_is_served_between_the_requests_of_one_write",
+    ),
+    Mutant(
+        "net",
+        "a header may have as many fields as fit into a frame",
+        "src/sprocketmq/wire/command.py",
+        "if header_length > max_header_bytes:",
+        "if False:",
+        f"{TURNS}::test_a_header_of_a_million_fields_costs_its_connection",
+    ),
+    Mutant(
+        "broker",
+        "steps follow each other without a turn of the loop",
+        "src/sprocketmq/broker/steps.py",
+        "            await asyncio.sleep(0)",
+        "            pass",
+        f"{SHARE}::test_a_long_answer_is_made_in_steps",
+    ),
+    Mutant(
+        "broker",
+        "a peer has as many long answers in work as it likes",
+        "src/sprocketmq/broker/service.py",
+        "        connection.pause()\n",
+        "        connection._long_answers += 1\n",
+        f"{SHARE}::test_a_peer_has_one_long_answer_in_work_and_all_peers_together_take_one_step_a_turn",
+    ),
+    Mutant(
+        "broker",
+        "each key of the name server is a write of its file",
+        "src/sprocketmq/broker/table_file.py",
+        "if self._file.path is None or self._is_changed:\n            return",
+        "if self._file.path is not None:\n            self._file.save(self._content())  # type: ignore[arg-type]\n            return",
+        f"{KEYS}::test_a_thousand_keys_in_one_write_cost_a_few_writes_of_the_file",
+    ),
+    Mutant(
+        "broker",
+        "all parts of a registration have one data version",
+        "src/sprocketmq/broker/registration.py",
+        "DataVersion(version.counter + (number << 40),",
+        "DataVersion(version.counter,",
+        f"{PARTS}::test_a_large_table_goes_in_parts_and_a_name_server_of_4_9_has_all_of_it_after_each_round",
+    ),
+    Mutant(
+        "namesrv",
+        "an interrupted registration counts as taken",
+        "src/sprocketmq/core/namesrv_table.py",
+        "if known is None else known.data_version\n        )",
+        "if known is None else data_version\n        )",
+        "tests/unit/core/test_namesrv_table.py"
+        "::test_what_an_interrupted_registration_did_not_bring_comes_with_the_next_one_of_the_same_version",
+    ),
+    Mutant(
+        "namesrv",
+        "a part of a registration is taken for all of it",
+        "src/sprocketmq/core/namesrv_table.py",
+        "registration.wanted and is_whole:",
+        "registration.wanted:",
+        f"{REGISTERED}::test_parts_do_not_make_a_name_server_drop_the_topics_of_the_other_parts",
+    ),
+    Mutant(
+        "broker",
+        "offsets of queues that do not exist are kept",
+        "src/sprocketmq/broker/handlers/offsets.py",
+        "header.queue_id >= max(config.read_queue_nums, config.write_queue_nums)",
+        "False",
+        f"{BOUNDED}[offsets_of_queues_that_are_not_there-cluster0]",
+    ),
+    Mutant(
+        "broker",
+        "a connection is in as many groups as it likes",
+        "src/sprocketmq/broker/handlers/limits.py",
+        '        if count > allowed:\n            return (\n                f"this connection',
+        '        if False:\n            return (\n                f"this connection',
+        f"{BOUNDED}[producer_groups-cluster0]",
+    ),
+    Mutant(
+        "broker",
+        "queues that nobody has are locked without an end",
+        "src/sprocketmq/core/queue_lock.py",
+        "if self._count >= self.max_locks:",
+        "if False:",
+        f"{BOUNDED}[locks-cluster0]",
+    ),
+    Mutant(
+        "broker",
+        "a stop forgets a table whose text is being made",
+        "src/sprocketmq/broker/table_file.py",
+        "self._making, self._is_changed = None, True",
+        "self._making = None",
+        f"{WRITES}::test_a_stop_while_a_large_table_is_made_writes_it",
+    ),
+]

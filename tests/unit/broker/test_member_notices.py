@@ -1,0 +1,67 @@
+"""Notices that a group has changed: a step's worth in a turn of the loop, and everybody hears."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sprocketmq.broker.consumers import ConsumerGroup
+from sprocketmq.broker.member_notices import MemberNotices
+from sprocketmq.broker.steps import STEP
+
+
+class Heard:
+    """Stands in for a connection: which groups it was told of."""
+
+    def __init__(self) -> None:
+        self.groups: list[str] = []
+
+    def push_newest(self, kind: str, frame: bytes) -> None:
+        assert kind.encode() in frame
+        self.groups.append(kind)
+
+
+def group(name: str, members: list[Heard]) -> ConsumerGroup:
+    return ConsumerGroup(name, members=dict.fromkeys(members))  # type: ignore[arg-type]
+
+
+def play(groups: list[ConsumerGroup], members: list[Heard]) -> list[int]:
+    """How many notices each turn of the loop pushed."""
+
+    async def run() -> list[int]:
+        notices, pushed = MemberNotices(), [0]
+        for each in groups:
+            notices.tell(each)
+        while True:
+            count = sum(len(member.groups) for member in members)
+            pushed.append(count - sum(pushed))
+            if len(pushed) > 2 and not pushed[-1]:
+                return pushed
+            await asyncio.sleep(0)
+
+    return asyncio.run(run())
+
+
+def test_a_member_of_many_groups_that_comes_is_told_to_the_others_in_steps() -> None:
+    members = [Heard() for _ in range(42)]
+    names = [f"g{number}" for number in range(100)]
+    pushed = play([group(name, members) for name in names], members)
+    assert max(pushed) <= STEP
+    assert all(member.groups == names for member in members)
+
+
+def test_a_group_of_many_members_is_told_in_steps() -> None:
+    members = [Heard() for _ in range(3 * STEP)]
+    assert max(play([group("g", members)], members)) <= STEP
+    assert all(member.groups == ["g"] for member in members)
+
+
+def test_few_members_are_told_at_once() -> None:
+    members = [Heard() for _ in range(5)]
+    pushed = play([group("a", members), group("b", members)], members)
+    assert pushed[1] == 10
+
+
+def test_a_group_that_changes_while_it_waits_is_told_once() -> None:
+    others, members = [Heard() for _ in range(STEP)], [Heard()]
+    play([group("large", others), group("g", members), group("g", members)], members)
+    assert members[0].groups == ["g"]

@@ -1,0 +1,83 @@
+"""The laws of core.queue_budget, over made-up histories."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocketmq.core.queue_budget import QueueBudget
+
+LIMIT = 1_000
+NOTES = st.lists(
+    st.tuples(st.integers(0, 8), st.integers(0, 600), st.integers(0, 600), st.floats(0, 5), st.booleans()), max_size=40
+)
+
+
+def played(
+    notes: list[tuple[int, int, int, float, bool]],
+) -> tuple[QueueBudget[int], dict[int, tuple[int, int]], float]:
+    """The budget, what it should know, and the time."""
+    budget: QueueBudget[int] = QueueBudget(LIMIT)
+    known: dict[int, tuple[int, int]] = {}
+    now_s = 0.0
+    for holder, in_bytes, out_bytes, passed_s, is_gone in notes:
+        now_s += passed_s
+        if is_gone:
+            budget.discard(holder)
+            known.pop(holder, None)
+        else:
+            budget.note(holder, in_bytes, out_bytes, now_s)
+            known[holder] = (in_bytes, out_bytes)
+    return budget, known, now_s
+
+
+@given(NOTES)
+def test_the_sums_are_those_of_the_last_notes(notes: list[tuple[int, int, int, float, bool]]) -> None:
+    budget, known, _ = played(notes)
+    assert budget.in_bytes == sum(share[0] for share in known.values())
+    assert budget.out_bytes == sum(share[1] for share in known.values())
+    assert set(budget.holders) == {holder for holder, share in known.items() if any(share)}
+    assert all(budget.bytes_of(holder) == sum(known.get(holder, (0, 0))) for holder in range(9))
+
+
+@given(NOTES)
+def test_victims_are_enough_and_not_one_too_many(notes: list[tuple[int, int, int, float, bool]]) -> None:
+    budget, _, now_s = played(notes)
+    victims = budget.victims(now_s)
+    assert bool(victims) == budget.is_over
+    assert victims == budget.victims(now_s)
+    for number, victim in enumerate(victims):
+        assert budget.is_over, f"{len(victims) - number} too many"
+        budget.discard(victim)
+    assert not budget.is_over
+
+
+def test_who_keeps_a_little_for_long_goes_before_who_sends_much_just_now() -> None:
+    budget: QueueBudget[str] = QueueBudget(LIMIT)
+    budget.note("for a minute", 300, 0, 0.0)
+    budget.note("just now", 800, 0, 60.0)
+    assert budget.victims(60.0) == ["for a minute"]
+
+
+def test_nobody_goes_for_what_fits_exactly() -> None:
+    budget: QueueBudget[str] = QueueBudget(LIMIT)
+    budget.note("one", 500, 0, 0.0)
+    budget.note("two", 0, 500, 0.0)
+    assert budget.victims(1.0) == []
+    budget.note("three", 500, 0, 0.0)
+    assert budget.victims(1.0) == ["one"], "without it the others fit exactly"
+
+
+def test_of_two_that_began_together_the_larger_goes() -> None:
+    budget: QueueBudget[str] = QueueBudget(LIMIT)
+    budget.note("small", 400, 0, 0.0)
+    budget.note("large", 0, 900, 0.0)
+    assert budget.victims(0.0) == ["large"]
+
+
+def test_who_reads_again_is_as_if_it_began_now() -> None:
+    budget: QueueBudget[str] = QueueBudget(LIMIT)
+    budget.note("reads", 0, 900, 0.0)
+    budget.note("deaf", 0, 500, 0.0)
+    budget.note("reads", 0, 600, 60.0)
+    assert budget.victims(60.0) == ["deaf"]

@@ -1,0 +1,310 @@
+"""The laws of net.bounded_protocol and net.queued_bytes, with a transport whose peer reads when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from sprocketmq.errors import ConnectionLost, RequestTimeout
+from sprocketmq.net.connection import Connection, bytes_while_waiting
+from sprocketmq.net.queued_bytes import QueuedBytes
+from sprocketmq.wire.command import Command, decode_command, encode_command, request, response
+from sprocketmq.wire.frame import FrameDecoder
+
+KIB = 1024
+MARK = 256 * KIB
+LIMIT = 4 * 1024 * KIB
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written until its peer reads it; pauses and resumes its protocol as asyncio's transports do."""
+
+    def __init__(self, protocol: Connection) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self.buffer = b""
+        self.read = b""
+        self.is_cut = self.is_paused = False
+        self._high, self._is_full = 0, False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = high or 0
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.buffer)
+
+    def write(self, data: Any) -> None:
+        self.buffer += data
+        if len(self.buffer) > self._high and not self._is_full:
+            self._is_full = True
+            self._protocol.pause_writing()
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def peer_reads(self, size: int = 1 << 30) -> None:
+        self.read += self.buffer[:size]
+        self.buffer = self.buffer[size:]
+        if self._is_full and len(self.buffer) <= self._high // 4:
+            self._is_full = False
+            self._protocol.resume_writing()
+
+    def commands(self) -> list[Command]:
+        """What the peer has read, and will."""
+        return FrameDecoder(1 << 30).feed(self.read + self.buffer)
+
+    def is_closing(self) -> bool:
+        return self.is_cut
+
+    def abort(self) -> None:
+        if not self.is_cut:
+            self.is_cut = True
+            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
+
+    close = abort
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+
+class Side:
+    """One connection of a server, or of a client, that shares its budget with others."""
+
+    def __init__(
+        self, queued: QueuedBytes, handler: Callable[[Connection, Command], Command | None], *, is_served: bool = True
+    ) -> None:
+        self.connection = Connection(handler, is_served=is_served, queued=queued)
+        self.transport = Transport(self.connection)
+        self.connection.connection_made(self.transport)
+
+    def ask(self, *bodies: bytes, code: int = 900) -> None:
+        """All in one read."""
+        frames = [encode_command(Command(code, number, body=body)) for number, body in enumerate(bodies)]
+        self.connection.data_received(b"".join(frames))
+
+
+def run(scenario: Callable[[QueuedBytes], Coroutine[Any, Any, None]]) -> QueuedBytes:
+    queued = QueuedBytes(LIMIT, MARK)
+    asyncio.run(scenario(queued))
+    return queued
+
+
+def large_answer(connection: Connection, command: Command) -> Command:
+    return response(command, body=bytes(100 * KIB))
+
+
+def test_the_mark_is_looked_at_within_one_read() -> None:
+    handled = 0
+
+    def answer(connection: Connection, command: Command) -> Command:
+        nonlocal handled
+        handled += 1
+        return large_answer(connection, command)
+
+    async def scenario(queued: QueuedBytes) -> None:
+        side = Side(queued, answer)
+        side.ask(*[b"question"] * 1_000)
+        gathered = 1 + 1024 // 100
+        assert handled <= gathered + 1, "no more than one write may gather, then the peer is looked at"
+        assert side.transport.is_paused
+        assert side.connection.unsent_bytes <= 1024 * KIB + 2 * 100 * KIB
+        while handled < 1_000:
+            side.transport.peer_reads()
+        assert [command.opaque for command in side.transport.commands()] == list(range(1_000))
+        side.transport.peer_reads()
+        await asyncio.sleep(0)
+        assert not side.transport.is_paused
+        assert (queued.in_bytes, queued.out_bytes) == (0, 0)
+
+    run(scenario)
+
+
+def test_requests_that_are_being_worked_on_pause_their_peer_until_some_have_ended() -> None:
+    held: list[tuple[Connection, Command, int]] = []
+
+    def work(connection: Connection, command: Command) -> None:
+        size = bytes_while_waiting(command)
+        connection.hold(size)
+        held.append((connection, command, size))
+
+    async def scenario(queued: QueuedBytes) -> None:
+        side = Side(queued, work)
+        side.ask(*[bytes(30 * KIB)] * 40)
+        assert 0 < len(held) <= MARK // (30 * KIB) + 1
+        assert side.transport.is_paused
+        assert queued.in_bytes >= MARK
+        seen = []
+        while held:
+            connection, command, size = held.pop(0)
+            seen.append(command.opaque)
+            connection.release(size)
+            connection.send(response(command))
+            await asyncio.sleep(0)
+        assert seen == list(range(40))
+        assert not side.transport.is_paused
+        assert queued.in_bytes == 0
+
+    run(scenario)
+
+
+def test_a_held_body_does_not_keep_the_read_it_came_in() -> None:
+    command = decode_command(memoryview(encode_command(Command(900, 1, body=b"body")))[4:])
+    assert isinstance(command.body, memoryview)
+    assert bytes_while_waiting(command) > 4
+    assert command.body == b"body"
+    assert isinstance(command.body, bytes)
+
+
+def test_what_is_held_of_a_peer_that_has_gone_stays_counted_until_it_is_released() -> None:
+    async def scenario(queued: QueuedBytes) -> None:
+        side = Side(queued, large_answer)
+        side.connection.hold(100 * KIB)
+        side.connection.connection_lost(None)
+        assert queued.in_bytes == 100 * KIB
+        side.connection.release(100 * KIB)
+        assert queued.in_bytes == 0
+
+    run(scenario)
+
+
+def test_pushes_to_a_peer_that_does_not_read_are_dropped_and_notices_wait_one_of_each_kind() -> None:
+    async def scenario(queued: QueuedBytes) -> None:
+        side = Side(queued, large_answer)
+        pushed = sum(side.connection.push(request(39, body=bytes(50 * KIB), oneway=True)) for _ in range(100))
+        assert pushed <= MARK // (50 * KIB) + 1
+        for number in range(100):
+            for kind in ("a", "b"):
+                notice = encode_command(Command(40, number, ext_fields={"group": kind}))
+                side.connection.push_newest(kind, notice)
+        side.transport.peer_reads()
+        told = [
+            (command.opaque, command.ext_fields["group"]) for command in side.transport.commands() if command.code == 40
+        ]
+        assert told == [(99, "a"), (99, "b")]
+        side.connection.push_newest("a", encode_command(Command(40, 100, ext_fields={"group": "a"})))
+        assert side.transport.commands()[-1].opaque == 100
+
+    run(scenario)
+
+
+def test_a_queue_that_others_fill_closes_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(queued: QueuedBytes) -> None:
+        queued.most_out_bytes = 4 * MARK
+        side = Side(queued, large_answer)
+        for _ in range(100):
+            side.connection.send(Command(0, 1, 1, body=bytes(100 * KIB)))
+        assert side.transport.is_cut
+        assert len(side.transport.buffer) <= 5 * MARK
+        assert queued.closed_connections == 1
+        assert queued.out_bytes == 0
+
+    with caplog.at_level(logging.WARNING):
+        run(scenario)
+    assert "does not read" in caplog.text
+
+
+def test_one_large_answer_goes_to_a_peer_that_read_until_now() -> None:
+    async def scenario(queued: QueuedBytes) -> None:
+        queued.most_out_bytes = 4 * MARK
+        side = Side(queued, lambda connection, command: response(command, body=bytes(6 * MARK)))
+        side.ask(b"once")
+        await asyncio.sleep(0)
+        assert not side.transport.is_cut
+
+    run(scenario)
+
+
+def test_over_the_limit_of_all_the_largest_go_and_the_others_stay(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(queued: QueuedBytes) -> None:
+        honest = Side(queued, large_answer)
+        honest.ask(b"one")
+        greedy = [Side(queued, large_answer) for _ in range(8)]
+        begun = (16 * 1024 * KIB - 4).to_bytes(4, "big")
+        for side in greedy:
+            side.connection.data_received(begun + bytes(1024 * KIB))
+        await asyncio.sleep(0)
+        assert queued.in_bytes + queued.out_bytes <= LIMIT
+        assert sum(side.transport.is_cut for side in greedy) == queued.closed_connections == 5
+        assert not honest.transport.is_cut
+
+    with caplog.at_level(logging.WARNING):
+        run(scenario)
+    assert "maxQueuedBytes" in caplog.text
+
+
+def test_bytes_that_left_meanwhile_close_nobody() -> None:
+    async def scenario(queued: QueuedBytes) -> None:
+        sides = [Side(queued, large_answer) for _ in range(60)]
+        for side in sides:
+            side.ask(b"one")
+            side.transport.peer_reads(60 * KIB)  # above the low mark, so nobody is told
+        assert queued.closed_connections == 0
+
+    run(scenario)
+
+
+def test_after_an_abort_nothing_is_kept() -> None:
+    async def scenario(queued: QueuedBytes) -> None:
+        side = Side(queued, large_answer)
+        side.ask(*[b"question"] * 100)
+        side.connection.abort()
+        side.ask(*[b"question"] * 100)
+        await asyncio.sleep(0)
+        side.connection.release(0)
+        assert side.connection.queued_bytes() == (0, 0)
+        assert (queued.in_bytes, queued.out_bytes) == (0, 0)
+
+    run(scenario)
+
+
+def test_requests_wait_in_their_order_and_each_only_as_long_as_it_may() -> None:
+    async def scenario(queued: QueuedBytes) -> None:
+        side = Side(queued, large_answer, is_served=False)
+        first = asyncio.ensure_future(side.connection.invoke(Command(1, body=bytes(2 * MARK)), 60_000))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert side.connection.is_congested
+        waiting = [
+            asyncio.ensure_future(side.connection.invoke(Command(2 + n, body=bytes(200 * KIB)), 60_000))
+            for n in range(5)
+        ]
+        hurried = asyncio.ensure_future(side.connection.invoke(Command(99), 1))
+        with pytest.raises(RequestTimeout, match="did not read for 1 ms, so request code 99 was not sent"):
+            await hurried
+        with pytest.raises(RequestTimeout):
+            await asyncio.wait_for(side.connection.invoke(Command(98), 1), 10)
+        waiting[1].cancel()
+        for _ in range(10):
+            side.transport.peer_reads()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert side.connection.unsent_bytes <= MARK + 200 * KIB + KIB
+        assert [command.code for command in side.transport.commands()] == [1, 2, 4, 5, 6]
+        side.connection.abort()
+        for task in (first, waiting[0], *waiting[2:]):
+            with pytest.raises(ConnectionLost):
+                await task
+
+    run(scenario)
+
+
+def test_who_waits_to_write_to_a_connection_that_breaks_is_told() -> None:
+    async def scenario(queued: QueuedBytes) -> None:
+        side = Side(queued, large_answer, is_served=False)
+        await side.connection.invoke_oneway(Command(1, body=bytes(2 * MARK)))
+        await asyncio.sleep(0)
+        waiting = [asyncio.ensure_future(side.connection.invoke_oneway(Command(2))) for _ in range(3)]
+        await asyncio.sleep(0)
+        side.connection.abort()
+        for task in waiting:
+            with pytest.raises(ConnectionLost):
+                await task
+
+    run(scenario)
