@@ -13,11 +13,44 @@ INSTANCE = "tests/inproc/client/test_client_instance.py"
 CONCURRENT = "tests/inproc/client/test_client_concurrent.py"
 ORDERLY = "tests/inproc/client/test_client_orderly.py"
 SHARING = "tests/inproc/client/test_client_rebalance.py"
+HOSTILE_ROUTES = "tests/inproc/client/test_client_hostile_routes.py"
 PARTS = "tests/unit/client/test_client_parts.py"
 RETRY = "tests/inproc/broker/test_broker_retry.py"
 LONG_POLLING = "tests/inproc/broker/test_broker_long_polling.py"
 
 CLIENT_MUTANTS = [
+    Mutant(
+        "client",
+        "a name server's numbers of queues become lists, whatever they are",
+        f"{CLIENT}/api.py",
+        "return checked_route(topic, bodies.TopicRouteData.decode(answer.body))",
+        "return bodies.TopicRouteData.decode(answer.body)",
+        f"{HOSTILE_ROUTES}::test_a_route_of_too_many_queues_is_refused_in_a_sentence[less than none]",
+    ),
+    Mutant(
+        "client",
+        "so many brokers have as many queues as one may have",
+        f"{CORE}/route_table.py",
+        "    if max(reading, writing) > MAX_QUEUES_OF_A_ROUTE:",
+        "    if False:",
+        f"{HOSTILE_ROUTES}::test_a_route_of_too_many_queues_is_refused_in_a_sentence[on many brokers]",
+    ),
+    Mutant(
+        "client",
+        "an order of topics by and by names as many queues as it likes",
+        f"{CORE}/route_table.py",
+        "int(count) > MAX_QUEUES_OF_A_ROUTE - len(queues):",
+        "int(count) > MAX_QUEUES_OF_A_ROUTE:",
+        f"{HOSTILE_ROUTES}::test_a_route_of_too_many_queues_is_refused_in_a_sentence[by and by]",
+    ),
+    Mutant(
+        "client",
+        "a topic whose route cannot be used keeps those behind it from being refreshed",
+        f"{CLIENT}/routes.py",
+        "        except RocketMQError as error:  # a route",
+        "        except TopicNotExist as error:  # a route",
+        f"{HOSTILE_ROUTES}::test_a_topic_whose_route_is_refused_does_not_keep_those_behind_it_from_being_refreshed",
+    ),
     Mutant(
         "S1",
         "members of one client id do not share an instance",

@@ -9,6 +9,7 @@ __all__ = ["LOOP_MUTANTS"]
 TURNS = "tests/inproc/broker/test_loop_turns.py"
 SHARE = "tests/inproc/broker/test_loop_share.py"
 TABLES = "tests/inproc/broker/test_loop_tables.py"
+BATCHES = "tests/inproc/broker/test_large_batches.py"
 KEYS = "tests/inproc/broker/test_loop_kv_config.py"
 PARTS = "tests/unit/broker/test_registration.py"
 REGISTERED = "tests/inproc/broker/test_loop_registration.py"
@@ -16,6 +17,30 @@ WRITES = "tests/inproc/broker/test_config_writes.py"
 BOUNDED = f"{TABLES}::test_ten_times_its_bound_leaves_a_table_at_its_bound"
 
 LOOP_MUTANTS = [
+    Mutant(
+        "broker",
+        "a batch holds as many messages as fit into its bytes",
+        "src/sprocketmq/broker/handlers/send.py",
+        "if is_batch and has_more_elements(command.body, most):",
+        "if False:",
+        BATCHES,
+    ),
+    Mutant(
+        "broker",
+        "and on the short way",
+        "src/sprocketmq/broker/plain_batches.py",
+        "if has_more_elements(view[body_at:stop], broker.config.max_messages_per_batch):",
+        "if False:",
+        BATCHES,
+    ),
+    Mutant(
+        "client",
+        "automatic batches grow beyond the messages that a broker takes",
+        "src/sprocketmq/core/send_batches.py",
+        " or len(items) >= self._max_items:",
+        ":",
+        "tests/unit/core/test_send_batches.py::test_a_batch_holds_no_more_messages_than_a_broker_takes",
+    ),
     Mutant(
         "net",
         "the requests of one write are served to their end before anybody else",

@@ -97,6 +97,7 @@ _LIMITS: Final = (
     "max_filters",
     "max_queue_locks",
     "max_names_per_request",
+    "max_messages_per_batch",
     "max_request_modes",
     "max_tallies",
 )
@@ -257,6 +258,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         max_groups_per_connection: consumer groups, and as many producer groups, that one connection may be a member of.
         max_subscriptions_per_group, max_expression_length: of one member's heartbeat; characters of a filter, also of a pull's.
         max_names_per_request: topics or groups that one request may name.
+        max_messages_per_batch: messages in one SEND_BATCH_MESSAGE. Apache has no limit, but counts offsets of a batch in 16 bits (5.x).
         ha_listen_port: where slaves connect. 0: listenPort + 1, or any free port (without a store directory: nowhere); -1: nowhere.
         ha_allowed_addresses: who may copy the log: white addresses joined by ``;``, ``*`` for everybody; see the guide on security.
         broker_ip2: address slaves are told; ``broker_ip`` by default.
@@ -345,6 +347,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     max_filters: int = 2_000
     max_queue_locks: int = 100_000
     max_names_per_request: int = 2_000
+    max_messages_per_batch: int = 10_000
     max_request_modes: int = 10_000
     max_tallies: int = 100_000  # statistics per topic and group
     # access control

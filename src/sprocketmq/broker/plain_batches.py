@@ -25,6 +25,7 @@ from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
+from sprocketmq.wire.batch import has_more_elements
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.uniform_batch import UniformBatch
@@ -58,6 +59,8 @@ class PlainBatches:
         if head is None or head.extFields.m not in ("true", "false"):
             return None
         ext = head.extFields
+        if has_more_elements(view[body_at:stop], broker.config.max_messages_per_batch):
+            return None
         batch = UniformBatch.of(bytes(view[body_at:stop]))
         if batch is None or not batch.body:
             return None

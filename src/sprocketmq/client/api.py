@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from sprocketmq.client.name_servers import NameServers
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
 from sprocketmq.core.pull_cursor import pull_status
+from sprocketmq.core.route_table import checked_route
 from sprocketmq.errors import RequestTimeout, remote_error
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
@@ -39,13 +40,13 @@ class RemotingApi:
     # -- name server -----------------------------------------------------------------------------------------------------------
 
     async def route(self, topic: str) -> bodies.TopicRouteData | None:
-        """GET_ROUTEINFO_BY_TOPIC; None when the name server knows no such topic."""
+        """GET_ROUTEINFO_BY_TOPIC; None when the name server knows no such topic. Raises ProtocolError for one that no cluster can have."""
         command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRouteInfoRequestHeader(topic=topic))
         answer = await self.name_servers.invoke(command, self.timeout_ms)
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         self._expect_success(answer, self.name_servers.chosen)
-        return bodies.TopicRouteData.decode(answer.body)
+        return checked_route(topic, bodies.TopicRouteData.decode(answer.body))
 
     async def cluster_info(self) -> bodies.ClusterInfo:
         """GET_BROKER_CLUSTER_INFO."""

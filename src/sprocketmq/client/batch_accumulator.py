@@ -57,6 +57,9 @@ _NOT_BATCHED: Final = frozenset(
 _NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT, props.UNIQ_KEY}
 _UNIQ_KEY: Final = props.UNIQ_KEY
 _KEYS_AGE_MS: Final = 10
+_MOST_MESSAGES: Final = (
+    10_000  # the default of our broker's maxMessagesPerBatch; Apache's 5.x counts the offsets of a batch in 16 bits
+)
 _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 
 
@@ -96,6 +99,7 @@ class BatchAccumulator:
             settings.batch_max_delay_ms,
             settings.total_batch_max_bytes,
             settings.max_message_bytes,
+            _MOST_MESSAGES,
         )
         self._topics: dict[str, str] = {}  # names that were checked, and what brokers call them
         self._max_body_bytes = settings.max_message_bytes

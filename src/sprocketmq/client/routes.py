@@ -14,7 +14,7 @@ from typing import Final
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.core.route_table import DEFAULT_TOPIC, MASTER_ID, BrokerAddress, RouteTable, route_for_new_topic
-from sprocketmq.errors import NetworkError, ProtocolError, RemoteError, RequestTimeout, TopicNotExist
+from sprocketmq.errors import RocketMQError, TopicNotExist
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
 
@@ -93,7 +93,7 @@ class Routes:
     async def _try_refresh(self, topic: str) -> None:
         try:
             await self.refresh(topic)
-        except (NetworkError, RequestTimeout, RemoteError, ProtocolError) as error:
+        except RocketMQError as error:  # a route that cannot be used is that topic's alone
             log.warning("the route of topic %s could not be refreshed: %s", topic, error)
 
     async def aclose(self) -> None:

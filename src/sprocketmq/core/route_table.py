@@ -8,6 +8,8 @@ Laws
     1. Queues come in the order broker name, queue id: producers that hash a sharding key depend on it.
     2. An address is known as long as some route names it; a broker no route names is offline and gets no heartbeat.
     3. ``update`` is False when nothing a user of the table can see has changed.
+    4. A route's numbers of queues become lists, so a route with numbers that no broker has is refused (``checked_route``) before anybody
+       sees it: a name server takes any number from whoever registers.
 """
 
 from __future__ import annotations
@@ -17,18 +19,21 @@ from collections.abc import Iterable
 import msgspec
 
 from sprocketmq.core.allocation import java_order
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.core.resource_names import MAX_QUEUES
+from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.bodies import BrokerData, QueueData, TopicRouteData
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = [
     "DEFAULT_TOPIC",
     "MASTER_ID",
+    "MAX_QUEUES_OF_A_ROUTE",
     "PERM_INHERIT",
     "PERM_READ",
     "PERM_WRITE",
     "BrokerAddress",
     "RouteTable",
+    "checked_route",
     "is_changed",
     "is_readable",
     "is_writeable",
@@ -38,11 +43,14 @@ __all__ = [
 ]
 
 MASTER_ID = 0
+_MOST_DIGITS = 9  # int() must not be asked about thousands
 PERM_READ = 4
 PERM_WRITE = 2
 PERM_INHERIT = 1
 DEFAULT_TOPIC = "TBW102"
 """The topic whose route stands in for topics that do not exist yet (AUTO_CREATE_TOPIC_KEY_TOPIC)."""
+MAX_QUEUES_OF_A_ROUTE = 4 * MAX_QUEUES
+"""Of a topic on all its brokers; one broker has at most MAX_QUEUES. Each is an object of some hundred bytes, and work in each rebalance."""
 
 
 def is_readable(perm: int) -> bool:
@@ -57,18 +65,42 @@ def _ordered(queue_datas: Iterable[QueueData]) -> list[QueueData]:
     return sorted(queue_datas, key=lambda data: java_order(data.broker_name))
 
 
+def checked_route(topic: str, route: TopicRouteData) -> TopicRouteData:
+    """``route``, as it came from a name server.
+
+    Raises:
+        ProtocolError: it names more queues than a broker, or all brokers together, may have.
+    """
+    reading = writing = 0
+    for data in route.queue_datas:
+        for number in (data.read_queue_nums, data.write_queue_nums):
+            if not 0 <= number <= MAX_QUEUES:
+                raise ProtocolError(
+                    f"the route of topic {topic} gives broker {data.broker_name} {number} queues, 0 to {MAX_QUEUES} are allowed; "
+                    "look at what is registered at the name server"
+                )
+        reading, writing = reading + data.read_queue_nums, writing + data.write_queue_nums
+    if max(reading, writing) > MAX_QUEUES_OF_A_ROUTE:
+        raise ProtocolError(
+            f"the route of topic {topic} has {max(reading, writing)} queues, {MAX_QUEUES_OF_A_ROUTE} are allowed; "
+            "look at what is registered at the name server"
+        )
+    return route
+
+
 def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
     """The queues to send to, in Java's order. Java: topicRouteData2TopicPublishInfo.
 
     ``order_topic_conf`` ("broker-a:4;broker-b:4") replaces them for a topic with fixed order.
     """
     if route.order_topic_conf:
-        queues = []
+        queues: list[MessageQueue] = []
         for part in route.order_topic_conf.split(";"):
             name, _, count = part.partition(":")
-            if not count.isdecimal():
+            if not count.isdecimal() or len(count) > _MOST_DIGITS or int(count) > MAX_QUEUES_OF_A_ROUTE - len(queues):
                 raise ConfigurationError(
-                    f"the order configuration of topic {topic} is {route.order_topic_conf!r}, it must read 'broker-a:4;broker-b:4'"
+                    f"the order configuration of topic {topic} is {route.order_topic_conf[:200]!r}, it must read "
+                    f"'broker-a:4;broker-b:4', with at most {MAX_QUEUES_OF_A_ROUTE} queues"
                 )
             queues += [MessageQueue(topic, name, number) for number in range(int(count))]
         return queues

@@ -10,8 +10,8 @@ messages may go to any queue. Only messages of one ``kind`` (whether to wait for
 Laws
 1. Every item is in exactly one batch, and the items of a lane leave in the order in which they came.
 2. Of an ordered lane at most one batch is out: an Apache broker serves sends of one connection in several threads, and would mix two.
-3. A batch is closed when it reaches ``max_bytes``, when its first item has lingered ``max_delay_ms``, or when the next item is of another
-   kind or would make it larger than ``limit_bytes``; a batch larger than that has one item.
+3. A batch is closed when it reaches ``max_bytes`` or ``max_items``, when its first item has lingered ``max_delay_ms``, or when the next
+   item is of another kind or would make it larger than ``limit_bytes``; a batch larger than that has one item.
 4. While ``total_max_bytes`` or more are held, nothing lingers. Held is what was not answered yet.
 5. Nothing is kept of a lane that holds nothing.
 """
@@ -47,14 +47,28 @@ class SendBatches(Generic[T]):
         max_delay_ms: how long a batch's first item lingers.
         total_max_bytes: when so much is held, nothing lingers.
         limit_bytes: what a batch may not exceed.
+        max_items: a batch of so many lingers no longer, and takes no more.
 
     ``ready`` has the batches to be sent now, in order: the driver takes them out after each call, and says ``answered`` for each.
     """
 
-    __slots__ = ("_lanes", "_limit", "_lingering", "_max", "_max_delay_ms", "_out", "_total_max", "held_bytes", "ready")
+    __slots__ = (
+        "_lanes",
+        "_limit",
+        "_lingering",
+        "_max",
+        "_max_delay_ms",
+        "_max_items",
+        "_out",
+        "_total_max",
+        "held_bytes",
+        "ready",
+    )
 
-    def __init__(self, max_bytes: int, max_delay_ms: float, total_max_bytes: int, limit_bytes: int) -> None:
-        self._max, self._max_delay_ms = max_bytes, max_delay_ms
+    def __init__(
+        self, max_bytes: int, max_delay_ms: float, total_max_bytes: int, limit_bytes: int, max_items: int
+    ) -> None:
+        self._max, self._max_delay_ms, self._max_items = max_bytes, max_delay_ms, max_items
         self._total_max, self._limit = total_max_bytes, limit_bytes
         # Batches that were not sent; of an ordered lane several may wait, only the last one is open.
         self._lanes: dict[Hashable, deque[Batch[T]]] = {}
@@ -100,7 +114,7 @@ class SendBatches(Generic[T]):
         items.append(item)
         batch.size_bytes = whole_bytes
         self.held_bytes += size_bytes
-        if whole_bytes >= self._max:
+        if whole_bytes >= self._max or len(items) >= self._max_items:
             self._close(batch)
         if self.held_bytes >= self._total_max:
             self.flush()
@@ -165,7 +179,7 @@ class SendBatches(Generic[T]):
             assert all(batch.is_closed for batch in list(waiting)[:-1])
             assert lane in self._out or not waiting[0].is_closed, "a closed batch waits for nothing"
             for batch in waiting:
-                assert batch.items
+                assert 0 < len(batch.items) <= self._max_items
                 assert batch.size_bytes <= self._limit or len(batch.items) == 1
                 assert batch.is_closed or batch in self._lingering
         assert all(batch.ordered for batch in self._out.values())

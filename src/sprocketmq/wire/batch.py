@@ -15,11 +15,12 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.message import Message
 from sprocketmq.wire.properties import MAX_PROPERTIES_BYTES, encode_properties
 
-__all__ = ["batch_element_size", "encode_batch", "encode_element", "split_batch"]
+__all__ = ["batch_element_size", "encode_batch", "encode_element", "has_more_elements", "split_batch"]
 
 _HEAD: Final = struct.Struct(">iiiii")
 _INT16: Final = struct.Struct(">H")
 _FIXED_BYTES: Final = _HEAD.size + _INT16.size
+_SIZE: Final = struct.Struct(">i").unpack_from
 _PACK_HEAD: Final = _HEAD.pack
 _PACK_INT16: Final = _INT16.pack
 
@@ -46,6 +47,24 @@ def encode_element(message: Message) -> bytes:
 def encode_batch(messages: Iterable[Message]) -> bytes:
     """The batch body. Whether these messages may travel together (one topic, no delay, ...) is the producer's check, not made here."""
     return b"".join([encode_element(message) for message in messages])
+
+
+def has_more_elements(body: Buffer, most: int) -> bool:
+    """Whether a batch has more than ``most`` elements, by their sizes; a few are looked at, or none, where their bytes allow no more.
+
+    Not sound elements end the count: ``split_batch`` refuses them.
+    """
+    at, end = 0, len(body)
+    if end <= most * _FIXED_BYTES:
+        return False
+    for _ in range(most):
+        if at > end - _FIXED_BYTES:
+            return False
+        (size,) = _SIZE(body, at)
+        if size < _FIXED_BYTES:
+            return False
+        at += size
+    return at < end
 
 
 def split_batch(body: Buffer) -> list[tuple[int, bytes, bytes]]:

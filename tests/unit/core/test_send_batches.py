@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sprocketmq.core.send_batches import Batch, SendBatches
 
 
-def batches(max_bytes: int = 100, total: int = 10_000, limit: int = 200) -> SendBatches[str]:
-    return SendBatches(max_bytes, 10, total, limit)
+def batches(max_bytes: int = 100, total: int = 10_000, limit: int = 200, items: int = 1_000) -> SendBatches[str]:
+    return SendBatches(max_bytes, 10, total, limit, items)
 
 
 def taken(table: SendBatches[str]) -> list[Batch[str]]:
@@ -35,6 +35,13 @@ def test_a_batch_leaves_when_it_is_full_or_has_lingered_long_enough() -> None:
     assert items(table) == []
     table.tick(16)
     assert items(table) == [["c"]]
+
+
+def test_a_batch_holds_no_more_messages_than_a_broker_takes() -> None:
+    table = batches(items=3)
+    for name in "abcdefg":
+        table.add("t", None, name, 1, 0, ordered=False)
+    assert items(table) == [["a", "b", "c"], ["d", "e", "f"]]
 
 
 def test_a_batch_never_grows_beyond_what_a_broker_takes_and_never_mixes_kinds() -> None:
@@ -96,7 +103,7 @@ class Sending(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table: SendBatches[tuple[Hashable, int]] = SendBatches(50, 10, 300, 80)
+        self.table: SendBatches[tuple[Hashable, int]] = SendBatches(50, 10, 300, 80, 5)
         self.now_ms = 0
         self.serial = 0
         self.came: dict[Hashable, list[int]] = {}

@@ -29,7 +29,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.batch import split_batch
+from sprocketmq.wire.batch import has_more_elements, split_batch
 from sprocketmq.wire.bodies import TopicConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import FLAG_RESPONSE, Command, response
@@ -59,6 +59,11 @@ def _send(broker: Broker, connection: Connection, command: Command, now_ms: int)
         header = SendMessageRequestHeader.from_v1(command)
     else:
         header = SendMessageRequestHeader.from_v2(command)
+    is_batch = header.batch or command.code == RequestCode.SEND_BATCH_MESSAGE
+    most = broker.config.max_messages_per_batch
+    if is_batch and has_more_elements(command.body, most):
+        remark = f"the batch holds more than {most} messages; send several batches, or raise maxMessagesPerBatch"
+        return _illegal(command, remark)
     config = broker.topics.get(header.topic)
     if config is None or header.topic in SEND_FORBIDDEN or broker.config.broker_permission != PERM_READ | PERM_WRITE:
         refusal = check_topic(broker, command, header, now_ms)
@@ -79,7 +84,7 @@ def _send(broker: Broker, connection: Connection, command: Command, now_ms: int)
             command,
             f"the body has {len(command.body)} bytes, 1 to {broker.config.max_message_size} are allowed (maxMessageSize)",
         )
-    if header.batch or command.code == RequestCode.SEND_BATCH_MESSAGE:
+    if is_batch:
         return _send_batch(broker, connection, command, header, queue_id, now_ms)
     return _send_one(broker, connection, command, header, config, queue_id, now_ms)
 
