@@ -12,6 +12,7 @@ LIFE = "tests/inproc/client/test_client_life.py"
 INSTANCE = "tests/inproc/client/test_client_instance.py"
 CONCURRENT = "tests/inproc/client/test_client_concurrent.py"
 ORDERLY = "tests/inproc/client/test_client_orderly.py"
+SHARED_OPTIONS = "tests/inproc/client/test_client_shared_options.py"
 SHARING = "tests/inproc/client/test_client_rebalance.py"
 HOSTILE_ROUTES = "tests/inproc/client/test_client_hostile_routes.py"
 PARTS = "tests/unit/client/test_client_parts.py"
@@ -55,9 +56,49 @@ CLIENT_MUTANTS = [
         "S1",
         "members of one client id do not share an instance",
         f"{CLIENT}/instance.py",
-        "        if instance is None:\n            instance = cls._instances[key]",
-        "        if True:\n            instance = cls._instances[key]",
+        "            instance = cls._instances.setdefault(made._key, made)\n",
+        "            instance = made\n",
         f"{LIFE}::test_members_of_one_instance_name_share_one_client_id_and_one_instance",
+    ),
+    Mutant(
+        "S1",
+        "what a second client asks of a shared instance is dropped",
+        f"{CLIENT}/instance.py",
+        "        check_shared(client_id, instance._options, options)\n",
+        "",
+        f"{SHARED_OPTIONS}::test_a_producer_with_tls_never_gets_the_plain_connections_of_another",
+    ),
+    Mutant(
+        "S1",
+        "a context of its own is not looked at where both speak TLS",
+        f"{CLIENT}/shared_options.py",
+        '*("tls", "ssl_context", ',
+        '*("tls", ',
+        f"{SHARED_OPTIONS}::test_an_option_that_differs_holds_or_is_refused_by_its_name",
+    ),
+    Mutant(
+        "S1",
+        "a client id has an instance on each loop",
+        f"{CLIENT}/instance.py",
+        "        if instance._loop is not asyncio.get_running_loop():\n",
+        "        if False:\n",
+        f"{SHARED_OPTIONS}::test_the_faces_share_a_client_on_one_loop_and_are_refused_on_another",
+    ),
+    Mutant(
+        "S1",
+        "the same name servers in another order are another cluster",
+        f"{CLIENT}/shared_options.py",
+        "    return frozenset(parse_addresses(options.addresses))",
+        "    return frozenset({options.addresses})",
+        f"{SHARED_OPTIONS}::test_name_servers_of_one_cluster_are_one_list_in_any_order",
+    ),
+    Mutant(
+        "S1",
+        "tools see the options of whoever came first",
+        f"{CLIENT}/running_info.py",
+        "running.group, running.options",
+        "running.group, running.instance._options",
+        f"{SHARED_OPTIONS}::test_tools_see_each_consumers_own_options",
     ),
     Mutant(
         "S1",

@@ -1,7 +1,6 @@
 """The client instance: what all producers and consumers of one client id share (S1; Java: MQClientInstance, MQClientManager).
 
-One per (client id, name servers, event loop, credentials): connections, routes, heartbeat and the periodic work; the first user starts it,
-the last one closes it.
+One per client id and cluster: connections, routes, heartbeat and the periodic work; the first user starts it, the last one closes it.
 
     each 2 min  the list of name servers read anew, if it is not fixed   (first after 10 s)
     each 30 s   routes of all topics in use                     (first after 10 ms)
@@ -13,7 +12,8 @@ the last one closes it.
 Periodic work runs on ``clock``; network timeouts run on the loop's own time.
 
 Laws
-    1. One client id on one loop has one instance, started once; the last user closes it, and it is not started again.
+    1. One client id at one cluster has one instance in a process, started once; the last user closes it, and it is not started again. Who
+       asks it for what it cannot be is refused (``shared_options``).
     2. Nothing periodic ends because one round failed, and no consumer's failure or slowness keeps another's work from being done.
     3. After ``release`` by the last user no task of the instance runs and no connection is open.
     4. After a fork the child's part of it is dead: connections are the parent's, and who asks for them is told so (``net.pool``).
@@ -32,6 +32,7 @@ from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.routes import Routes
 from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.sender import Sender, vip_address
+from sprocketmq.client.shared_options import address_set, check_shared
 from sprocketmq.client.unique_keys import UniqueKeys
 from sprocketmq.core.rebalance import REBALANCE_INTERVAL_MS, REBALANCE_MIN_INTERVAL_MS
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
@@ -89,16 +90,18 @@ class ConsumerMember(Protocol):
 class ClientInstance:
     """Get it by ``acquire``, give it back by ``release``; all methods belong to its loop."""
 
-    _instances: ClassVar[dict[tuple[Any, ...], ClientInstance]] = {}
+    _instances: ClassVar[dict[tuple[str, frozenset[str]], ClientInstance]] = {}
 
-    def __init__(self, key: tuple[Any, ...], client_id: str, options: ClientOptions) -> None:
-        self._key = key
+    def __init__(self, client_id: str, options: ClientOptions) -> None:
+        self._addresses = address_set(options)
+        self._key = (client_id, self._addresses)
+        self._loop = asyncio.get_running_loop()
         self.client_id = client_id
-        self.options = options
+        self._options = options
         self.clock: Clock = options.clock
         self.pool = ConnectionPool(
             self._handle,
-            ssl_context=options.ssl_context,
+            ssl_context=options.new_ssl_context(),
             credentials=options.credentials,
             namespace=options.namespace_v2,
         )
@@ -129,15 +132,45 @@ class ClientInstance:
 
     @classmethod
     def acquire(cls, options: ClientOptions, client_id: str) -> ClientInstance:
-        """The instance of ``client_id`` on the running loop, started by its first user."""
-        loop = asyncio.get_running_loop()
-        key = (client_id, options.addresses, id(loop), id(options.clock), options.credentials, options.namespace_v2)
-        instance = cls._instances.get(key)
+        """The instance of ``client_id`` at this cluster, started by its first user.
+
+        Raises:
+            ConfigurationError: there is one that differs in what its members share, or that runs on another loop.
+        """
+        instance = cls._running_instance(client_id, address_set(options))
         if instance is None:
-            instance = cls._instances[key] = cls(key, client_id, options)
-            instance._start()
+            made = cls(client_id, options)
+            # Another thread may make one, too: who comes second gets, or is refused, the first one's.
+            instance = cls._instances.setdefault(made._key, made)
+            if instance is made:
+                made._start()
+        check_shared(client_id, instance._options, options)
+        if instance._loop is not asyncio.get_running_loop():
+            raise ConfigurationError(
+                f"client {client_id!r} runs on another event loop of this process; give this one an instance_name of its own, "
+                "or one engine to both"
+            )
         instance._users += 1
         return instance
+
+    @classmethod
+    def _running_instance(cls, client_id: str, addresses: frozenset[str]) -> ClientInstance | None:
+        """Clusters share no name server, so one common address means one cluster. The list may have changed since it was given."""
+        for instance in tuple(cls._instances.values()):
+            if instance._loop.is_closed():
+                cls._instances.pop(instance._key, None)  # its loop ended without it
+                continue
+            known = (instance._addresses, frozenset(instance.name_servers.addresses))
+            if instance.client_id != client_id or not addresses & (known[0] | known[1]):
+                continue
+            if addresses not in known:
+                raise ConfigurationError(
+                    f"namesrv_addr is {';'.join(sorted(addresses))!r}, and the running client {client_id!r} has "
+                    f"{';'.join(sorted(known[1] or known[0]))!r}; clients of one instance_name share it: give both the same, "
+                    "or this one an instance_name of its own"
+                )
+            return instance
+        return None
 
     def left_behind(self) -> None:
         """In a forked child: all of it is the parent's. Who asks for this client id here gets an instance of its own."""
@@ -160,7 +193,7 @@ class ClientInstance:
         await self.pool.aclose()
 
     def _start(self) -> None:
-        options = self.options
+        options = self._options
         self._every("routes", _FIRST_ROUTES_MS, options.poll_name_server_interval_ms, self._refresh_routes)
         self._every("heartbeat", _FIRST_HEARTBEAT_MS, options.heartbeat_broker_interval_ms, self._clean_and_heartbeat)
         self._every("offsets", _FIRST_PERSIST_MS, options.persist_consumer_offset_interval_ms, self._persist_offsets)
@@ -202,7 +235,7 @@ class ClientInstance:
         """A sender for a producer group; it is part of the heartbeat from its first topic on.
 
         Args:
-            options: the producer's own, which decide on namespace, unit and VIP channel; the instance itself sends without a namespace.
+            options: the producer's own, which decide on namespace and VIP channel; the instance itself sends without them.
 
         Raises:
             ConfigurationError: the instance has a producer of that group already.
@@ -211,7 +244,6 @@ class ClientInstance:
             raise ConfigurationError(
                 f"instance {self.client_id} has a producer of group {settings.group!r} already; use that one, or another instance_name"
             )
-        own = options or self.options
         sender = Sender(
             self.api,
             self.routes,
@@ -219,8 +251,8 @@ class ClientInstance:
             self.keys,
             settings,
             namespace=options.namespace if options is not None else None,
-            unit_mode=own.unit_mode,
-            vip_channel=own.vip_channel_enabled,
+            unit_mode=self._options.unit_mode,
+            vip_channel=options.vip_channel_enabled if options is not None else False,
         )
         self._senders[settings.group] = sender
         return sender

@@ -38,8 +38,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         namesrv_addr: ``host:9876``, several separated by ``;``; or the URL of a page that holds such a list, as in
             ``http://host:8080/rocketmq/nsaddr``; default the environment variable NAMESRV_ADDR. A page, and the variable, are read again
             each 2 minutes.
-        instance_name: clients of one instance name in one process and loop share connections, heartbeat and client id. "DEFAULT" makes
-            a fresh name for each (``pid#nanoseconds``).
+        instance_name: clients of one instance name in one process share connections, heartbeat and client id; options of these that differ
+            are refused (``shared_options``). "DEFAULT" makes a fresh name for each (``pid#nanoseconds``).
         client_ip: first part of the client id; default this machine's outward address.
         unit_name: optional last part of the client id.
         unit_mode: say in each request that this is one of several units (Java: unitMode).
@@ -115,8 +115,6 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if bool(self.access_key) != bool(self.secret_key):
             given, missing = ("access_key", "secret_key") if self.access_key else ("secret_key", "access_key")
             raise ConfigurationError(f"{given} is given without {missing}; a signature needs both")
-        if self.tls and self.ssl_context is None:
-            force_setattr(self, "ssl_context", ssl.create_default_context())
         check_range("poll_name_server_interval_ms", self.poll_name_server_interval_ms, 10, _DAY_MS)
         check_range("heartbeat_broker_interval_ms", self.heartbeat_broker_interval_ms, 10, 110_000)
         check_range("persist_consumer_offset_interval_ms", self.persist_consumer_offset_interval_ms, 10, _DAY_MS)
@@ -134,6 +132,12 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from sprocketmq.wire.acl_signature import Credentials  # only who signs pays for it
 
         return Credentials(self.access_key, self.secret_key, self.security_token)
+
+    def new_ssl_context(self) -> ssl.SSLContext | None:
+        """What connections speak TLS with, None when they are plain."""
+        if self.ssl_context is None and self.tls:
+            return ssl.create_default_context()
+        return self.ssl_context
 
     @property
     def addresses(self) -> str:

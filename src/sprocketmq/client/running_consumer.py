@@ -80,7 +80,7 @@ class RunningConsumer:
         pull_timeout_ms: int = PULL_TIMEOUT_MS,
         hooks: Hooks | None = None,
     ) -> None:
-        self._options, self._settings = options, settings
+        self.options, self._settings = options, settings
         self.subscriptions = subscriptions
         self._consume_type, self._with_retry_topic = consume_type, with_retry_topic
         self.paused = False
@@ -90,27 +90,34 @@ class RunningConsumer:
         self._loops: dict[ProcessQueue, PullLoop] = {}
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
-        client_id = self._options.client_id(keep_default_name=not clustering)
+        client_id = self.options.client_id(keep_default_name=not clustering)
+        # What may be refused comes before the instance, which would keep a user that never leaves.
+        local_store = (
+            None
+            if clustering
+            else LocalFileOffsetStore(
+                settings.local_offset_store_dir or os.environ.get("ROCKETMQ_CLIENT_LOCAL_OFFSET_STORE_DIR"),
+                client_id,
+                settings.group,
+            )
+        )
         self._recorder: Recorder | None = None
         if settings.record is not None:
             from sprocketmq.client.recorder import Recorder  # only who records pays for it
 
             self._recorder = Recorder.of(settings, options.clock, client_id, orderly, subscriptions)
-        self.instance = ClientInstance.acquire(self._options, client_id)
+        try:
+            self.instance = ClientInstance.acquire(self.options, client_id)
+        except BaseException:
+            if self._recorder is not None:
+                self._recorder.close()
+            raise
         instance = self.instance
-        store: OffsetStore = (
-            RemoteOffsetStore(instance.api, instance.routes, self._settings.group)
-            if clustering
-            else LocalFileOffsetStore(
-                self._settings.local_offset_store_dir or os.environ.get("ROCKETMQ_CLIENT_LOCAL_OFFSET_STORE_DIR"),
-                instance.client_id,
-                self._settings.group,
-            )
-        )
+        store: OffsetStore = local_store or RemoteOffsetStore(instance.api, instance.routes, settings.group)
         limit = retry_schedule.max_reconsume_times(self._settings.max_reconsume_times, orderly=orderly)
         self.group = Group(
             name=self._settings.group,
-            namespace=self._options.namespace,
+            namespace=self.options.namespace,
             client_id=instance.client_id,
             settings=self._settings,
             clock=instance.clock,
@@ -168,10 +175,10 @@ class RunningConsumer:
         if settings.clustering and self._with_retry_topic:
             retry = retry_schedule.retry_topic(settings.group)
             self.subscriptions.setdefault(retry, parse_tag_expression(retry, "*", instance.clock.now_ms()))
-        if self._options.enable_trace:
+        if self.options.enable_trace:
             from sprocketmq.client.trace import MessageTrace  # only who traces pays for it
 
-            self.trace = MessageTrace(instance, self._options, self.group.name, "CONSUME")
+            self.trace = MessageTrace(instance, self.options, self.group.name, "CONSUME")
             self.group.hooks = self.group.hooks.joined_by(self.trace)
         await self.group.offset_store.load()
         self.service.start()
@@ -281,7 +288,7 @@ class RunningConsumer:
             consume_from_where=self._settings.consume_from_where.value,
             # Queues assigned by hand: each pull carries its filter. Announced here it would become that of the whole group (Java: empty).
             subscription_data_set=list(self.subscriptions.values()) if self.rebalancer.fixed is None else [],
-            unit_mode=self._options.unit_mode,
+            unit_mode=self.options.unit_mode,
         )
 
     async def rebalance(self) -> bool:

@@ -76,7 +76,7 @@ async def running_info_of(running: RunningConsumer, *, with_stacks: bool = False
 
 def java_properties(running: RunningConsumer) -> dict[str, str]:
     """All options by Java's names, as text; keys and secrets are left out."""
-    group, options = running.group, running.instance.options
+    group, options = running.group, running.options
     said: dict[str, str] = {}
     for settings in (options, group.settings):
         for option in settings.__struct_fields__:

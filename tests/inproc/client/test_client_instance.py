@@ -188,7 +188,7 @@ def test_brokers_that_do_not_answer_hold_up_a_shutdown_for_a_limited_time_and_no
     rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumer = consumers(recorder, instance_name="shared", mq_client_api_timeout_ms=5_000)
-    other = consumers(Recorder(), group="other", instance_name="shared")
+    other = consumers(Recorder(), group="other", instance_name="shared", mq_client_api_timeout_ms=5_000)
     send_all(producer, ["x"])
     rocketmq.wait_until(lambda: len(recorder) == 1)
     monkeypatch.setattr("sprocketmq.client.running_consumer._LEAVE_TIMEOUT_S", 0.05)

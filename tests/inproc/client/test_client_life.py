@@ -70,7 +70,7 @@ def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq: EmbeddedRocke
     rocketmq.wait_until(lambda: set(threading.enumerate()) <= threads)
     rocketmq.wait_until(lambda: _sockets() <= sockets)
     assert ClientInstance._instances.keys() == {
-        key for key in ClientInstance._instances if key[2] == id(Engine.shared().loop)
+        key for key, one in ClientInstance._instances.items() if one._loop is Engine.shared().loop
     }
 
 

@@ -77,7 +77,7 @@ class AdminSession:
         if self._api_ is None:
             options = self._options
             self._pool = ConnectionPool(
-                ssl_context=options.ssl_context, credentials=options.credentials, namespace=options.namespace_v2
+                ssl_context=options.new_ssl_context(), credentials=options.credentials, namespace=options.namespace_v2
             )
             servers = NameServers(self._pool, parse_addresses(options.addresses))
             self._api_ = RemotingApi(self._pool, servers, options.mq_client_api_timeout_ms)
