@@ -34,6 +34,14 @@ STORE_MUTANTS = [
     ),
     Mutant(
         "files",
+        "index entries that are written again after a crash are not synced again",
+        f"{STORE}/index_file.py",
+        "changes == self.synced_changes:",
+        "changes in (self.synced_changes, 2):  # the repair, and what it cut",
+        f"{CUT}::test_index_entries_that_are_written_again_after_a_cut_survive_the_next_one",
+    ),
+    Mutant(
+        "files",
         "after a crash of ours the index is believed as far as it goes",
         f"{STORE}/index_files.py",
         "        if sure is None:\n            return counted\n        return min(sure.index_count, counted) if",

@@ -77,14 +77,16 @@ class IndexFile:
     """``create`` or ``load`` first. ``path=None``: in memory.
 
     Attributes:
-        header: what the file holds now. Replaced as a whole, so that the flush thread reads one consistent state.
-        synced: the header of the last sync.
+        header: what the file holds now.
+        changes, synced_changes: how often it was written, and how often before the last sync. Headers do not tell: after a crash the same
+            entries are written again, over what the disk may have lost.
     """
 
     def __init__(self, path: str | None, slot_count: int, entry_limit: int, *, read_only: bool = False) -> None:
         self.path, self.slot_count, self.entry_limit, self.read_only = path, slot_count, entry_limit, read_only
         self.size_bytes = file_size_bytes(slot_count, entry_limit)
-        self.header = self.synced = IndexHeader()
+        self.header = IndexHeader()
+        self.changes = self.synced_changes = 0
         self._entries_at = HEADER_SIZE_BYTES + slot_count * SLOT_SIZE_BYTES
         self._map: mmap.mmap | None = None
         self._slots: NDArray[np.int32] | None = None
@@ -132,7 +134,7 @@ class IndexFile:
             header = IndexHeader(*_HEADER.unpack(file.read(HEADER_SIZE_BYTES)))
         if not 1 <= header.index_count <= self.entry_limit:  # Java writes it late: zero until the first flush
             header = IndexHeader()
-        self.header = self.synced = header
+        self.header = header
 
     def unmap(self) -> None:
         self._slots = self._entries = None
@@ -241,6 +243,7 @@ class IndexFile:
         """Law 3. The page is sure: ``_make_sure`` came before."""
         _HEADER.pack_into(self._mapping(), 0, *header)
         self.header = header
+        self.changes += 1  # behind what it counts: the flush thread reads it first
 
     def _make_sure(self, places: Ints, entries_end: int) -> None:
         """Have the disk's space for these slots and for the entries before ``entries_end``, before a mapped page is touched."""
@@ -325,14 +328,14 @@ class IndexFile:
         Raises:
             OSError: the disk said no.
         """
-        header = self.header
-        if self.path is None or header == self.synced:
+        changes = self.changes
+        if self.path is None or changes == self.synced_changes:
             return
         mapping = self._map
         if os.name == "nt" and mapping is not None:
             mapping.flush()
         sync_path(self.path)
-        self.synced = header
+        self.synced_changes = changes
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
