@@ -78,4 +78,20 @@ REPLAY_MUTANTS: list[Mutant] = [
         "            hold.offset = commit",
         f"{RUNS}::test_a_stuck_message_is_explained",
     ),
+    Mutant(
+        "replay",
+        "an assignment that was taken away meanwhile is not recorded again",
+        TAPE,
+        "                del known[topic]\n",
+        "                pass\n",
+        f"{MACHINES}::test_an_assignment_is_recorded_again_when_it_was_taken_away_meanwhile",
+    ),
+    Mutant(
+        "replay",
+        "an input that is set to what it is already is recorded",
+        TAPE,
+        "changed = name in recorded.inputs and getattr(self, name, None) != value",
+        "changed = name in recorded.inputs",
+        f"{MACHINES}::test_an_input_is_recorded_again_when_the_machine_has_changed_it",
+    ),
 ]

@@ -56,6 +56,7 @@ class Tape:
         self._times_taken_up: dict[MessageQueue, int] = {}
         self._turns = 0
         self._same: dict[object, object] = {}
+        self._wants: dict[str, Any] = {}  # of each topic the last assignment that still counts
         self._progress: dict[str, Line] = {}  # the last that was said of each queue's progress, or, under "", of all
         self._held: dict[str, Line] = {}  # subject -> the last look at a queue that is held back, not written yet
 
@@ -166,9 +167,8 @@ class Tape:
         if not self._inside:
             name: str = machine._record_name
             line: Line = {"on": name, "set": attribute, "to": self._codec.encode(value)}
-            if not self._is_the_same((name, attribute), line):
-                self._settle(machine._record_subject)
-                self._write(line)
+            self._settle(machine._record_subject)
+            self._write(line)
 
     # -- law 3 -----------------------------------------------------------------------------------------------------------------
 
@@ -183,12 +183,27 @@ class Tape:
         given, gives = line["with"], line.get("gives")
         if do in ("take", "expired"):
             return gives == []
-        if do == "assigned":
-            return self._is_the_same((do, given[0]), given[1]) and gives == []
-        if do == "subscribed":
-            return self._is_the_same(do, given[0]) and gives == []
+        if line["on"] == "table":
+            return self._wants_stayed(do, given, gives)
         if line["on"] == "progress":
             return self._progress_stayed(do, line)
+        return False
+
+    def _wants_stayed(self, do: str, given: Sequence[Any], gives: Any) -> bool:
+        """Whether the table wants what it wanted before. Without an effect, too, an assignment may put back what a subscription took."""
+        known = self._wants
+        if do == "assigned":
+            topic, queues = given[0], given[1]
+            stayed = known.get(topic) == queues
+            known[topic] = queues
+            return stayed and gives == []
+        if do == "subscribed":
+            gone = [topic for topic in known if topic not in given[0]]
+            for topic in gone:
+                del known[topic]
+            return self._is_the_same(do, given[0]) and not gone and gives == []
+        if do == "drop_all":
+            known.clear()
         return False
 
     def _progress_stayed(self, do: str, line: Line) -> bool:
@@ -273,8 +288,9 @@ def _recorded(recorded: Recorded) -> type[Any]:
     if recorded.inputs:
 
         def set_attribute(self: Any, name: str, value: object) -> None:
+            changed = name in recorded.inputs and getattr(self, name, None) != value
             object.__setattr__(self, name, value)
-            if name in recorded.inputs:
+            if changed:
                 self._record_tape.given(self, name, value)
 
         members["__setattr__"] = set_attribute

@@ -127,6 +127,54 @@ def test_an_assignment_that_repeats_itself_is_recorded_once() -> None:
     assert recording.replayed().differences == []
 
 
+def takes_away_by_subscription(table: RebalanceTable) -> None:
+    table.subscribed([])
+
+
+def takes_away_by_shutdown(table: RebalanceTable) -> None:
+    table.drop_all()
+
+
+@pytest.mark.parametrize("takes_away", [takes_away_by_subscription, takes_away_by_shutdown])
+def test_an_assignment_is_recorded_again_when_it_was_taken_away_meanwhile(
+    takes_away: Callable[[RebalanceTable], None],
+) -> None:
+    """It has no effect while the queue is still being dropped, but decides what becomes of the queue then."""
+    recording = Recording()
+    table = recording.tape.rebalance_table()
+    table.assigned("flights", QUEUES[:1], 0)
+    table.added(QUEUES[0], 0)
+    takes_away(table)
+    assert table.assigned("flights", QUEUES[:1], 1) == []
+    assert [str(effect.queue) for effect in table.removed(QUEUES[0], 2)] == ["flights/broker-a/0"]
+    assert recording.replayed().differences == []
+
+
+def test_a_subscription_is_recorded_again_when_it_takes_something_away() -> None:
+    recording = Recording()
+    table = recording.tape.rebalance_table()
+    table.subscribed(["flights"])
+    for number in (1, 2):
+        table.assigned("others", [MessageQueue("others", "broker-a", 0)], number)
+        table.add_failed(MessageQueue("others", "broker-a", 0))
+        assert table.subscribed(["flights"]) == []
+    replay = recording.replayed()
+    assert replay.differences == []
+    assert replay.machines["table"].is_balanced
+    assert table.is_balanced
+
+
+def test_an_input_is_recorded_again_when_the_machine_has_changed_it() -> None:
+    recording = Recording()
+    cursor = recording.tape.pull_cursor(recording.tape.process_queue(QUEUE, 0), 0)
+    cursor.next_offset = 5
+    cursor.handle(pull_cursor.PullReturned(PullStatus.FOUND, 7, messages(5, 6)), 1)
+    cursor.next_offset = 5
+    cursor.next_offset = 5
+    assert [line["to"] for line in recording.lines if "set" in line] == [5, 5]
+    assert recording.replayed().machines[cursor._record_name].next_offset == 5  # type: ignore[attr-defined]
+
+
 def test_progress_that_was_removed_and_set_again_is_recorded_again() -> None:
     recording = Recording()
     progress = recording.tape.consume_progress()
@@ -244,7 +292,7 @@ class Driver:
 
     def rebalance(self) -> None:
         match self.random.choice(
-            ["assigned", "added", "added", "add_failed", "drop", "removed", "refused", "subscribed"]
+            ["assigned", "added", "added", "add_failed", "drop", "removed", "refused", "subscribed", "drop_all"]
         ):
             case "assigned":
                 self.table.assigned("flights", self.some_queues(), self.now_ms)
@@ -263,6 +311,8 @@ class Driver:
                 self.table.removal_refused(self.a_queue())
             case "subscribed":
                 self.table.subscribed(self.random.choice([[], ["flights"]]))
+            case "drop_all" if self.random.random() < 0.1:
+                self.table.drop_all()
 
     def pull(self) -> None:
         if not self.cursors:
@@ -282,6 +332,8 @@ class Driver:
         cursor.handle(event, self.now_ms)
         if self.random.random() < 0.2:
             cursor.limits = FlowLimits(max_count=self.random.randint(1, 2))
+        if self.random.random() < 0.1:
+            cursor.next_offset = self.random.randint(0, 3)
 
     def consume(self) -> None:
         if not self.cursors:
