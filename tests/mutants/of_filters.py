@@ -121,4 +121,22 @@ FILTER_MUTANTS = [
         "    without_sub = False\n",
         f"{INPROC}::test_heartbeats_of_version_2_may_leave_out_what_did_not_change",
     ),
+    Mutant(
+        "filters",
+        "nothing is told of filters while they are switched off",
+        f"{BROKER}/handlers/pull_checks.py",
+        "    known = broker.filters.get(group_name, topic)\n    if known is None:\n",
+        "    if not broker.config.enable_property_filter:\n"
+        "        return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))\n"
+        "    known = broker.filters.get(group_name, topic)\n    if known is None:\n",
+        f"{INPROC}::test_what_is_wrong_with_a_filter_is_told_whether_filters_are_served_or_not",
+    ),
+    Mutant(
+        "filters",
+        "no filter is taken while they are switched off",
+        f"{BROKER}/handlers/consumers.py",
+        "        if not without_sub:\n",
+        "        if not without_sub and broker.config.enable_property_filter:\n",
+        f"{INPROC}::test_what_is_wrong_with_a_filter_is_told_whether_filters_are_served_or_not",
+    ),
 ]

@@ -94,7 +94,22 @@ def test_without_enable_property_filter_nothing_but_tags_is_filtered(cluster, cl
     beat(client, flights="distance > 1")
     assert pull(client, None).code == ResponseCode.SYSTEM_ERROR
     assert "enablePropertyFilter" in (pull(client, None).remark or "")
-    assert len(cluster.broker.filters) == 0  # nothing is compiled that nobody may use
+
+
+@pytest.mark.parametrize(
+    ("cluster", "served"), [({}, ResponseCode.SYSTEM_ERROR), (ON, ResponseCode.SUCCESS)], indirect=["cluster"]
+)
+def test_what_is_wrong_with_a_filter_is_told_whether_filters_are_served_or_not(cluster, client, served):
+    """In Java's order: filter known, filter new enough, then whether filters are served at all. Java: PullMessageProcessor."""
+    fill(client, 100)
+    beat(client, version=5, flights="distance > 1")
+    assert pull(client, None, sub_version=5).code == served
+    beat(client, version=6, flights="distance > 'x'")
+    assert pull(client, None, sub_version=6).code == ResponseCode.FILTER_DATA_NOT_EXIST
+    beat(client, version=4, flights="distance > 1")  # the filter is taken, the subscription stays at version 6
+    assert pull(client, None, sub_version=6).code == ResponseCode.FILTER_DATA_NOT_LATEST
+    beat(client, version=7, flights="distance > 1")
+    assert pull(client, None, sub_version=7).code == served
 
 
 @with_filters

@@ -79,7 +79,7 @@ def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms:
         if broker.consumers.subscriptions_changed(consumer.group_name, fingerprint, without_sub=without_sub):
             changed = True
         broker.consumers.register(member, consumer, without_sub=without_sub, notify=notify)
-        if not without_sub and broker.config.enable_property_filter:
+        if not without_sub:
             broker.filters.register(consumer.group_name, consumer.subscription_data_set, now_ms)
     for producer in data.producer_data_set:
         broker.producers.register(member, producer.group_name)

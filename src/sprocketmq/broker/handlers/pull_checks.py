@@ -151,8 +151,6 @@ def _wanted_by_heartbeat(
     if is_tag_type(subscription.expression_type):
         match = consumer.match(topic)
         return EVERYTHING if match is None else Wanted(match)
-    if not broker.config.enable_property_filter:  # none is compiled then
-        return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))
     known = broker.filters.get(group_name, topic)
     if known is None:
         remark = f"the filter of {group_name} for topic {topic} is not known here; its expression may be wrong"
@@ -160,6 +158,8 @@ def _wanted_by_heartbeat(
     if known.data.client_version < header.sub_version:
         remark = f"the filter of {group_name} for topic {topic} is newer than the last heartbeat; it follows with the next one"
         return response(command, ResponseCode.FILTER_DATA_NOT_LATEST, remark)
+    if not broker.config.enable_property_filter:  # last, as in Java: what is wrong with the filter is told before
+        return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))
     if subscription.class_filter_mode:
         return EVERYTHING
     if broker.config.filter_support_retry and is_retry_topic(topic):
