@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
+from registrations import register
 from sprocketmq.broker import Broker, NameServer
 from sprocketmq.broker.consumers import Member
 from sprocketmq.wire.bodies import (
@@ -67,7 +68,7 @@ def fill(broker: Broker, namesrv: NameServer, sizes: Sizes) -> None:
     for topic in topics:
         broker.counters.stored(topic.topic_name, 1, 100)
         broker.counters.pulled_by(topic.topic_name, GROUP, 1, 100)
-    namesrv.table.register("of-others", "other", 0, "127.0.0.1:2", broker.topics.table, DataVersion(), now_ms)
+    register(namesrv.table, "of-others", "other", 0, "127.0.0.1:2", broker.topics.table, DataVersion(), now_ms)
 
 
 def large_requests(sizes: Sizes) -> list[Asked]:

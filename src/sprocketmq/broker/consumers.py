@@ -154,12 +154,6 @@ class ConsumerTable:
     def last_brought_along(self, group: str, topic: str) -> SubscriptionData | None:
         return self._brought_along.get((group, topic))
 
-    def find_subscription(self, group_name: str, topic: str) -> SubscriptionData | None:
-        """What the group wants of the topic, by its heartbeats or by its last pulls. Java: findSubscriptionData."""
-        group = self.groups.get(group_name)
-        subscription = None if group is None else group.subscriptions.get(topic)
-        return subscription or self._brought_along.get((group_name, topic))
-
     def forget_idle(self, now_ms: int, timeout_ms: int) -> None:
         """Drop what pulls brought along for longer than ``timeout_ms`` ago. Java: removeExpireConsumerGroupInfo."""
         for key in [key for key, known in self._brought_along.items() if now_ms - known.sub_version > timeout_ms]:

@@ -189,12 +189,12 @@ class Tape:
             return self._progress_stayed(do, line)
         return False
 
-    def _wants_stayed(self, do: str, given: Sequence[Any], gives: Any) -> bool:
+    def _wants_stayed(self, do: str, given: Sequence[Any], gives: object) -> bool:
         """Whether the table wants what it wanted before. Without an effect, too, an assignment may put back what a subscription took."""
         known = self._wants
         if do == "assigned":
             topic, queues = given[0], given[1]
-            stayed = known.get(topic) == queues
+            stayed: bool = known.get(topic) == queues
             known[topic] = queues
             return stayed and gives == []
         if do == "subscribed":

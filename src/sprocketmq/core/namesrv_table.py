@@ -1,9 +1,9 @@
 """What a name server knows. Java: RouteInfoManager.
 
-    broker --REGISTER_BROKER each 30 s--> register --+-- clusters   cluster name -> broker names
-                                                     +-- brokers    broker name  -> {id -> address}
-                                                     +-- topics     topic        -> {broker name -> QueueData}
-                                                     `-- live       address      -> last seen, data version, connection
+    broker --REGISTER_BROKER each 30 s--> begin, take, taken --+-- clusters   cluster name -> broker names
+                                                               +-- brokers    broker name  -> {id -> address}
+                                                               +-- topics     topic        -> {broker name -> QueueData}
+                                                               `-- live       address      -> last seen, data version, connection
            --UNREGISTER_BROKER / connection closed / silent for 120 s--> gone from all four
 
 Laws
@@ -15,6 +15,9 @@ Laws
     6. Two brokers that claim one id: the higher state version has it, the other one is not known (5.x controllers count it up).
     7. The first registration of an id brings more than one topic: with exactly one it is a 5.x broker's news of one topic, sent to a name
        server that has forgotten the others, and is refused until the broker has sent them all.
+    8. No more than ``max_brokers`` addresses, and no more than ``max_topics`` pairs of topic and broker: what is more is refused.
+    9. A registration may be taken in shares, with others between: one that is overtaken by a later one of its address, or whose broker has
+       left, takes no more topics. Its data version counts after the last share, so that what is missing comes with the next.
 
 Acting masters (5.x, ``supportActingMaster``): a group without a master stays readable. Its topics lose their write permission, and routes
 show the slave with the lowest id under the master's.
@@ -36,7 +39,6 @@ from sprocketmq.wire.bodies import BrokerData, ClusterInfo, DataVersion, QueueDa
 
 __all__ = [
     "BROKER_EXPIRE_MS",
-    "SCAN_INTERVAL_MS",
     "LiveBroker",
     "MinIdChange",
     "NamesrvTable",
@@ -50,8 +52,6 @@ UNIT_SUB_FLAG = 2
 _READ, _WRITE = 4, 2
 
 BROKER_EXPIRE_MS = 120_000
-SCAN_INTERVAL_MS = 5_000
-"""``scanNotActiveBrokerInterval``."""
 MAX_BROKERS = 1_000
 MAX_TOPICS = 200_000
 
@@ -98,35 +98,6 @@ class NamesrvTable:
         self.max_brokers, self.max_topics = MAX_BROKERS, MAX_TOPICS
         self._topic_count = 0  # pairs of topic and broker
 
-    def register(
-        self,
-        cluster: str,
-        broker_name: str,
-        broker_id: int,
-        address: str,
-        topics: Mapping[str, TopicConfig],
-        data_version: DataVersion,
-        now_ms: int,
-        *,
-        ha_address: str = "",
-        timeout_ms: int = BROKER_EXPIRE_MS,
-        owner: object = None,
-        acting_master: bool | None = None,
-        zone: str | None = None,
-    ) -> Registered | None:
-        """A broker says that it is here, and which topics it has. None: refused (law 7).
-
-        ``acting_master`` is None for a broker before 5.0, else whether it wants acting masters. Raises as :meth:`begin`.
-        """
-        begun = self.begin(
-            cluster, broker_name, broker_id, address, len(topics), data_version, now_ms,
-            ha_address=ha_address, timeout_ms=timeout_ms, owner=owner, acting_master=acting_master, zone=zone,
-        )  # fmt: skip
-        if not isinstance(begun, TopicsToTake):
-            return begun
-        self.take(begun, topics)
-        return self.taken(begun)
-
     def begin(
         self,
         cluster: str,
@@ -143,7 +114,9 @@ class NamesrvTable:
         acting_master: bool | None = None,
         zone: str | None = None,
     ) -> TopicsToTake | Registered | None:
-        """The first half of :meth:`register`: the broker is here; its topics are still to be taken (law 9).
+        """A broker says that it is here; its topics are still to be taken (:meth:`take`, :meth:`taken`). None: refused (law 7).
+
+        ``acting_master`` is None for a broker before 5.0, else whether it wants acting masters.
 
         Raises:
             ConfigurationError: law 8.

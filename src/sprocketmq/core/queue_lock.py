@@ -108,11 +108,6 @@ class QueueLockTable:
         """Gives back those of ``queues`` that the caller owns, and names them."""
         return [queue for queue in queues if self.unlock(group, queue, client_id)]
 
-    def is_locked(self, group: str, queue: MessageQueue, client_id: str, now_ms: int) -> bool:
-        """Whether ``client_id`` holds an unexpired lock. Does not renew (Java's isLocked does; here only try_lock does)."""
-        lock = self._groups.get(group, {}).get(queue)
-        return lock is not None and lock.client_id == client_id and not self._is_expired(lock, now_ms)
-
     def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
         """Client id of the unexpired owner."""
         lock = self._groups.get(group, {}).get(queue)

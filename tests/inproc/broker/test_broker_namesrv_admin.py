@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 
+from registrations import compressed as compress
 from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.pool import ConnectionPool
@@ -76,7 +77,7 @@ def register(names, broker_id: int = 0, address: str = "", *, compressed: bool =
             topic_config_table=table, data_version=DataVersion(counter=1, timestamp=5)
         )
     )
-    raw = body.encode_compressed() if compressed else body.encode()
+    raw = compress(body) if compressed else body.encode()
     header = RegisterBrokerRequestHeader(
         "other", address or f"10.0.0.9:{broker_id + 1}", "DefaultCluster", "", broker_id,
         compressed=compressed, body_crc32=zlib.crc32(raw) & 0x7FFFFFFF, **fields,
@@ -140,7 +141,7 @@ def test_a_compressed_registration_that_says_it_is_not_is_read_as_5x_sends_it(na
     table = {name: TopicConfig(topic_name=name) for name in ("t", "u")}
     body = RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigSerializeWrapper(topic_config_table=table))
     header = RegisterBrokerRequestHeader("other", "10.0.0.9:1", "DefaultCluster", "", 0, compressed=False)
-    assert names.ask(RequestCode.REGISTER_BROKER, header, body.encode_compressed()).code == 0
+    assert names.ask(RequestCode.REGISTER_BROKER, header, compress(body)).code == 0
     assert route(names, "u").code == 0
 
 

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from written_to import WrittenTo
 
 from sprocketmq.broker import Broker, late_libraries
 from sprocketmq.broker.consumers import Member
@@ -29,35 +30,6 @@ from sprocketmq.wire.uniform_batch import UniformBatch
 
 NOW_MS = 1_795_276_800_000
 TOPICS = ("plain", "wide", "locked")
-
-
-class Peer:
-    """A connection's transport: keeps what was written to it."""
-
-    def __init__(self, host: str = "127.0.0.1") -> None:
-        self.written = b""
-        self.closed = False
-        self.host = host
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return {"peername": (self.host, 45678), "sockname": ("127.0.0.1", 10911)}.get(name, default)
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def write(self, data: bytes) -> None:
-        self.written += bytes(data)
-
-    def writelines(self, chunks: list[bytes]) -> None:
-        self.written += b"".join(chunks)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,7 +56,7 @@ class Side:
 
     def feed(self, data: bytes, host: str = "127.0.0.1") -> tuple[bytes, bool]:
         async def take() -> tuple[bytes, bool]:
-            peer = Peer(host)
+            peer = WrittenTo(host)
             connection = Connection(self.broker._handle, short_ways=self.short_ways if self.short else dict)
             connection.connection_made(peer)  # type: ignore[arg-type]
             self.broker._connection_opened(connection)
@@ -325,7 +297,7 @@ def test_a_parked_pull_is_woken_by_a_send_on_the_short_way(sides: tuple[Side, Si
     short, _ = sides
 
     async def both() -> bytes:
-        peer = Peer()
+        peer = WrittenTo()
         connection = Connection(short.broker._handle, short_ways=short.short_ways)
         connection.connection_made(peer)  # type: ignore[arg-type]
         short.broker._connection_opened(connection)

@@ -10,64 +10,25 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from written_to import WrittenTo
 
 from sprocketmq.broker import Broker
 from sprocketmq.broker.durability import DurableAnswers
 from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection, bytes_while_waiting
-from sprocketmq.wire.command import Command, decode_command, encode_command
+from sprocketmq.wire.command import Command, encode_command
 
 NOW_MS = 1_795_276_800_000
 KIB = 1024
 LONG = "x" * (20 * KIB)
 
 
-class Peer:
-    """A connection's transport: keeps what was written to it."""
-
-    def __init__(self) -> None:
-        self.written = b""
-        self.closed = False
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return {"peername": ("127.0.0.1", 45678), "sockname": ("127.0.0.1", 10911)}.get(name, default)
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def write(self, data: bytes) -> None:
-        self.written += bytes(data)
-
-    def writelines(self, chunks: list[bytes]) -> None:
-        self.written += b"".join(chunks)
-
-    def answers(self) -> list[Command]:
-        found, at = [], 0
-        while at < len(self.written):
-            (length,) = struct.unpack_from(">i", self.written, at)
-            found.append(decode_command(memoryview(self.written)[at + 4 : at + 4 + length]))
-            at += 4 + length
-        return found
-
-
 class Side:
     """A broker in memory, and one connection to it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop, self.peer = loop, Peer()
+        self.loop, self.peer = loop, WrittenTo()
         self.broker = Broker(clock=ManualClock(NOW_MS))
         self.broker.store.load()
         self.broker.topics.create_if_absent("plain", 4, NOW_MS)

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from registrations import register
 from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG, NamesrvTable, Registered
 from sprocketmq.core.registered import TopicsToTake
 from sprocketmq.wire.bodies import DataVersion, QueueData, TopicConfig
@@ -21,13 +22,15 @@ def version(counter: int = 1) -> DataVersion:
     return DataVersion(counter=counter, timestamp=7)
 
 
-def register(
+def registered(
     table: NamesrvTable, name: str = "a", broker_id: int = 0, *, address: str = "", counter: int = 1, now_ms: int = 0
 ) -> Registered:
     address = address or f"{name}{broker_id}:1"
-    return table.register(
-        "c", name, broker_id, address, topics("t"), version(counter), now_ms, ha_address=f"ha-{address}"
+    result = register(
+        table, "c", name, broker_id, address, topics("t"), version(counter), now_ms, ha_address=f"ha-{address}"
     )
+    assert result is not None
+    return result
 
 
 def addresses(table: NamesrvTable, topic: str = "t") -> dict[str, dict[int, str]]:
@@ -38,7 +41,7 @@ def addresses(table: NamesrvTable, topic: str = "t") -> dict[str, dict[int, str]
 def test_a_registered_master_brings_its_topics() -> None:
     table = NamesrvTable()
     assert table.route("t") is None
-    assert register(table) == Registered(changed=True)
+    assert registered(table) == Registered(changed=True)
     route = table.route("t", order_topic_conf="a:1")
     assert route is not None
     assert (route.queue_datas[0].broker_name, route.queue_datas[0].write_queue_nums) == ("a", 4)
@@ -48,51 +51,51 @@ def test_a_registered_master_brings_its_topics() -> None:
 
 def test_an_unchanged_version_changes_no_topic_and_a_new_one_does() -> None:
     table = NamesrvTable()
-    register(table)
-    assert not register(table).changed
-    table.register("c", "a", 0, "a0:1", topics("t", queues=9), version(1), 0)
+    registered(table)
+    assert not registered(table).changed
+    register(table, "c", "a", 0, "a0:1", topics("t", queues=9), version(1), 0)
     assert table.route("t").queue_datas[0].read_queue_nums == 4  # type: ignore[union-attr]
-    assert table.register("c", "a", 0, "a0:1", topics("t", queues=9), version(2), 0).changed
+    assert register(table, "c", "a", 0, "a0:1", topics("t", queues=9), version(2), 0).changed
     assert table.route("t").queue_datas[0].read_queue_nums == 9  # type: ignore[union-attr]
 
 
 def test_a_slave_learns_its_master_and_brings_no_topics() -> None:
     table = NamesrvTable()
-    register(table, "a", 1)
+    registered(table, "a", 1)
     assert table.topics() == []
-    register(table, "a", 0)
-    assert register(table, "a", 1) == Registered("a0:1", "ha-a0:1", changed=False)
+    registered(table, "a", 0)
+    assert registered(table, "a", 1) == Registered("a0:1", "ha-a0:1", changed=False)
     assert addresses(table) == {"a": {0: "a0:1", 1: "a1:1"}}
 
 
 def test_a_slave_that_becomes_master_keeps_one_id() -> None:
     table = NamesrvTable()
-    register(table, "a", 1, address="x:1")
-    register(table, "a", 0, address="x:1")
+    registered(table, "a", 1, address="x:1")
+    registered(table, "a", 0, address="x:1")
     assert addresses(table) == {"a": {0: "x:1"}}
     table.check_invariants()
 
 
 def test_a_broker_that_moves_leaves_no_trace_at_its_old_address() -> None:
     table = NamesrvTable()
-    register(table, address="old:1")
-    register(table, address="new:1")
+    registered(table, address="old:1")
+    registered(table, address="new:1")
     assert [live.address for live in table.live_brokers()] == ["new:1"]
     table.check_invariants()
 
 
 def test_an_address_taken_over_by_another_broker_name_belongs_to_it_alone() -> None:
     table = NamesrvTable()
-    register(table, "a", address="x:1")
-    register(table, "b", address="x:1")
+    registered(table, "a", address="x:1")
+    registered(table, "b", address="x:1")
     assert addresses(table) == {"b": {0: "x:1"}}
     table.check_invariants()
 
 
 def test_a_silent_broker_is_gone_after_its_timeout() -> None:
     table = NamesrvTable()
-    register(table, "a", now_ms=0)
-    register(table, "b", now_ms=5)
+    registered(table, "a", now_ms=0)
+    registered(table, "b", now_ms=5)
     assert table.expire(BROKER_EXPIRE_MS) == []
     assert [live.address for live in table.expire(BROKER_EXPIRE_MS + 1)] == ["a0:1"]
     assert addresses(table).keys() == {"b"}
@@ -100,7 +103,7 @@ def test_a_silent_broker_is_gone_after_its_timeout() -> None:
 
 def test_asking_for_the_version_is_a_sign_of_life() -> None:
     table = NamesrvTable()
-    register(table, now_ms=0)
+    registered(table, now_ms=0)
     assert table.touch("c", "a0:1", 100) == version()
     assert table.touch("c", "stranger:1", 100) is None
     assert table.expire(BROKER_EXPIRE_MS + 100) == []
@@ -108,8 +111,8 @@ def test_asking_for_the_version_is_a_sign_of_life() -> None:
 
 def test_a_broker_that_leaves_takes_its_topics_along() -> None:
     table = NamesrvTable()
-    register(table, "a")
-    register(table, "b")
+    registered(table, "a")
+    registered(table, "b")
     assert not table.unregister("c", "b", "a0:1")
     assert table.unregister("c", "a", "a0:1")
     assert addresses(table).keys() == {"b"}
@@ -123,16 +126,16 @@ def test_a_broker_that_leaves_takes_its_topics_along() -> None:
 
 def test_topics_stay_while_a_slave_is_left() -> None:
     table = NamesrvTable()
-    register(table, "a", 0)
-    register(table, "a", 1)
+    registered(table, "a", 0)
+    registered(table, "a", 1)
     table.unregister("c", "a", "a0:1")
     assert addresses(table) == {"a": {1: "a1:1"}}
 
 
 def test_a_closed_connection_removes_what_was_registered_over_it() -> None:
     table, connection = NamesrvTable(), object()
-    table.register("c", "a", 0, "a0:1", topics("t"), version(), 0, owner=connection)
-    register(table, "b")
+    register(table, "c", "a", 0, "a0:1", topics("t"), version(), 0, owner=connection)
+    registered(table, "b")
     assert [live.broker_name for live in table.connection_closed(connection)] == ["a"]
     assert table.connection_closed(connection) == []
     assert addresses(table).keys() == {"b"}
@@ -140,8 +143,8 @@ def test_a_closed_connection_removes_what_was_registered_over_it() -> None:
 
 def test_a_topic_is_deleted_everywhere_or_in_one_cluster() -> None:
     table = NamesrvTable()
-    register(table, "a")
-    table.register("other", "b", 0, "b0:1", topics("t"), version(), 0)
+    registered(table, "a")
+    register(table, "other", "b", 0, "b0:1", topics("t"), version(), 0)
     assert table.topics_of_cluster("other") == ["t", "more"]
     assert table.delete_topic("t", "other")
     assert addresses(table).keys() == {"a"}
@@ -151,15 +154,15 @@ def test_a_topic_is_deleted_everywhere_or_in_one_cluster() -> None:
 
 def test_a_broker_may_move_to_another_cluster() -> None:
     table = NamesrvTable()
-    register(table, "a")
-    table.register("d", "a", 0, "a0:1", topics("t"), version(), 0)
+    registered(table, "a")
+    register(table, "d", "a", 0, "a0:1", topics("t"), version(), 0)
     assert table.cluster_info().cluster_addr_table == {"d": ["a"]}
     table.check_invariants()
 
 
 def test_a_route_is_a_copy() -> None:
     table = NamesrvTable()
-    register(table)
+    registered(table)
     addresses(table)["a"][0] = "changed"
     table.cluster_info().broker_addr_table["a"].broker_addrs.clear()
     assert addresses(table) == {"a": {0: "a0:1"}}
@@ -179,8 +182,8 @@ def take(
 ) -> Registered | None:
     config = {name: TopicConfig(topic_name=name, perm=perm) for name in ("t", "u")}
     data_version = DataVersion(counter=1, timestamp=7, state_version=state_version)
-    return table.register(
-        "c", "a", broker_id, address or f"a{broker_id}:1", config, data_version, 0, acting_master=acting
+    return register(
+        table, "c", "a", broker_id, address or f"a{broker_id}:1", config, data_version, 0, acting_master=acting
     )
 
 
@@ -192,11 +195,11 @@ def perms(table: NamesrvTable, topic: str = "t") -> list[int]:
 def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing() -> None:
     table = NamesrvTable()
     one = {"t": TopicConfig(topic_name="t")}
-    assert table.register("c", "a", 0, "a0:1", one, version(), 0) is None
+    assert register(table, "c", "a", 0, "a0:1", one, version(), 0) is None
     assert table.cluster_info().broker_addr_table == {}
     assert table.cluster_info().cluster_addr_table == {}
-    register(table)
-    assert table.register("c", "a", 0, "a0:1", {"new": TopicConfig(topic_name="new")}, version(2), 0) is not None
+    registered(table)
+    assert register(table, "c", "a", 0, "a0:1", {"new": TopicConfig(topic_name="new")}, version(2), 0) is not None
     assert "new" in table.topics()
 
 
@@ -212,9 +215,9 @@ def test_of_two_brokers_with_one_id_the_higher_state_version_stays() -> None:
 
 def test_a_deleted_topic_comes_back_with_the_next_registration() -> None:
     table = NamesrvTable()
-    register(table)
+    registered(table)
     table.delete_topic("t")
-    register(table)
+    registered(table)
     assert addresses(table) == {"a": {0: "a0:1"}}
 
 
@@ -257,34 +260,34 @@ def test_without_acting_masters_a_group_without_master_shows_none() -> None:
 
 def test_the_write_permission_is_wiped_until_a_change_and_added() -> None:
     table = NamesrvTable()
-    register(table)
-    register(table, "b")
+    registered(table)
+    registered(table, "b")
     assert table.wipe_write_perm("a") == 2
     assert table.wipe_write_perm("unknown") == 0
     assert sorted(perms(table)) == [4, 6]
-    register(table)
+    registered(table)
     assert sorted(perms(table)) == [4, 6]  # an unchanged registration does not give it back
     assert table.add_write_perm("a") == 2
     assert perms(table) == [6, 6]
     table.wipe_write_perm("a")
-    register(table, counter=2)
+    registered(table, counter=2)
     assert perms(table) == [6, 6]
 
 
 def test_a_registration_may_delete_what_it_does_not_name() -> None:
     table = NamesrvTable()
-    table.register("c", "a", 0, "a0:1", topics("t", "old"), version(1), 0)
-    table.register("c", "a", 0, "a0:1", topics("t"), version(2), 0)
+    register(table, "c", "a", 0, "a0:1", topics("t", "old"), version(1), 0)
+    register(table, "c", "a", 0, "a0:1", topics("t"), version(2), 0)
     assert "old" in table.topics()
     table.delete_missing_topics = True
-    table.register("c", "a", 0, "a0:1", topics("t"), version(3), 0)
+    register(table, "c", "a", 0, "a0:1", topics("t"), version(3), 0)
     assert "old" not in table.topics()
     table.check_invariants()
 
 
 def test_topics_may_be_registered_by_hand_on_known_brokers_only() -> None:
     table = NamesrvTable()
-    register(table)
+    registered(table)
     assert not table.register_topic("x", [QueueData(broker_name="a"), QueueData(broker_name="stranger")])
     assert not table.register_topic("x", [])
     assert table.route("x") is None
@@ -298,7 +301,7 @@ def test_lists_of_topics() -> None:
         name: TopicConfig(topic_name=name, topic_sys_flag=flag)
         for name, flag in (("plain", 0), ("unit", 1), ("sub", 2), ("both", 3))
     }
-    table.register("c", "a", 0, "a0:1", config, version(), 0)
+    register(table, "c", "a", 0, "a0:1", config, version(), 0)
     assert table.topics_with_flag(UNIT_FLAG) == ["unit", "both"]
     assert table.topics_with_flag(UNIT_SUB_FLAG) == ["sub", "both"]
     assert table.topics_with_flag(UNIT_SUB_FLAG, UNIT_FLAG) == ["sub"]
@@ -322,7 +325,7 @@ class NamesrvModel(RuleBasedStateMachine):
 
     @rule(cluster=st.sampled_from("cd"), name=names, broker_id=ids, spot=spots, counter=st.integers(0, 3))
     def register(self, cluster: str, name: str, broker_id: int, spot: str, counter: int) -> None:
-        self.table.register(cluster, name, broker_id, spot, topics("t", f"only-{name}"), version(counter), self.now_ms)
+        register(self.table, cluster, name, broker_id, spot, topics("t", f"only-{name}"), version(counter), self.now_ms)
         for address, (_, other, number, seen_ms) in list(self.spot_of.items()):
             if other == name and number == broker_id:
                 del self.spot_of[address]
@@ -358,11 +361,11 @@ TestNamesrvModel.settings = settings(max_examples=80, stateful_step_count=30, de
 
 def test_what_an_interrupted_registration_did_not_bring_comes_with_the_next_one_of_the_same_version() -> None:
     table = NamesrvTable()
-    table.register("c", "a", 0, "a0:1", topics("first", "last"), version(1), 0)
+    register(table, "c", "a", 0, "a0:1", topics("first", "last"), version(1), 0)
     begun = table.begin("c", "a", 0, "a0:1", 3, version(2), 0)
     assert isinstance(begun, TopicsToTake)
     assert table.take(begun, topics("first", queues=9))
-    table.register("c", "a", 0, "a0:1", topics("first", "last", queues=9), version(2), 0)
+    register(table, "c", "a", 0, "a0:1", topics("first", "last", queues=9), version(2), 0)
     route = table.route("last")
     assert route is not None
     assert route.queue_datas[0].read_queue_nums == 9

@@ -62,9 +62,9 @@ def test_a_group_holds_any_lock_only_while_one_is_not_expired() -> None:
 def test_a_look_does_not_renew() -> None:
     table = QueueLockTable()
     table.try_lock("delays", QUEUES[0], "one", 0)
-    assert table.is_locked("delays", QUEUES[0], "one", 60_000)
-    assert not table.is_locked("delays", QUEUES[0], "two", 60_000)
-    assert not table.is_locked("delays", QUEUES[0], "one", 60_001)
+    assert table.owner("delays", QUEUES[0], 60_000) == "one"
+    assert table.owner("delays", QUEUES[1], 60_000) is None
+    assert table.owner("delays", QUEUES[0], 60_001) is None
 
 
 def test_sweep_forgets_expired_locks() -> None:

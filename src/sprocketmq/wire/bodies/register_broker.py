@@ -9,7 +9,6 @@ The compressed form is one zlib stream of length-prefixed parts, each length an 
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
@@ -39,37 +38,15 @@ class RegisterBrokerBody(Body):
     def encode(self) -> bytes:
         return fastjson.dumps_sorted(self)
 
-    def encode_compressed(self) -> bytes:
-        """The compressed form, with an empty section of static topics, which a name server before 5.0 does not read."""
-        wrapper = self.topic_config_serialize_wrapper
-        topics = [_topic_line(topic).encode() for topic in wrapper.topic_config_table.values()]
-        parts = [_prefixed(wrapper.data_version.encode()), _INT32.pack(len(topics)), *map(_prefixed, topics)]
-        parts += [_prefixed(fastjson.dumps(self.filter_server_list)), _INT32.pack(0)]
-        return zlib.compress(b"".join(parts), 9)
-
-    @classmethod
-    def decode_compressed(cls, data: bytes | bytearray | memoryview) -> RegisterBrokerBody:
-        """The body in the compressed form.
-
-        Raises:
-            ProtocolError: it is none.
-        """
-        registration = RegistrationTopics.of_compressed(data)
-        wrapper = TopicConfigSerializeWrapper(data_version=registration.data_version)
-        for topics in registration.shares(max(1, registration.count)):
-            wrapper.topic_config_table.update(topics)
-        return cls(wrapper, registration.filter_servers)
-
 
 class RegistrationTopics:
     """A registration that is read a share of its topics at a time: a large one takes long to read.
 
-    Attributes: ``data_version``, ``count`` of its topics, ``filter_servers``.
+    Attributes: ``data_version``, ``count`` of its topics.
     """
 
     def __init__(self, data_version: DataVersion, count: int, topics: Iterator[TopicConfig]) -> None:
         self.data_version, self.count, self._topics = data_version, count, topics
-        self.filter_servers: list[str] = []
 
     @classmethod
     def of_request(
@@ -106,7 +83,6 @@ class RegistrationTopics:
         (count,), at = _INT32.unpack(_slice(plain, at, 4)), at + 4
         if count < 0 or count * 4 > len(plain) - at:
             raise ProtocolError(f"a registration of {len(plain)} bytes cannot hold {count} topics")
-        servers: list[str] = []
 
         def topics() -> Iterator[TopicConfig]:
             # Not a method: a circle of references would keep the text until the next full collection.
@@ -115,11 +91,11 @@ class RegistrationTopics:
                 line, place = _part(plain, place)
                 yield _topic_config(line)
             part, _ = _part(plain, place)
-            servers.extend(fastjson.decode(part, list, fastjson.MAX_ODD_REQUEST_BYTES))
+            fastjson.decode(
+                part, list, fastjson.MAX_ODD_REQUEST_BYTES
+            )  # of no use here, but no registration without it
 
-        made = cls(data_version, count, topics())
-        made.filter_servers = servers
-        return made
+        return cls(data_version, count, topics())
 
     def shares(self, size: int) -> Iterator[dict[str, TopicConfig]]:
         """All topics by name, ``size`` at a time."""
@@ -136,10 +112,6 @@ class _RawBody(Body):
     topic_config_serialize_wrapper: _RawTable = msgspec.field(default_factory=_RawTable)
 
 
-def _prefixed(part: bytes) -> bytes:
-    return _INT32.pack(len(part)) + part
-
-
 def _part(plain: bytes, at: int) -> tuple[bytes, int]:
     (size,) = _INT32.unpack(_slice(plain, at, 4))
     return _slice(plain, at + 4, size), at + 4 + size
@@ -149,11 +121,6 @@ def _slice(plain: bytes, at: int, size: int) -> bytes:
     if size < 0 or at + size > len(plain):
         raise ProtocolError(f"a registration has {len(plain)} bytes, a part of {size} at {at} does not fit")
     return plain[at : at + size]
-
-
-def _topic_line(topic: TopicConfig) -> str:
-    numbers = f"{topic.read_queue_nums} {topic.write_queue_nums} {topic.perm}"
-    return f"{topic.topic_name} {numbers} {topic.topic_filter_type} {fastjson.dumps(topic.attributes).decode()}"
 
 
 def _topic_config(line: bytes) -> TopicConfig:
