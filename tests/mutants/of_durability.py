@@ -7,6 +7,7 @@ from mutant import Mutant
 __all__ = ["DURABILITY_MUTANTS"]
 
 CONFIG = "src/sprocketmq/broker/config_store.py"
+FILES = "src/sprocketmq/store/config_files.py"
 FLIPPED = "tests/unit/store/test_flipped_bits.py"
 RESTART = "tests/inproc/broker/test_broker_restart.py"
 POWER = "tests/inproc/broker/test_broker_power_cut.py"
@@ -125,6 +126,30 @@ DURABILITY_MUTANTS = [
         "        if offsets:\n            self._config_store.when_offsets_saved",
         "        if False:\n            self._config_store.when_offsets_saved",
         f"{RESTART}::test_an_administrators_change_of_offsets_survives_a_kill_right_after_its_answer",
+    ),
+    Mutant(
+        "durability",
+        "there is a moment without the file while it is replaced",
+        FILES,
+        "    has_old = _keep(target, old)\n    os.replace(temporary, target)\n",
+        "    has_old = os.path.exists(target)\n    if has_old:\n        os.replace(target, old)\n    os.replace(temporary, target)\n",
+        "tests/unit/store/test_files.py::test_a_power_cut_at_any_step_of_a_save_takes_nothing_back",
+    ),
+    Mutant(
+        "durability",
+        "the spare copy is replaced before the file",
+        FILES,
+        '    os.replace(temporary, target)\n    if has_old:\n        os.replace(old, target + ".bak")\n',
+        '    if has_old:\n        os.replace(old, target + ".bak")\n    os.replace(temporary, target)\n',
+        "tests/unit/store/test_files.py::test_a_save_that_is_killed_at_any_step_leaves_a_complete_text",
+    ),
+    Mutant(
+        "durability",
+        "a text is taken for saved though a later one has taken its place",
+        FILES,
+        "        self._saved = None  # a save that fails",
+        "        pass  # a save that fails",
+        "tests/unit/store/test_files.py::test_a_text_whose_successor_failed_on_the_way_is_written_again",
     ),
     Mutant(
         "durability",

@@ -91,7 +91,7 @@ class RemoteOffsetStore:
 class LocalFileOffsetStore:
     """Progress in ``<dir>/<client id>/<group>/offsets.json``, Java's file (LocalFileOffsetStore), with a ``.bak`` of the version before.
 
-    Reads fall back to the backup; each write goes to a new file that replaces the old one, so a crash leaves one readable file. Writing
+    Reads fall back to the backup; each write replaces the file at once (``store.config_files``), so a crash leaves a readable one. Writing
     waits for the disk, so it happens in a thread; what is to be written meanwhile goes with the next one: giving up a thousand queues
     costs two writes, not a thousand.
     """
@@ -156,16 +156,10 @@ class LocalFileOffsetStore:
                 self._written = offsets
 
     def _write(self, offsets: dict[MessageQueue, int]) -> bool:
+        from sprocketmq.store.config_files import replace_file  # only who broadcasts pays for it
+
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            new = self.path.with_name("offsets.json.tmp")
-            with new.open("wb") as file:
-                file.write(OffsetSerializeWrapper(offset_table=offsets).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            if self.path.exists():
-                os.replace(self.path, self._backup)
-            os.replace(new, self.path)
+            replace_file(self.path, OffsetSerializeWrapper(offset_table=offsets).encode())
         except OSError as error:
             log.error("offset file %s cannot be written: %s", self.path, error)
             return False

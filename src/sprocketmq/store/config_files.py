@@ -1,24 +1,31 @@
 """The broker's small JSON files (topics.json, consumerOffset.json, ...): whole-file, atomic, with one spare copy. Java: ConfigManager.
 
-Order of a save: the new text goes to ``NAME.tmp`` and to the disk, the present file becomes ``NAME.bak``, the new one takes its name, the
-folder goes to the disk. A crash between any two steps leaves a complete file under NAME or NAME.bak, and ``load`` takes the first that
-can be read. Apache reads both the same way.
+Order of a save: the new text goes to ``NAME.tmp`` and to the disk, the present one gets a second name, ``NAME.old``, the new one takes its
+place, the second name becomes ``NAME.bak``, the folder goes to the disk. NAME is there at each moment, and is the last text or the new
+one: a crash, a power cut that keeps some of these names and not others, and a copy that somebody makes meanwhile, file by file, never find
+an older one, in which what was deleted since is there. ``load`` takes NAME.bak where NAME cannot be read; at no moment are both no good.
+Apache reads both the same way; while it writes there is a moment without NAME.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
 import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from sprocketmq.errors import RocketMQError, StoreCorrupt
 from sprocketmq.store.mapped_file import make_directories, not_writable, sync_directory
 
-__all__ = ["ConfigFile", "load_config", "save_config"]
+__all__ = ["ConfigFile", "load_config", "replace_file", "save_config"]
 
 T = TypeVar("T")
 _log = logging.getLogger("sprocketmq.store")
+
+# EPERM also where the file is another user's (fs.protected_hardlinks).
+_NO_SECOND_NAME: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T | None:
@@ -53,28 +60,54 @@ def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T 
 
 
 def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = False) -> None:
+    """:func:`replace_file` for the files of a store.
+
+    Raises:
+        StoreNotWritable: the disk said no; a complete file is there.
+    """
+    try:
+        replace_file(path, raw, private=private)
+    except OSError as error:
+        raise not_writable(os.fspath(path), error) from error
+
+
+def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = False) -> None:
     """Replace ``path`` by ``raw`` atomically, keeping the present text as ``.bak``; makes the folder.
 
     ``private`` is for files with secrets: only their owner may read a new one.
 
     Raises:
-        StoreNotWritable: the disk said no; the old file is still complete.
+        OSError: the disk said no; a complete file is there.
     """
     target = os.fspath(path)
     folder = os.path.dirname(target) or "."
+    make_directories(folder)
+    temporary, old = target + ".tmp", target + ".old"
+    with open(temporary, "wb", opener=_open_private if private else None) as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+    has_old = _keep(target, old)
+    os.replace(temporary, target)
+    if has_old:
+        os.replace(old, target + ".bak")
+    sync_directory(folder)
+
+
+def _keep(target: str, old: str) -> bool:
+    """Give the present text a second name; False when there is none, or where files have one name only (FAT): then the spare copy stays as
+    it is."""
+    if not os.path.exists(target):
+        return False
+    with contextlib.suppress(FileNotFoundError):  # left by a kill
+        os.unlink(old)
     try:
-        make_directories(folder)
-        temporary = target + ".tmp"
-        with open(temporary, "wb", opener=_open_private if private else None) as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(target):
-            os.replace(target, target + ".bak")
-        os.replace(temporary, target)
-        sync_directory(folder)
+        os.link(target, old)
     except OSError as error:
-        raise not_writable(target, error) from error
+        if error.errno in _NO_SECOND_NAME:
+            return False
+        raise
+    return True
 
 
 def _open_private(path: str, flags: int) -> int:
@@ -97,6 +130,7 @@ class ConfigFile:
         """See ``save_config``; False when ``raw`` is what this object saved last."""
         if self.path is None or raw == self._saved:
             return False
+        self._saved = None  # a save that fails may have got as far as the name: the text before it is gone then
         save_config(self.path, raw, private=self._private)
         self._saved = raw
         return True
