@@ -96,7 +96,8 @@ S01_TO_S04 = [
         "S1",
         "a broker that no route names any more is forgotten",
         "A cleanOfflineBroker",
-        "core/route_table.py",
+        "client/instance.py",
+        f"{INSTANCE}::test_a_broker_that_no_route_names_any_more_is_disconnected "
         f"{ROUTES}::test_an_address_is_known_while_a_route_names_it",
     ),
     Mechanism(

@@ -8,6 +8,7 @@ from mechanisms.of_s05_to_s08 import RETRY, SCHEDULE
 
 __all__ = ["S09_TO_S11"]
 
+ORDERLY_PROGRESS = "inproc/client/test_client_orderly_progress.py"
 DELAY = "inproc/broker/test_broker_delay.py"
 MEMBERS = "inproc/broker/test_broker_members.py"
 LOCKS = "unit/core/test_queue_lock.py"
@@ -167,7 +168,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "pulled only while locked, else looked at again after 3 s",
+        "pulled only while locked, else looked at again after pullTimeDelayMillsWhenException (1 s; the article's 3 s never hold)",
         "E Pull message",
         "core/pull_cursor.py",
         f"{CURSOR}::test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once",
@@ -255,10 +256,26 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "unlocking waits while messages are cached (unlockDelay)",
+        "a queue given up with messages cached is unlocked 20 s later (unlockDelay), unless it comes back before",
         "E unlockDelay",
-        "core/queue_lock.py",
-        f"{LOCKS}::test_unlocking_waits_only_while_messages_are_cached",
+        "client/rebalancer.py",
+        f"{ORDERLY_PROGRESS}::test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later "
+        f"{ORDERLY_PROGRESS}::test_a_queue_that_comes_back_keeps_its_lock",
+    ),
+    Mechanism(
+        "S10",
+        "progress is written before a running listener may keep its queue from being given up, and goes on being written until then",
+        "E removeUnnecessaryMessageQueue",
+        "client/rebalancer.py",
+        f"{ORDERLY_PROGRESS}::test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before "
+        f"{ORDERLY_PROGRESS}::test_shutdown_under_a_running_listener_keeps_what_ended_before",
+    ),
+    Mechanism(
+        "S10",
+        "a call that ended counts, whatever runs behind it",
+        "E processConsumeResult",
+        "client/orderly_service.py",
+        f"{ORDERLY_PROGRESS}::test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded",
     ),
     Mechanism(
         "S10",

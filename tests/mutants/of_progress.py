@@ -12,6 +12,7 @@ SIGNALS = "tests/inproc/client/test_client_signals.py"
 LETTERS = "tests/inproc/client/test_client_dead_letters.py"
 POLICY = "tests/inproc/client/test_client_retry_policy.py"
 RESET = "tests/inproc/client/test_client_reset.py"
+ORDERLY = "tests/inproc/client/test_client_orderly_progress.py"
 COST = "tests/unit/core/test_progress_cost.py"
 
 PROGRESS_MUTANTS = [
@@ -46,6 +47,55 @@ PROGRESS_MUTANTS = [
         "    return StartAt(0) if is_retry_topic(topic) else AskMaxOffset()",
         "    return AskMaxOffset()",
         f"{RESET}::test_retries_that_wait_are_not_skipped_by_a_group_that_begins_at_the_end",
+    ),
+    Mutant(
+        "S10",
+        "a running listener keeps progress from being written",
+        f"{CLIENT}/rebalancer.py",
+        "        # Before anything may refuse:",
+        "        if self._locks_needed and process_queue is not None and process_queue.consuming:\n            return False\n"
+        "        # Before anything may refuse:",
+        f"{ORDERLY}::test_shutdown_under_a_running_listener_keeps_what_ended_before",
+    ),
+    Mutant(
+        "S10",
+        "the periodic writing forgets a queue that a running listener keeps from being given up",
+        f"{CLIENT}/running_consumer.py",
+        "persist_all(self.rebalancer.kept())",
+        "persist_all(self.rebalancer.owned())",
+        f"{ORDERLY}::test_a_pushed_reset_of_a_busy_queue_holds",
+    ),
+    Mutant(
+        "S10",
+        "a second reset of a busy queue is ignored",
+        f"{CLIENT}/rebalancer.py",
+        "            if queue in self._process_queues:  # also",
+        "            if effects:  # also",
+        f"{ORDERLY}::test_a_pushed_reset_of_a_busy_queue_holds",
+    ),
+    Mutant(
+        "S10",
+        "a long call keeps the calls before it from being recorded",
+        f"{CLIENT}/orderly_service.py",
+        "                turn.settled = ended\n",
+        "                continue\n",
+        f"{ORDERLY}::test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded",
+    ),
+    Mutant(
+        "S10",
+        "a queue that comes back loses its lock by the unlock of its life before",
+        f"{CLIENT}/rebalancer.py",
+        "            self._keep_locked(adds)\n",
+        "",
+        f"{ORDERLY}::test_a_queue_that_comes_back_keeps_its_lock",
+    ),
+    Mutant(
+        "S1",
+        "the connection to a broker that no route names stays open",
+        f"{CLIENT}/instance.py",
+        "            if address not in known:\n",
+        "            if False:\n",
+        "tests/inproc/client/test_client_instance.py::test_a_broker_that_no_route_names_any_more_is_disconnected",
     ),
     Mutant(
         "S7",

@@ -185,8 +185,8 @@ CLIENT_MUTANTS = [
         "S3",
         "a queue is given up without its progress being written",
         f"{CLIENT}/rebalancer.py",
-        "        await self._group.offset_store.persist(queue)\n",
-        "",
+        "        await self._group.offset_store.persist(queue)\n        if self._locks_needed",
+        "        if self._locks_needed",
         f"{SHARING}::test_a_restarted_group_goes_on_where_it_stopped",
     ),
     Mutant(

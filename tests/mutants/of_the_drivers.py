@@ -325,7 +325,7 @@ DRIVER_MUTANTS = [
         "S10",
         "who leaves keeps its locks",
         f"{CLIENT}/rebalancer.py",
-        "            await self._unlock(queue)\n",
+        "            await self._unlock_when_due(drop, process_queue)\n",
         "            pass\n",
         f"{ORDERLY}::test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once",
     ),

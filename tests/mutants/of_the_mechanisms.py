@@ -362,10 +362,10 @@ MECHANISM_MUTANTS = [
     Mutant(
         "S10",
         "a queue with cached messages is unlocked at once",
-        LOCKS,
-        "    return UNLOCK_DELAY_MS if has_cached_messages else 0\n",
-        "    return 0\n",
-        f"{LOCK_TESTS}::test_unlocking_waits_only_while_messages_are_cached",
+        "src/sprocketmq/client/rebalancer.py",
+        "if drop.reason is DropReason.SHUTDOWN or not process_queue.pending_count or delay_ms == 0:",
+        "if True:",
+        "tests/inproc/client/test_client_orderly_progress.py::test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later",
     ),
     Mutant(
         "S10",

@@ -126,6 +126,9 @@ class ConcurrentService:
     def resize(self, workers: int) -> None:
         self._pool.resize(workers)
 
+    def record_ended(self) -> None:
+        self._pool.report()
+
     @property
     def consume_timeout_ms(self) -> int:
         return self._timeouts.limit_ms

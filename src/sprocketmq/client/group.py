@@ -65,6 +65,10 @@ class ConsumeService(Protocol):
 
     def resize(self, workers: int) -> None: ...
 
+    def record_ended(self) -> None:
+        """Record progress of the calls that have ended, also beside one that runs: it is about to be written or given up."""
+        ...
+
     async def consume_directly(self, messages: Sequence[MessageExt]) -> Any:
         """Run the listener once, without any effect; the result has ``status``, ``failure`` and ``context``."""
         ...

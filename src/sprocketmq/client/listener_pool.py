@@ -67,6 +67,10 @@ class ListenerPool(Protocol[T]):
 
     def resize(self, workers: int) -> None: ...
 
+    def report(self) -> None:
+        """Report what has finished so far, now."""
+        ...
+
     @property
     def running(self) -> list[Running[T]]:
         """The calls that run at this moment."""
@@ -235,7 +239,7 @@ class ThreadListenerPool(Generic[T]):
             for _ in self._threads:
                 self._offers.put(None)
             await asyncio.wait([self._all_gone], timeout=timeout_ms / 1000)
-        self._drain()
+        self.report()
         return not self._threads
 
     def _invite(self, chunk: _Chunk[T], count: int) -> None:
@@ -313,11 +317,11 @@ class ThreadListenerPool(Generic[T]):
         if not self._woken:
             self._woken = True
             try:
-                self._loop.call_soon_threadsafe(self._drain)
+                self._loop.call_soon_threadsafe(self.report)
             except RuntimeError:
                 log.debug("a listener ended after its loop")
 
-    def _drain(self) -> None:
+    def report(self) -> None:
         self._woken = False  # before taking: what is appended from here on wakes the loop again
         for items, origin, spent_s in self._reports.take():
             self._outstanding -= len(items)
@@ -330,7 +334,7 @@ class ThreadListenerPool(Generic[T]):
         self._open_chunks = [chunk for chunk in self._open_chunks if chunk]
         for chunk in self._open_chunks:
             self._invite(chunk, chunk.invited + max(1, chunk.invited))
-        self._drain()
+        self.report()
         if self._outstanding and not self._closing:
             self._tick = self._loop.call_later(self._tick_s, self._on_tick)
             self._tick_s = min(self._tick_s * 2, _MAX_TICK_S)
@@ -427,12 +431,12 @@ class AsyncListenerPool(Generic[T]):
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-            self._drain()
+            self.report()
             return not late
-        self._drain()
+        self.report()
         return True
 
-    def _drain(self) -> None:
+    def report(self) -> None:
         self._woken = False
         for items, origin, spent_s in self._reports.take():
             self._on_done(items, origin, spent_s)
@@ -473,7 +477,7 @@ class AsyncListenerPool(Generic[T]):
                 finished.append(result)
                 if not self._woken:  # the first of a burst; the others of this round of the loop join it
                     self._woken = True
-                    self._loop.call_soon(self._drain)
+                    self._loop.call_soon(self.report)
                 in_a_row -= 1
                 if not in_a_row:  # a listener that never waits must not keep the loop from its sockets
                     in_a_row = _IN_A_ROW

@@ -64,8 +64,12 @@ class RemoteOffsetStore:
             await self._write(queue, offset, oneway=False)
 
     async def persist_all(self, owned: Iterable[MessageQueue]) -> None:
-        for queue, offset in self.progress.to_persist(owned).items():
-            await self._write(queue, offset, oneway=True)
+        for queue in self.progress.to_persist(owned):
+            offset = self.progress.read(
+                queue
+            )  # now: a queue that was given up during a write before is its next owner's
+            if offset >= 0:
+                await self._write(queue, offset, oneway=True)
 
     async def _write(self, queue: MessageQueue, offset: int, *, oneway: bool) -> None:
         address = await self._address(queue)

@@ -16,6 +16,8 @@ Laws
 4. Progress is written only while the lock cannot be another member's. A result from before the queue began anew (another member had
    gone on with it) settles nothing.
 5. While a dead letter is being stored the queue counts as being consumed: it is not given up in the middle.
+6. A call that ended counts, whatever runs behind it in its stretch: before progress is written or looked at, and before a queue is
+   dropped, ``record_ended`` settles what has ended until then. (Java settles after each call.)
 """
 
 from __future__ import annotations
@@ -68,13 +70,15 @@ class _Batch:
 class _Turn:
     """The running turn of a queue, and at the same time the work item (one stretch) that travels to a worker."""
 
-    __slots__ = ("batches", "calling", "machine", "process_queue", "timer")
+    __slots__ = ("batches", "calling", "ended", "machine", "process_queue", "settled", "timer")
 
     def __init__(self, process_queue: ProcessQueue, machine: OrderlyTurn) -> None:
         self.process_queue = process_queue
         self.machine = machine
         self.batches: list[_Batch] = []
         self.calling: _Batch | None = None  # noted by the worker
+        self.ended = 0  # how many batches plainly succeeded; noted by the worker, each when its call is over
+        self.settled = 0  # how many of these were settled while the stretch went on
         self.timer: Timer | None = None
 
 
@@ -135,6 +139,15 @@ class OrderlyService:
     def resize(self, workers: int) -> None:
         self._pool.resize(workers)
 
+    def record_ended(self) -> None:
+        """Law 6."""
+        for turn in self._turns.values():
+            ended, batches = turn.ended, turn.batches
+            if batches and ended > turn.settled and not turn.process_queue.dropped:
+                turn.settled = ended
+                running = batches[ended].messages[0].queue_offset if ended < len(batches) else None
+                self._commit(turn, turn.machine.ended_before(running))
+
     async def close(self, timeout_ms: float) -> bool:
         self._closing = self._listener.closing = True
         self._watch.close()
@@ -188,7 +201,7 @@ class OrderlyService:
                 break
             effect = turn.machine.next(self._clock.now_ms())
         if batches:
-            turn.batches = batches
+            turn.batches, turn.ended, turn.settled = batches, 0, 0
             turn.process_queue.consuming = True
             self._pool.submit([turn])
         elif isinstance(effect, orderly_turn.LockLater):
@@ -233,6 +246,7 @@ class OrderlyService:
             self._listener.run(batch)
             if self._stops(batch):
                 break
+            turn.ended += 1
         return turn
 
     async def _run_async(self, turn: _Turn, origin: None = None) -> _Turn:
@@ -244,6 +258,7 @@ class OrderlyService:
             await self._listener.run_async(batch)
             if self._stops(batch):
                 break
+            turn.ended += 1
         return turn
 
     def _may_begin(self, turn: _Turn, end_s: float) -> bool:
@@ -260,15 +275,15 @@ class OrderlyService:
 
     def _on_done(self, turns: list[_Turn], origin: None, spent_s: float) -> None:
         for turn in turns:
-            process_queue, batches = turn.process_queue, turn.batches
+            process_queue, batches = turn.process_queue, turn.batches[turn.settled :]
             process_queue.consuming = False
+            self._measure([batch for batch in turn.batches if batch.status is not None])
             turn.batches = []
             turn.calling = None
-            if not process_queue.is_in_flight(batches[0].messages[0]) and not process_queue.dropped:
-                self._next(turn)  # law 4: the process queue began anew meanwhile
+            if not process_queue.dropped and not (batches and process_queue.is_in_flight(batches[0].messages[0])):
+                self._next(turn)  # law 4: the process queue began anew meanwhile; or all was settled before
                 continue
             called = [batch for batch in batches if batch.status is not None]
-            self._measure(called)
             last = called[-1] if called and self._stops(called[-1]) else None
             plain = called[:-1] if last is not None else called
             # Law 3: commit() settles all that is in flight, so what must not be settled goes back to its place first.

@@ -72,6 +72,9 @@ class PollService:
     def resize(self, workers: int) -> None:
         """There are no workers."""
 
+    def record_ended(self) -> None:
+        """Nothing to do: polls and commits record by themselves."""
+
     def submit(self, process_queue: ProcessQueue) -> None:
         if self.queues.arrived(process_queue):
             self._arrived.set()

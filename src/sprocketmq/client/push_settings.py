@@ -15,6 +15,7 @@ from sprocketmq.core.allocation import AVG, AllocationStrategy, MachineRoomResol
 from sprocketmq.core.consume_progress import ConsumeFromWhere
 from sprocketmq.core.flow_control import FlowLimits
 from sprocketmq.core.pull_cursor import BROKER_PULL_BYTES
+from sprocketmq.core.queue_lock import LOCAL_LOCK_MAX_LIVE_MS, UNLOCK_DELAY_MS
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import MessageModel
 from sprocketmq.wire.message import MessageQueue
@@ -70,6 +71,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         follow_group_retry_policy: wait between retries as the group's retry policy on a 5.x broker says, if it has one (Java's remoting
             clients do not look at it); without one, and at 4.9 brokers, the delay levels decide.
         suspend_current_queue_time_ms: orderly pause after a failure, 10 to 30000.
+        unlock_delay_ms: how long an orderly queue stays locked that was given away with messages still cached, so that what a listener set
+            going may end before the next member begins; 0 lets that one begin at once, as Java's client does since 5.3.
         await_termination_ms: how long shutdown waits for running listeners.
         pull_time_delay_when_exception_ms: pause after a failed pull.
         post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat.
@@ -107,6 +110,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     consume_timeout_ms: int = 900_000
     follow_group_retry_policy: bool = True
     suspend_current_queue_time_ms: int = 1000
+    unlock_delay_ms: int = UNLOCK_DELAY_MS
     await_termination_ms: int = 5000
     pull_time_delay_when_exception_ms: int = 1000
     post_subscription_when_pull: bool = False
@@ -181,6 +185,7 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("max_reconsume_times", -1, _MAX_INT),
     ("consume_timeout_ms", 0, _MAX_INT),
     ("suspend_current_queue_time_ms", 10, 30_000),
+    ("unlock_delay_ms", 0, LOCAL_LOCK_MAX_LIVE_MS),
     ("await_termination_ms", 0, _MAX_INT),
     ("pull_time_delay_when_exception_ms", 0, _MAX_INT),
     ("record_max_bytes", 64 * 1024, 1 << 40),

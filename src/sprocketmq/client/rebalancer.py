@@ -2,7 +2,7 @@
 
     for each topic:  queues from the route, members from a broker, allocation  -->  Drop ... Add ...
                      (client_rebalance=False: the broker is asked what is ours)
-    Drop:  progress persisted and forgotten, orderly: unlocked at the broker, unless a listener still runs (refused, next round)
+    Drop:  progress persisted; then, unless an orderly listener still runs (refused, next round): forgotten, unlocked at the broker
     Add:   orderly: locked at the broker first; start offset found; pull loop started
 
 A start offset that was computed (end of queue, by time) is recorded as progress at once: if the queue moves on before its first message
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.group import Group
@@ -24,6 +25,7 @@ from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.rebalance import Add, Drop, DropReason, RebalanceTable
 from sprocketmq.core.retry_schedule import is_retry_topic
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.net.clock import Timer
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
@@ -47,6 +49,8 @@ class Rebalancer:
         start_loop: begins to pull a process queue at an offset.
         changed: the set of queues of this topic changed.
         heartbeat: tells all known brokers who we are.
+        record_ended: records progress of the listener calls that have ended; after a drop it would be too late.
+        spawn: runs work that ends with the consumer.
         start_timestamp_ms: for CONSUME_FROM_TIMESTAMP.
     """
 
@@ -60,13 +64,17 @@ class Rebalancer:
         start_loop: Callable[[ProcessQueue, int], None],
         changed: Callable[[str], None],
         heartbeat: Callable[[], Awaitable[None]],
+        record_ended: Callable[[], None],
+        spawn: Callable[[Coroutine[Any, Any, Any]], object],
         start_timestamp_ms: int | None = None,
     ) -> None:
         self._group, self._api, self._routes = group, api, routes
         self._locks_needed = orderly and group.clustering
         self._start_loop, self._changed, self._heartbeat = start_loop, changed, heartbeat
+        self._record_ended, self._spawn = record_ended, spawn
         self._start_timestamp_ms = start_timestamp_ms
-        self._process_queues: dict[MessageQueue, ProcessQueue] = {}
+        self._process_queues: dict[MessageQueue, ProcessQueue] = {}  # read, or being given up
+        self._unlocks: dict[MessageQueue, Timer] = {}  # queues that were given up and are still locked
         self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
         self._warned: set[str] = set()
         self._strategy_fails: set[str] = set()  # topics
@@ -79,6 +87,7 @@ class Rebalancer:
         """One round over all topics; True when we have exactly what we should have."""
         async with self._gate:
             topics = sorted(topics)
+            self._record_ended()
             await self._run(self.table.subscribed(topics))
             known = True
             for topic in topics:
@@ -88,15 +97,19 @@ class Rebalancer:
     async def drop_all(self) -> None:
         """Shutdown: give up everything; listeners must have ended before (unlocking a queue lets its next owner begin)."""
         async with self._gate:
+            self._record_ended()
             await self._run(self.table.drop_all(DropReason.SHUTDOWN))
+            await asyncio.gather(*map(self._unlock, self._keep_locked(list(self._unlocks))))
 
     async def drop_at(self, queue: MessageQueue, offset: int) -> None:
         """Give up one queue and leave ``offset`` as its progress; the next round takes it up again from there."""
         async with self._gate:
             effects = self.table.drop(queue, DropReason.OFFSET_ILLEGAL)
-            if effects:
+            if queue in self._process_queues:  # also of one whose listener has refused the drop so far
                 self._group.offset_store.progress.update_and_freeze(queue, offset)
-                await self._run(effects)
+                if not effects:
+                    await self._group.offset_store.persist(queue)
+            await self._run(effects)
 
     def seek(self, queue: MessageQueue, offset: int) -> bool:
         """Read one of our queues from ``offset`` on; progress stays as it is. False when it is not read now.
@@ -118,6 +131,10 @@ class Rebalancer:
     def owned(self) -> list[MessageQueue]:
         return list(self.table.active())
 
+    def kept(self) -> list[MessageQueue]:
+        """The queues whose progress is ours to write: those we read, and those that a running listener keeps from being given up."""
+        return list(self._process_queues)
+
     # -- a round ---------------------------------------------------------------------------------------------------------------
 
     async def _rebalance_topic(self, topic: str) -> bool:
@@ -130,6 +147,7 @@ class Rebalancer:
             return is_retry_topic(
                 topic
             )  # a retry topic appears with the first heartbeat: nothing is missing until then
+        self._record_ended()
         effects = self.table.assigned(topic, allocated, self._group.clock.now_ms())
         if effects:
             log.info("group %s: topic %s: %s", self._group.name, topic, effects)
@@ -233,6 +251,7 @@ class Rebalancer:
                     followers += self.table.removed(drop.queue, self._group.clock.now_ms())
                 else:
                     self.table.removal_refused(drop.queue)
+            self._keep_locked(adds)
             locked = await self._lock(adds) if self._locks_needed and adds else set(adds)
             await asyncio.gather(*(self._add(queue, queue in locked, now_ms) for queue in adds))
             effects = followers
@@ -241,17 +260,42 @@ class Rebalancer:
 
     async def _remove(self, drop: Drop) -> bool:
         queue, process_queue = drop.queue, self._process_queues.get(drop.queue)
+        self.forget_progress_of_others()
+        # Before anything may refuse: what is finished stays finished, however long the listener runs and however this process ends.
+        await self._group.offset_store.persist(queue)
         if self._locks_needed and process_queue is not None and process_queue.consuming:
             return False
-        self.forget_progress_of_others()
-        await self._group.offset_store.persist(queue)
         self._group.offset_store.progress.remove(queue)
         self._process_queues.pop(queue, None)
         if self._locks_needed and process_queue is not None and process_queue.lock.locked:
             process_queue.lock.lost()
-            await self._unlock(queue)
+            await self._unlock_when_due(drop, process_queue)
         log.info("group %s: gave up %s (%s)", self._group.name, queue, drop.reason.value)
         return True
+
+    async def _unlock_when_due(self, drop: Drop, process_queue: ProcessQueue) -> None:
+        """At once by who leaves the group, and where nothing is cached (RebalancePushImpl.unlockDelay of 4.x).
+
+        Cached messages say that the queue was in the middle of its work: what a listener set going may still be under way, and the next
+        owner begins with the same messages.
+        """
+        delay_ms = self._group.settings.unlock_delay_ms
+        if drop.reason is DropReason.SHUTDOWN or not process_queue.pending_count or delay_ms == 0:
+            await self._unlock(drop.queue)
+            return
+
+        def due() -> None:
+            del self._unlocks[drop.queue]
+            self._spawn(self._unlock(drop.queue))
+
+        self._unlocks[drop.queue] = self._group.clock.call_later(delay_ms, due)
+
+    def _keep_locked(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        """No unlock under way for these any more (one that comes back must not lose its lock in the middle); gives those that had one."""
+        kept = [queue for queue in queues if queue in self._unlocks]
+        for queue in kept:
+            self._unlocks.pop(queue).cancel()
+        return kept
 
     async def _unlock(self, queue: MessageQueue) -> None:
         address = self._routes.broker_address(queue.broker_name)

@@ -149,6 +149,8 @@ class RunningConsumer:
             start_loop=self._start_loop,
             changed=self._queues_changed,
             heartbeat=instance.heartbeat,
+            record_ended=self.service.record_ended,
+            spawn=self._spawn,
             start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None,
         )
         self._owner = PullOwner(
@@ -299,8 +301,9 @@ class RunningConsumer:
         return balanced
 
     async def persist_offsets(self) -> None:
+        self.service.record_ended()
         self.rebalancer.forget_progress_of_others()
-        await self.group.offset_store.persist_all(self.rebalancer.owned())
+        await self.group.offset_store.persist_all(self.rebalancer.kept())
 
     async def serve(self, command: Command) -> Command:
         return await self.requests.serve(command)

@@ -81,7 +81,7 @@ MACHINES: Final[Mapping[str, Recorded]] = {
             ("started", "finished", "expired", "sent_back", "send_back_failed", "forget"),
             ("limit_ms",),
         ),
-        Recorded(OrderlyTurn, ("next", "settle", "dead_lettered")),
+        Recorded(OrderlyTurn, ("next", "settle", "ended_before", "dead_lettered")),
     )
 }
 

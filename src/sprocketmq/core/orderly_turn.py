@@ -233,6 +233,13 @@ class OrderlyTurn:
             return []
         return self._committed(queue.commit())
 
+    def ended_before(self, offset: int | None) -> list[OrderlyEffect]:
+        """The calls for what lies before ``offset`` (None: for all that was handed out) ended with SUCCESS, and a later one may run still.
+
+        The driver hands out several batches at a time; Java settles after each call (processConsumeResult).
+        """
+        return self._committed(self.process_queue.commit(offset))
+
     def dead_lettered(self, sent: Sequence[MessageExt], failed: Sequence[MessageExt]) -> list[OrderlyEffect]:
         """Outcome of DeadLetterNeeded: ``sent`` are stored and settled, ``failed`` are not and block the queue (law 4).
 

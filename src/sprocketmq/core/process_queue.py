@@ -156,9 +156,10 @@ class ProcessQueue:
             offsets.popleft()
         return offsets[0] if offsets else self.max_offset_seen + 1
 
-    def commit(self) -> int | None:
-        """Settles everything in flight: the orderly SUCCESS and COMMIT. Returns as ``done``."""
-        return self.done(list(self._in_flight.values()))
+    def commit(self, before: int | None = None) -> int | None:
+        """Settles everything in flight, or what lies before the offset ``before``: the orderly SUCCESS and COMMIT. Returns as ``done``."""
+        in_flight = self._in_flight.values()
+        return self.done([one for one in in_flight if before is None or one.queue_offset < before])
 
     def put_back(self, messages: Iterable[MessageExt]) -> None:
         """Messages in flight go back to their places and are taken again. Java: makeMessageToConsumeAgain."""

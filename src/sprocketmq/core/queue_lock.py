@@ -34,7 +34,6 @@ __all__ = [
     "UNLOCK_DELAY_MS",
     "LocalQueueLock",
     "QueueLockTable",
-    "unlock_delay_ms",
 ]
 
 BROKER_LOCK_MAX_LIVE_MS = 60_000
@@ -44,7 +43,7 @@ LOCAL_LOCK_MAX_LIVE_MS = 30_000
 LOCK_RENEW_INTERVAL_MS = 20_000
 """``rocketmq.client.rebalance.lockInterval``."""
 UNLOCK_DELAY_MS = 20_000
-"""``rocketmq.client.unlockDelayTimeMills``."""
+"""``rocketmq.client.unlockDelayTimeMills``: how long a queue stays locked that was given up with messages cached."""
 
 
 class _Lock(Struct):
@@ -185,12 +184,3 @@ class LocalQueueLock:
 
     def __repr__(self) -> str:
         return f"LocalQueueLock(locked={self.locked}, last_lock_ms={self.last_lock_ms})"
-
-
-def unlock_delay_ms(*, has_cached_messages: bool) -> int:
-    """How long to wait before giving a lock back when a queue is dropped.
-
-    A queue with messages still cached may have a listener running; the next owner must not start before it could have ended.
-    Java: RebalancePushImpl.unlockDelay.
-    """
-    return UNLOCK_DELAY_MS if has_cached_messages else 0

@@ -247,10 +247,6 @@ class RouteTable:
         """Broker name -> id -> address, of all routes: whom to send heartbeats to."""
         return {name: dict(addresses) for name, addresses in self._brokers.items()}
 
-    def is_known_address(self, address: str) -> bool:
-        """Law 2: whether some route names this address."""
-        return any(address in addresses.values() for addresses in self._brokers.values())
-
     def _collect_brokers(self, last: str | None = None) -> None:
         # Routes of several topics may disagree for a moment while a broker moves; the newest answer wins.
         names = [topic for topic in self._routes if topic != last]

@@ -10,6 +10,7 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
+from sprocketmq.broker import Broker
 from sprocketmq.net.engine import Engine
 from sprocketmq.testing import HEARTBEATS, EmbeddedRocketMQ
 from sprocketmq.wire import bodies, headers
@@ -44,6 +45,26 @@ def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq: EmbeddedRocketMQ,
                 lambda before=before: len(heartbeats) > before, step_ms=5_000, limit_ms=90_000, patience_ms=100
             )
             assert admin.consumer_ids("delays") == [consumer.client_id]
+
+
+def test_a_broker_that_no_route_names_any_more_is_disconnected(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer
+) -> None:
+    with rocketmq.admin() as admin:
+        for broker in ("broker-a", "broker-b"):
+            admin.create_topic("flights", queues=1, broker=broker)
+    send_all(producer, ["0"], queue=rmq.MessageQueue("flights", "broker-b", 0))
+    instance = producer._async._instance
+    assert instance is not None
+    assert second_broker.address in instance.pool.addresses
+    # The name server hears no more of broker-b, which lives on: after 120 s no route names it.
+    rocketmq.faults.drop(
+        RequestCode.REGISTER_BROKER,
+        times=None,
+        when=lambda command: command.ext_fields.get("brokerName") == "broker-b",
+    )
+    rocketmq.advance_until(lambda: second_broker.address not in instance.pool.addresses, step_ms=5_000)
+    assert rocketmq.broker_addr in instance.pool.addresses
 
 
 def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_given_up(

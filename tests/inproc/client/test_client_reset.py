@@ -118,11 +118,14 @@ def test_an_orderly_queue_is_reset_when_its_listener_has_ended_and_stays_in_orde
         inside.clear()
         return SUCCESS
 
-    _send(producer, 0, "a0", "a1", "a2")
+    _send(producer, 0, "a0")
     consumer = consumers(listener, kind="orderly")
+    rocketmq.advance_until(lambda: _committed(rocketmq, consumer).get(0) == 1)  # another offset than that of the reset
+    _send(producer, 0, "a1", "a2")
     rocketmq.advance_until(running.is_set)
     _reset(rocketmq, 0)
-    rocketmq.advance(2_000)
+    for _ in range(5):  # rounds of rebalance, and ticks of the periodic writing
+        rocketmq.advance(5_000)
     assert seen == ["a0", "a1"]
     release.set()
     rocketmq.advance_until(lambda: seen.count("a2") >= 1 and seen.count("a0") == 2)

@@ -12,7 +12,6 @@ from sprocketmq.core.queue_lock import (
     LOCK_RENEW_INTERVAL_MS,
     LocalQueueLock,
     QueueLockTable,
-    unlock_delay_ms,
 )
 from sprocketmq.wire.message import MessageQueue
 
@@ -131,11 +130,6 @@ def test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock() -> None:
     assert not lock.is_ours(141_002)
     lock.granted(141_003)
     assert lock.tenure == 3
-
-
-def test_unlocking_waits_only_while_messages_are_cached() -> None:
-    assert unlock_delay_ms(has_cached_messages=False) == 0
-    assert unlock_delay_ms(has_cached_messages=True) == 20_000
 
 
 class LockTableModel(RuleBasedStateMachine):

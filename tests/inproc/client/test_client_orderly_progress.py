@@ -1,0 +1,211 @@
+"""Progress of an orderly queue whose listener runs while it is given up, shut down, reset or looked at: nothing that ended comes again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from recorder import send_all
+
+import sprocketmq as rmq
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.bodies import ResetOffsetBody
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command
+
+Consumers = Callable[..., rmq.PushConsumer]
+SUCCESS = rmq.ConsumeOrderlyStatus.SUCCESS
+QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
+LAST = 20
+
+
+class LongCall:
+    """A listener whose call for message ``at`` runs until ``release``."""
+
+    def __init__(self, at: str = str(LAST)) -> None:
+        self.at = at
+        self.seen: list[str] = []
+        self.running, self.release = threading.Event(), threading.Event()
+
+    def __call__(self, messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
+        self.seen.append(messages[0].body.decode())
+        if self.seen[-1] == self.at:
+            self.running.set()
+            self.release.wait(60)
+        return SUCCESS
+
+
+@pytest.fixture
+def long_call(rocketmq: EmbeddedRocketMQ) -> Iterator[LongCall]:
+    rocketmq.create_topic("flights", queues=1)
+    call = LongCall()
+    yield call
+    call.release.set()
+
+
+def _stored(rocketmq: EmbeddedRocketMQ) -> int:
+    """Progress at the broker."""
+    return rocketmq.consumer_offset("delays", "flights").get(0, -1)
+
+
+def _send(producer: rmq.Producer) -> None:
+    producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(LAST + 5)])
+
+
+def test_shutdown_under_a_running_listener_keeps_what_ended_before(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, long_call: LongCall
+) -> None:
+    _send(producer)
+    consumer = consumers(long_call, kind="orderly", await_termination_ms=50)
+    assert long_call.running.wait(20)
+    consumer.shutdown()
+    assert _stored(rocketmq) == LAST
+
+
+def test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, long_call: LongCall
+) -> None:
+    _send(producer)
+    consumer = consumers(long_call, kind="orderly")
+    assert long_call.running.wait(20)
+    consumer.subscribe("weather")
+    consumer.unsubscribe("flights")
+    rocketmq.advance_until(lambda: _stored(rocketmq) == LAST, limit_ms=60_000)
+    for _ in range(6):
+        rocketmq.advance(5_000)  # each tick of the periodic writing
+    long_call.release.set()
+    rocketmq.advance_until(lambda: rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) is None)
+    assert _stored(rocketmq) == LAST
+
+
+def test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, long_call: LongCall
+) -> None:
+    _send(producer)
+    consumers(long_call, kind="orderly")
+    assert long_call.running.wait(20)
+    rocketmq.advance_until(lambda: _stored(rocketmq) == LAST, limit_ms=60_000)
+    long_call.release.set()
+    rocketmq.advance_until(lambda: _stored(rocketmq) == LAST + 5)
+    assert long_call.seen == [str(n) for n in range(LAST + 5)]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+def test_a_pushed_reset_of_a_busy_queue_holds(
+    producer: rmq.Producer, consumers: Consumers, long_call: LongCall, rocketmq: EmbeddedRocketMQ, again: bool
+) -> None:
+    _send(producer)
+    consumer = consumers(long_call, kind="orderly")
+    assert long_call.running.wait(20)
+    consumer.persist_offsets()
+    for offset in (3, 7) if again else (7,):
+        _push_reset(rocketmq, offset)
+        rocketmq.wait_until(lambda offset=offset: _stored(rocketmq) == offset)
+    for _ in range(5):
+        rocketmq.advance(5_000)
+    assert _stored(rocketmq) == 7
+    seen_before = len(long_call.seen)
+    long_call.release.set()
+    rocketmq.advance_until(lambda: _stored(rocketmq) == LAST + 5)
+    assert long_call.seen[seen_before:] == [str(n) for n in range(7, LAST + 5)]
+
+
+def _push_reset(rocketmq: EmbeddedRocketMQ, offset: int) -> None:
+    """As a 4.9 broker does it (code 220)."""
+    body = ResetOffsetBody(offset_table={QUEUE: offset}).encode()
+    fields = {"topic": "flights", "group": "delays", "timestamp": "0", "isForce": "true"}
+
+    async def push() -> None:
+        group = rocketmq.broker.consumers.get("delays")
+        assert group is not None
+        for connection in group.members:
+            connection.start_invoke(
+                Command(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext_fields=dict(fields), body=body)
+            )
+
+    rocketmq._engine.run(push())  # type: ignore[union-attr]
+
+
+def _owner(rocketmq: EmbeddedRocketMQ) -> str | None:
+    return rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms())
+
+
+def _suspends(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
+    """No call runs for most of the time, and messages are cached."""
+    context.suspend_current_queue_time_ms = 30_000
+    return rmq.ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+
+def _given_up(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
+    """Leave the topic; when that was, on the broker's clock."""
+    consumer.subscribe("weather")
+    consumer.unsubscribe("flights")
+    rocketmq.wait_until(lambda: QUEUE not in consumer.assigned_queues)
+    return rocketmq.clock.now_ms()
+
+
+def test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = consumers(_suspends, kind="orderly")
+    send_all(producer, ["0", "1"])
+    rocketmq.wait_until(lambda: _cached(consumer) == 2)
+    given_up_ms = _given_up(rocketmq, consumer)
+    rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.kept())  # type: ignore[union-attr]
+    while rocketmq.clock.now_ms() - given_up_ms < 19_000:
+        rocketmq.advance(1_000)
+        assert _owner(rocketmq) == consumer.client_id
+    rocketmq.advance_until(lambda: _owner(rocketmq) is None, limit_ms=10_000)
+
+
+def test_a_queue_given_up_with_nothing_cached_is_unlocked_at_once(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen: list[str] = []
+
+    def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
+        seen.append(messages[0].body.decode())
+        return SUCCESS
+
+    consumer = consumers(listener, kind="orderly")
+    send_all(producer, ["0"])
+    rocketmq.wait_until(lambda: seen == ["0"] and _cached(consumer) == 0)
+    _given_up(rocketmq, consumer)
+    rocketmq.wait_until(lambda: _owner(rocketmq) is None)
+
+
+def test_who_leaves_the_group_unlocks_at_once_what_it_gave_up_before(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = consumers(_suspends, kind="orderly")
+    send_all(producer, ["0", "1"])
+    rocketmq.wait_until(lambda: _cached(consumer) == 2)
+    _given_up(rocketmq, consumer)
+    consumer.shutdown()
+    rocketmq.wait_until(lambda: _owner(rocketmq) is None)
+
+
+def test_a_queue_that_comes_back_keeps_its_lock(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = consumers(_suspends, kind="orderly")
+    send_all(producer, ["0", "1"])
+    rocketmq.wait_until(lambda: _cached(consumer) == 2)
+    given_up_ms = _given_up(rocketmq, consumer)
+    rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.kept())  # type: ignore[union-attr]
+    consumer.subscribe("flights")
+    rocketmq.advance_until(lambda: QUEUE in consumer.assigned_queues, limit_ms=10_000)
+    while rocketmq.clock.now_ms() - given_up_ms < 40_000:
+        rocketmq.advance(1_000)
+        assert _owner(rocketmq) == consumer.client_id
+
+
+def _cached(consumer: rmq.PushConsumer) -> int:
+    found = consumer.process_queues.get(QUEUE)
+    return -1 if found is None else found.count
