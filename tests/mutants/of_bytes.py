@@ -41,6 +41,22 @@ BYTES_MUTANTS = [
         f"{BOUNDED}::test_requests_that_are_being_worked_on_pause_their_peer_until_some_have_ended",
     ),
     Mutant(
+        "gathering",
+        "what is held is noted at each request",
+        f"{NET}/bounded_protocol.py",
+        "        if self._held_bytes - self._noted_held_bytes >= COUNTED_IN_BYTES:\n",
+        "        if self._held_bytes >= COUNTED_IN_BYTES:\n",
+        f"{BOUNDED}::test_what_is_held_is_noted_in_steps_and_not_each_time",
+    ),
+    Mutant(
+        "gathering",
+        "each durable answer is written by itself",
+        f"{NET}/gathered_answers.py",
+        "            if connection.gather():\n                self._began.append(connection)\n",
+        "",
+        "tests/inproc/broker/test_broker_restart.py::test_answers_that_one_flush_made_durable_leave_in_one_write",
+    ),
+    Mutant(
         "limits",
         "a connection that paused for its requests stays paused",
         f"{NET}/bounded_protocol.py",

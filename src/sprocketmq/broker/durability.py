@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.errors import StoreError
-from sprocketmq.net.connection import Connection, text_bytes
+from sprocketmq.net.connection import Connection
+from sprocketmq.net.gathered_answers import GatheredAnswers
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command
@@ -31,7 +32,7 @@ __all__ = ["DurableAnswers"]
 
 log = logging.getLogger("sprocketmq.broker")
 
-_WAITING_BYTES: Final = 2048  # an answer with its request, whose body and fields are let go, without the answer's texts
+_WAITING_BYTES: Final = 2048  # an answer with its request, whose body and fields are let go, without the ids
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class DurableAnswers:
     def wait(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
         """Send ``answer`` when everything before physical offset ``end`` is on the disk."""
         loop = asyncio.get_running_loop()
-        kept_bytes = _WAITING_BYTES + text_bytes(answer)  # a batch's ids may be megabytes
+        kept_bytes = _WAITING_BYTES + len(answer.ext_fields.get("msgId", ""))  # of a batch they may be megabytes
         connection.hold(kept_bytes)
         self._waiting.append(_Waiting(end, connection, command, answer, loop.time(), kept_bytes))
         if not self._flushing:
@@ -124,34 +125,32 @@ class DurableAnswers:
             self._flushing = True
             self._flush()
 
-    def _take_first(self) -> _Waiting:
-        first = self._waiting.popleft()
-        first.connection.release(first.kept_bytes)
-        return first
-
     def _answer_until(self, end: int) -> None:
         waiting = self._waiting
-        while waiting and waiting[0].end <= end:
-            done = self._take_first()
-            self._release(done.connection, done.command, done.answer, done.end)
+        with GatheredAnswers() as gathered:
+            while waiting and waiting[0].end <= end:
+                done = waiting.popleft()
+                gathered.take(done.connection, done.kept_bytes)
+                self._release(done.connection, done.command, done.answer, done.end)
 
     def _refuse_until(self, end: int, remark: str) -> None:
-        while self._waiting and self._waiting[0].end <= end:
-            late = self._take_first()
-            late.answer.code, late.answer.remark = ResponseCode.SERVICE_NOT_AVAILABLE, remark
-            late.answer.ext_fields = {}
-            self._send(late)
+        with GatheredAnswers() as gathered:
+            while self._waiting and self._waiting[0].end <= end:
+                self._send_first(gathered, ResponseCode.SERVICE_NOT_AVAILABLE, remark)
 
     def _time_out(self) -> None:
         loop, self._timer = asyncio.get_running_loop(), None
-        while self._waiting and loop.time() - self._waiting[0].since_s >= self._timeout_s:
-            late = self._take_first()
-            late.answer.code = ResponseCode.FLUSH_DISK_TIMEOUT
-            self._send(late)
+        with GatheredAnswers() as gathered:
+            while self._waiting and loop.time() - self._waiting[0].since_s >= self._timeout_s:
+                self._send_first(gathered, ResponseCode.FLUSH_DISK_TIMEOUT)
         if self._waiting:
             left_s = self._timeout_s - (loop.time() - self._waiting[0].since_s)
             self._timer = loop.call_later(max(0.0, left_s), self._time_out)
 
-    @staticmethod
-    def _send(waiting: _Waiting) -> None:
-        _send_answer(waiting.connection, waiting.command, waiting.answer, waiting.end)
+    def _send_first(self, gathered: GatheredAnswers, code: ResponseCode, remark: str | None = None) -> None:
+        late = self._waiting.popleft()
+        gathered.take(late.connection, late.kept_bytes)
+        late.answer.code = code
+        if remark is not None:
+            late.answer.remark, late.answer.ext_fields = remark, {}
+        _send_answer(late.connection, late.command, late.answer, late.end)

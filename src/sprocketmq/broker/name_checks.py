@@ -61,32 +61,40 @@ TEXTS: Final = frozenset(
 )
 """Fields of headers that name something which is only ever compared and told: Apache takes any of them."""
 
-# SEND_MESSAGE_V2 calls producerGroup, topic and defaultTopic by letters.
-_LETTERS: Final = {"a": "producerGroup", "b": "topic", "c": "defaultTopic"}
+# They call producerGroup, topic and defaultTopic by letters: a, b and c.
 _SENDS_BY_LETTERS: Final = frozenset(
     (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 )
 
 
+_MOST_GOOD: Final = 4_096
+_good: set[str] = set()  # names that were looked at and taken: most requests bring one of a few
+
+
 def refusal_of_names(command: Command) -> Command | None:
     """The answer to a request whose header has a name that is never used; None: let it in."""
     fields = command.ext_fields
-    problem = _problem(fields)
-    if problem is None and command.code in _SENDS_BY_LETTERS:
-        problem = _problem({name: fields[letter] for letter, name in _LETTERS.items() if letter in fields})
+    problem = None
+    for field in NAMES.intersection(fields):
+        problem = problem or _problem_of_name(field, fields[field])
+    for field in TEXTS.intersection(fields):
+        problem = problem or control_character_problem(field, fields[field])
+    if command.code in _SENDS_BY_LETTERS:
+        problem = problem or control_character_problem("producerGroup", fields.get("a", ""))
+        problem = problem or _problem_of_name("topic", fields.get("b", ""))
+        problem = problem or _problem_of_name("defaultTopic", fields.get("c", ""))
     return None if problem is None else response(command, ResponseCode.INVALID_PARAMETER, problem)
 
 
-def _problem(fields: Mapping[str, str]) -> str | None:
-    for field in NAMES.intersection(fields):
-        problem = name_problem(field, fields[field])
-        if problem is not None:
-            return problem
-    for field in TEXTS.intersection(fields):
-        problem = control_character_problem(field, fields[field])
-        if problem is not None:
-            return problem
-    return None
+def _problem_of_name(field: str, name: str) -> str | None:
+    if name in _good:
+        return None
+    problem = name_problem(field, name)
+    if problem is None:
+        if len(_good) >= _MOST_GOOD:  # names come from the network: remember some, not all
+            _good.clear()
+        _good.add(name)
+    return problem
 
 
 def usable(file: str, table: Mapping[str, T]) -> dict[str, T]:

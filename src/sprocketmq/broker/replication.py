@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection, text_bytes
+from sprocketmq.net.gathered_answers import GatheredAnswers
 from sprocketmq.net.ha_connection import HaConnection, HaServer
 from sprocketmq.net.pool import split_address
 from sprocketmq.net.queued_bytes import QueuedBytes
@@ -121,8 +122,7 @@ class Replication:
         self._poll = self._deadline = None
         if self._housekeeping is not None:
             self._housekeeping.cancel()
-        for waiting in self._waiting.take_all():
-            self._answer_late(waiting, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+        self._answer_late(self._waiting.take_all(), ResponseCode.FLUSH_SLAVE_TIMEOUT)
         for connection in list(self._slaves):
             connection.close()
         if self._server is not None:
@@ -162,15 +162,16 @@ class Replication:
     def _time_out(self) -> None:
         loop, self._deadline = asyncio.get_running_loop(), None
         now_ms = int(loop.time() * 1000) + 1
-        for waiting in self._waiting.expired(now_ms):
-            self._answer_late(waiting, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+        self._answer_late(self._waiting.expired(now_ms), ResponseCode.FLUSH_SLAVE_TIMEOUT)
         following_ms = self._waiting.next_deadline_ms()
         if following_ms is not None:
             self._deadline = loop.call_later(max(1, following_ms - now_ms) / 1000, self._time_out)
 
-    def _answer_late(self, waiting: _Waiting, code: int | None) -> None:
-        waiting.connection.release(waiting.kept_bytes)
-        self._answer(waiting, code)
+    def _answer_late(self, late: Iterable[_Waiting], code: int | None) -> None:
+        with GatheredAnswers() as gathered:
+            for waiting in late:
+                gathered.take(waiting.connection, waiting.kept_bytes)
+                self._answer(waiting, code)
 
     @staticmethod
     def _answer(waiting: _Waiting, code: int | None) -> None:
@@ -218,8 +219,7 @@ class Replication:
             return
         if first:
             log.info("slave %s asks for %d, it gets the log from %d on", slave.address, offset, slave.next_offset)
-        for waiting in self._waiting.acknowledged(self.table.replicated):
-            self._answer_late(waiting, None)
+        self._answer_late(self._waiting.acknowledged(self.table.replicated), None)
         self._pump(connection)
 
     def _log_range(self) -> LogRange:

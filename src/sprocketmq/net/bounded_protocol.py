@@ -54,6 +54,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._unread: tuple[bytes, list[Span]] | None = None  # frames that were read and wait
         self._held_bytes = self._most_out_bytes = 0
         self._noted_in = False
+        self._noted_held_bytes = 0
         self._turns = WriteTurns()  # of this side's requests
         self._when_writable: deque[Callable[[], object]] = deque()
         self._newest: dict[object, bytes] = {}  # notices that wait, by their kinds
@@ -169,7 +170,7 @@ class BoundedProtocol(asyncio.Protocol):
         if self._is_aborted or self._transport is None:
             return
         in_bytes, out_bytes = self.queued_bytes()
-        self._noted_in = in_bytes > 0
+        self._noted_in, self._noted_held_bytes = in_bytes > 0, self._held_bytes
         self._queued.note(self, in_bytes, out_bytes, self.now_s())
 
     def queued_bytes(self) -> tuple[int, int]:
@@ -189,7 +190,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._held_bytes += request_bytes
         if self.holds_much:
             self._stop()
-        if self._held_bytes >= COUNTED_IN_BYTES:
+        if self._held_bytes - self._noted_held_bytes >= COUNTED_IN_BYTES:
             self._note()
 
     def pause(self) -> None:
@@ -206,7 +207,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._held_bytes -= request_bytes
         if self._transport is None:
             self._queued.note(self, 0 if self._is_aborted else self._held_bytes, 0, self.now_s())
-        elif self._noted_in:
+        elif self._noted_in and (not self._held_bytes or self._noted_held_bytes - self._held_bytes >= COUNTED_IN_BYTES):
             self._note()
         if self._is_stopped and self._loop is not None:
             self._loop.call_soon(self._go_on)  # not here: it may be called while a read is being handled

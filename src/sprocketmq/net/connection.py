@@ -104,7 +104,7 @@ class Connection(BoundedProtocol):
         self._asked: list[bytes] = []  # requests that wait for the others of this turn of the loop (law 1)
         self._asked_bytes = 0
         self._opaque = 0
-        self._out: list[Any] | None = None  # answers gathered while a read is handled (law 1)
+        self._out: list[Any] | None = None  # answers gathered, mostly while a read is handled (law 1)
         self.local_address = ""
         self.peer: tuple[str, int] = ("", 0)
         self.state: dict[str, Any] = {}
@@ -370,6 +370,19 @@ class Connection(BoundedProtocol):
             self._out.extend(chunks)
         elif self._transport is not None:
             self._write(chunks)
+
+    def gather(self) -> bool:
+        """What is sent from here on waits for ``write_gathered``, in the same turn; False: it waits for something else already."""
+        if self._out is not None:
+            return False
+        self._out = []
+        return True
+
+    def write_gathered(self) -> None:
+        """Write what was sent since ``gather`` in one piece."""
+        out, self._out = self._out, None
+        if out:
+            self._write(out)
 
     def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
         """Sizes of the system's own buffers; 0 leaves one as it is."""

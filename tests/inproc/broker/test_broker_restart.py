@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.errors import StoreLocked, StoreNotWritable
+from sprocketmq.net.connection import Connection
 from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -295,6 +296,28 @@ def test_a_send_is_answered_when_the_disk_has_it(disk_cluster):
     assert not waiting.done()
     flush.asked[0][1].set_result(None)
     assert waiting.result(10).code == 0
+
+
+@SYNC
+def test_answers_that_one_flush_made_durable_leave_in_one_write(disk_cluster, monkeypatch):
+    flush = HeldFlush(disk_cluster)
+    client = disk_cluster.client()
+    first = send_later(client, b"first")
+    disk_cluster.eventually(lambda: len(flush.asked) == 1)
+    others = [send_later(client, b"%d" % number) for number in range(20)]
+    disk_cluster.eventually(lambda: len(disk_cluster.broker._durable) == 21)
+    written = []
+    write = Connection._write
+    monkeypatch.setattr(
+        Connection, "_write", lambda self, chunks: (written.append(len(chunks)), write(self, chunks))[1]
+    )
+    flush.asked[0][1].set_result(None)
+    assert first.result(10).code == 0
+    disk_cluster.eventually(lambda: len(flush.asked) == 2)
+    flush.asked[1][1].set_result(None)
+    offsets = [other.result(10).ext_fields["queueOffset"] for other in others]
+    assert offsets == [str(offset) for offset in range(1, 21)]
+    assert written == [1, 20]
 
 
 def send_later(client, body: bytes, properties: str = "") -> concurrent.futures.Future:

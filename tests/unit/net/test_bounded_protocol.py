@@ -162,6 +162,32 @@ def test_a_held_body_does_not_keep_the_read_it_came_in() -> None:
     assert isinstance(command.body, bytes)
 
 
+def test_what_is_held_is_noted_in_steps_and_not_each_time() -> None:
+    noted = 0
+
+    async def scenario(queued: QueuedBytes) -> None:
+        nonlocal noted
+        side = Side(queued, large_answer)
+        note = queued.note
+
+        def count(*what: Any) -> None:
+            nonlocal noted
+            noted += 1
+            note(*what)
+
+        queued.note = count  # type: ignore[method-assign]
+        for number in range(1, 101):
+            side.connection.hold(KIB)
+            assert abs(queued.in_bytes - number * KIB) <= 16 * KIB
+        for number in range(99, -1, -1):
+            side.connection.release(KIB)
+            assert abs(queued.in_bytes - number * KIB) <= 16 * KIB
+        assert queued.in_bytes == 0
+        assert noted <= 2 * (100 // 16 + 1)
+
+    run(scenario)
+
+
 def test_what_is_held_of_a_peer_that_has_gone_stays_counted_until_it_is_released() -> None:
     async def scenario(queued: QueuedBytes) -> None:
         side = Side(queued, large_answer)
