@@ -368,6 +368,14 @@ S01_TO_S04 = [
         STORM,
     ),
     Mechanism(
+        "S3",
+        "wishes for a rebalance merge: from the end of one round to the beginning of the next at least a second",
+        "A RebalanceService.run (5.x: minInterval)",
+        "core/pace.py",
+        "unit/core/test_pace.py::test_runs_keep_their_distance_and_each_wish_has_a_run_behind_it "
+        "system/client/test_storms.py::test_consumers_that_wait_for_missing_topics_ask_once_a_second_each",
+    ),
+    Mechanism(
         "S4",
         "there is no push: a loop per queue pulls, and the next pull follows the answer",
         "C PullMessageService; A PullMessageService.run",

@@ -112,7 +112,7 @@ CLIENT_MUTANTS = [
         "S1",
         "no heartbeat after the first",
         f"{CLIENT}/instance.py",
-        "        await self.heartbeat()\n\n    def _broker_addresses",
+        "        self.heartbeats.soon()\n\n    def _broker_addresses",
         "\n    def _broker_addresses",
         f"{INSTANCE}::test_heartbeats_keep_a_quiet_member_in_its_group",
     ),

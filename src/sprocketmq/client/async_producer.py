@@ -123,7 +123,7 @@ class AsyncProducer:
             self._detector = instance.spawn(self._detect(self._sender))
         if self._settings.topics:
             await instance.routes.refresh_all(self._sender.topics)  # what fails is logged, and tried again each 30 s
-            await instance.heartbeat()
+            await instance.heartbeats.to_all()
 
     async def shutdown(self) -> None:
         """Leave; what still lingers in batches is sent, other sends that still run fail with ClosedError or ConnectionLost. Harmless when

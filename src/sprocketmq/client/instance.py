@@ -4,10 +4,12 @@ One per client id and cluster: connections, routes, heartbeat and the periodic w
 
     each 2 min  the list of name servers read anew, if it is not fixed   (first after 10 s)
     each 30 s   routes of all topics in use                     (first after 10 ms)
-    each 30 s   connections of offline brokers closed, heartbeat to every broker    (first after 1 s, and whenever a member changes)
+    each 30 s   connections of offline brokers closed, heartbeat to every broker    (first after 1 s, and whenever a member changes),
+                each broker for itself (``client.heartbeats``)
     each 5 s    progress of all consumers persisted             (first after 10 s)
     each 1 min  listener pools grown or shrunk by what waits for them
-    each 20 s   rebalance of all consumers; at once when the broker says that the group changed, again after 1 s while not balanced
+    each 20 s   rebalance of each consumer; at once when the broker says that the group changed, again after 1 s while not balanced,
+                never sooner than 1 s after the one before, however often it is asked for (``core.pace``)
 
 Periodic work runs on ``clock``; network timeouts run on the loop's own time.
 
@@ -27,8 +29,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar, Final, Protocol
 
 from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.heartbeats import Heartbeats
 from sprocketmq.client.name_servers import FIRST_REREAD_MS, REREAD_INTERVAL_MS, NameServers, parse_addresses
 from sprocketmq.client.options import ClientOptions
+from sprocketmq.client.paced_work import PacedWork
 from sprocketmq.client.routes import Routes
 from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.sender import Sender, vip_address
@@ -115,12 +119,8 @@ class ClientInstance:
         self._consumers: dict[str, ConsumerMember] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._users = 0
-        self._rebalance_wanted = asyncio.Event()
-        self._rounds: dict[
-            str, bool
-        ] = {}  # rebalances under way by group, and whether another one was asked for meanwhile
-        self._heartbeat_lock = asyncio.Lock()
-        self._silent: set[str] = set()
+        self._rebalances: dict[str, PacedWork] = {}  # by group; a round that hangs is its consumer's own affair (law 2)
+        self.heartbeats = Heartbeats(self.api, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn)
         self._closed = False
         self.is_inherited = False
         fork.watch(self)
@@ -183,6 +183,7 @@ class ClientInstance:
         if self._users or self._closed:
             return
         self._closed = True
+        self.heartbeats.close()
         if self._instances.get(self._key) is self:
             del self._instances[self._key]
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
@@ -200,7 +201,6 @@ class ClientInstance:
         self._every("pools", _POOLS_MS, _POOLS_MS, self._adjust_pools)
         if not self.name_servers.is_fixed:
             self._every("name server list", FIRST_REREAD_MS, REREAD_INTERVAL_MS, self.name_servers.reread)
-        self.spawn(self._rebalance_service())
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A task that ends with the instance; its failure is logged."""
@@ -269,6 +269,9 @@ class ClientInstance:
                 "instance_name"
             )
         self._consumers[consumer.group_name] = consumer
+        rebalances = PacedWork(self.clock, REBALANCE_MIN_INTERVAL_MS, lambda: self._rebalance(consumer), self.spawn)
+        self._rebalances[consumer.group_name] = rebalances
+        rebalances.soon(REBALANCE_INTERVAL_MS)
 
     async def remove_consumer(self, group: str) -> None:
         if self.forget_consumer(group):
@@ -276,6 +279,9 @@ class ClientInstance:
 
     def forget_consumer(self, group: str) -> bool:
         """No heartbeat names it any more; False when none did."""
+        rebalances = self._rebalances.pop(group, None)
+        if rebalances is not None:
+            rebalances.close()
         return self._consumers.pop(group, None) is not None
 
     @property
@@ -332,7 +338,7 @@ class ClientInstance:
         for address in self.pool.addresses:
             if address not in known:
                 self.pool.close_connection(address)  # no route names it any more: the broker is gone
-        await self.heartbeat()
+        self.heartbeats.soon()
 
     def _broker_addresses(self) -> list[tuple[str, int, str]]:
         return [
@@ -341,53 +347,23 @@ class ClientInstance:
             for broker_id, address in addresses.items()
         ]
 
-    async def heartbeat(self) -> None:
-        """Tell all brokers of all topics in use who we are; slaves only need to know consumers. Failures are logged, once per silence."""
-        data = bodies.HeartbeatData(
+    def _heartbeat_data(self) -> bodies.HeartbeatData:
+        return bodies.HeartbeatData(
             client_id=self.client_id,
             producer_data_set=[bodies.ProducerData(group_name=group) for group in sorted(self._senders)],
             consumer_data_set=[consumer.consumer_data() for consumer in self._consumers.values()],
         )
-        targets = {
-            address for _, broker_id, address in self._broker_addresses() if broker_id == 0 or data.consumer_data_set
-        }
-        # One at a time: two heartbeats that overtake each other would leave the broker with the older subscription.
-        async with self._heartbeat_lock:
-            await asyncio.gather(*(self._heartbeat_to(address, data) for address in targets))
 
-    async def _heartbeat_to(self, address: str, data: bodies.HeartbeatData) -> None:
-        try:
-            await self.api.heartbeat(address, data)
-            self._silent.discard(address)
-        except (NetworkError, RemoteError, RequestTimeout) as error:
-            if address not in self._silent:
-                self._silent.add(address)
-                log.warning("heartbeat to %s failed: %s", address, error)
+    def _heartbeat_targets(self) -> set[str]:
+        """All brokers of all topics in use; slaves only need to know consumers."""
+        return {address for _, broker_id, address in self._broker_addresses() if broker_id == 0 or self._consumers}
 
     # -- rebalance -------------------------------------------------------------------------------------------------------------
 
-    def rebalance_soon(self, delay_ms: float = 0) -> None:
-        """Rebalance all consumers now, or in ``delay_ms``."""
-        if delay_ms:
-            self.clock.call_later(delay_ms, self._rebalance_wanted.set)
-        else:
-            self._rebalance_wanted.set()
-
-    async def _rebalance_service(self) -> None:
-        while True:
-            timer = self.clock.call_later(REBALANCE_INTERVAL_MS, self._rebalance_wanted.set)
-            try:
-                await self._rebalance_wanted.wait()
-            finally:
-                timer.cancel()
-            self._rebalance_wanted.clear()
-            for consumer in list(self._consumers.values()):
-                # A round that hangs is its consumer's own affair (law 2): the others have theirs, and it gets one more when it is over.
-                if consumer.group_name in self._rounds:
-                    self._rounds[consumer.group_name] = True
-                else:
-                    self._rounds[consumer.group_name] = False
-                    self.spawn(self._rebalance(consumer))
+    def rebalance_soon(self) -> None:
+        """Rebalance each consumer as soon as its pace allows."""
+        for rebalances in self._rebalances.values():
+            rebalances.soon()
 
     async def _rebalance(self, consumer: ConsumerMember) -> None:
         balanced = False
@@ -397,12 +373,9 @@ class ClientInstance:
             log.warning("group %s: rebalance failed: %s", consumer.group_name, error)
         except Exception:
             log.exception("group %s: rebalance failed", consumer.group_name)
-        finally:
-            wanted_meanwhile = self._rounds.pop(consumer.group_name)
-        if wanted_meanwhile:
-            self.rebalance_soon()
-        elif not balanced:
-            self.rebalance_soon(REBALANCE_MIN_INTERVAL_MS)
+        rebalances = self._rebalances.get(consumer.group_name)
+        if rebalances is not None:
+            rebalances.soon(REBALANCE_INTERVAL_MS if balanced else REBALANCE_MIN_INTERVAL_MS)
 
     # -- what brokers ask of us -----------------------------------------------------------------------------------
 

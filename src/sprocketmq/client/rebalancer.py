@@ -48,7 +48,7 @@ class Rebalancer:
     Args:
         start_loop: begins to pull a process queue at an offset.
         changed: the set of queues of this topic changed.
-        heartbeat: tells all known brokers who we are.
+        heartbeat: tells the broker at this address who we are.
         record_ended: records progress of the listener calls that have ended; after a drop it would be too late.
         spawn: runs work that ends with the consumer.
         start_timestamp_ms: for CONSUME_FROM_TIMESTAMP.
@@ -63,7 +63,7 @@ class Rebalancer:
         orderly: bool,
         start_loop: Callable[[ProcessQueue, int], None],
         changed: Callable[[str], None],
-        heartbeat: Callable[[], Awaitable[None]],
+        heartbeat: Callable[[str], Awaitable[None]],
         record_ended: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, Any]], object],
         start_timestamp_ms: int | None = None,
@@ -179,7 +179,7 @@ class Rebalancer:
         client_ids = await self._api.consumer_ids(address, self._group.name)
         if self._group.client_id not in client_ids:
             # The broker has not heard of us: it restarted, or we just learned of it by this topic's route.
-            await self._heartbeat()
+            await self._heartbeat(address)
             client_ids = await self._api.consumer_ids(address, self._group.name)
         if self._group.client_id not in client_ids:
             log.info("group %s: %s does not list us as a member yet", self._group.name, address)

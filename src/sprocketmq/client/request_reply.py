@@ -177,7 +177,7 @@ class ReplyDesk:
         addresses = filter(None, (instance.routes.broker_address(name) for name in names))
         connections = {address: await instance.pool.connection(address) for address in addresses}
         if any(self._heard.get(address) is not connection for address, connection in connections.items()):
-            await instance.heartbeat()
+            await instance.heartbeats.to_all()
             self._heard.update(connections)
 
 

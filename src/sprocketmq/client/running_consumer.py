@@ -148,7 +148,7 @@ class RunningConsumer:
             orderly=orderly,
             start_loop=self._start_loop,
             changed=self._queues_changed,
-            heartbeat=instance.heartbeat,
+            heartbeat=instance.heartbeats.to,
             record_ended=self.service.record_ended,
             spawn=self._spawn,
             start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None,
@@ -158,7 +158,7 @@ class RunningConsumer:
             subscription=self._subscription,
             read_offset=self._read_offset,
             offset_illegal=self._offset_illegal,
-            heartbeat=lambda: self._spawn(instance.heartbeat()),
+            heartbeat=instance.heartbeats.soon,
             correct_offset=self._correct_offset,
             suspend_ms=suspend_ms,
             timeout_ms=pull_timeout_ms,
@@ -190,7 +190,7 @@ class RunningConsumer:
         for topic in sorted(self.subscriptions):
             await instance.routes.refresh(topic)  # raises when no name server answers: better now than in a log
         await self._check_expressions()
-        await instance.heartbeat()
+        await instance.heartbeats.to_all()
         await self.rebalance()
         if self.service.orderly and settings.clustering:
             self._spawn(self._renew_locks())
@@ -312,7 +312,7 @@ class RunningConsumer:
 
     def subscription_changed(self) -> None:
         async def tell() -> None:
-            await self.instance.heartbeat()
+            await self.instance.heartbeats.to_all()
             self.instance.rebalance_soon()
 
         self._spawn(tell())
@@ -386,7 +386,7 @@ class RunningConsumer:
     def _offset_illegal(self, queue: MessageQueue, offset: int) -> None:
         async def drop_then_take_up_again() -> None:
             await self.rebalancer.drop_at(queue, offset)
-            await self.rebalance()
+            self.instance.rebalance_soon()
 
         self._spawn(drop_then_take_up_again())
 
@@ -402,7 +402,7 @@ class RunningConsumer:
         self._share_limits()
         if self.watcher is not None:
             self.watcher.changed(topic)
-        self._spawn(self.instance.heartbeat())
+        self.instance.heartbeats.soon()
 
     def _share_limits(self) -> None:
         limits = flow_control.per_queue_limits(self._settings.flow_limits, len(self._loops))

@@ -252,7 +252,7 @@ class AsyncTransactionProducer(AsyncProducer):
             message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms, extra=extra
         )
         if is_new_topic and self._instance is not None:
-            self._instance.spawn(self._instance.heartbeat())  # only who was heard of can be asked
+            self._instance.heartbeats.soon()  # only who was heard of can be asked
         message.transaction_id = half.message_id
         if half.status is SendStatus.SEND_OK:
             self._open.begin(half.message_id, _place(half))

@@ -464,7 +464,7 @@ def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(
     assert running.wait(20)
     consumer.subscribe("weather")
     consumer.unsubscribe("flights")
-    rocketmq.wait_until(lambda: "flights" not in {queue.topic for queue in consumer.process_queues})
+    rocketmq.advance_until(lambda: "flights" not in {queue.topic for queue in consumer.process_queues}, patience_ms=200)
     release.set()
     assert ended.wait(20)
     statistics = consumer.statistics

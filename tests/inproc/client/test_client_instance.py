@@ -85,7 +85,7 @@ def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_
     rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count == 3)
     consumer.subscribe("weather")
     consumer.unsubscribe("flights")
-    rocketmq.wait_until(lambda: QUEUE not in consumer.process_queues)
+    rocketmq.advance_until(lambda: QUEUE not in consumer.process_queues, patience_ms=200)
     weather = rmq.MessageQueue("weather", "broker-a", 0)
     send_all(producer, ["rain"], topic="weather")
     rocketmq.wait_until(lambda: weather in consumer.process_queues and consumer.process_queues[weather].count == 1)

@@ -296,7 +296,7 @@ def test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends(
     assert running.wait(20)
     consumer.subscribe("weather")
     consumer.unsubscribe("flights")
-    rocketmq.wait_until(lambda: QUEUE not in consumer.process_queues)
+    rocketmq.advance_until(lambda: QUEUE not in consumer.process_queues, patience_ms=200)
     given_up_ms = rocketmq.clock.now_ms()
     rocketmq.advance_until(lambda: rocketmq.clock.now_ms() - given_up_ms > 90_000, step_ms=5_000)
     assert rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) == consumer.client_id
@@ -321,7 +321,7 @@ def test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_i
     assert running.wait(20)
     consumer.subscribe("weather")
     consumer.unsubscribe("flights")
-    rocketmq.wait_until(lambda: QUEUE not in consumer.process_queues)
+    rocketmq.advance_until(lambda: QUEUE not in consumer.process_queues, patience_ms=200)
     # A listener still runs: the lock is kept, so that nobody else begins.
     assert rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) == consumer.client_id
     release.set()

@@ -135,8 +135,10 @@ def test_a_late_answer_from_before_a_rebalance_loses_and_repeats_nothing(
         send_all(producer, ["0", "1"])
         with rocketmq.pull_consumer("backfill", instance_name="1", consume_from_where=FIRST) as other:
             other.subscribe("flights")
-            rocketmq.wait_until(lambda: other.assigned_queues == [QUEUE] and consumer.assigned_queues == [])
-        rocketmq.wait_until(lambda: consumer.assigned_queues == [QUEUE])
+            rocketmq.advance_until(
+                lambda: other.assigned_queues == [QUEUE] and consumer.assigned_queues == [], patience_ms=200
+            )
+        rocketmq.advance_until(lambda: consumer.assigned_queues == [QUEUE], patience_ms=200)
         assert _poll_all(consumer, 2) == ["0", "1"]
         rocketmq.advance(5_000)
         assert consumer.poll(timeout_ms=20) == []
@@ -286,8 +288,8 @@ def test_a_listener_for_queues_may_seek_before_anything_is_handed_out(
         assert heard == [("flights", [QUEUE], [QUEUE])]
         with rocketmq.pull_consumer("backfill", instance_name="1", consume_from_where=FIRST) as other:
             other.subscribe("flights")
-            rocketmq.wait_until(lambda: heard[1:] == [("flights", [QUEUE], [])])
-        rocketmq.wait_until(lambda: len(heard) == 3)
+            rocketmq.advance_until(lambda: heard[1:] == [("flights", [QUEUE], [])], patience_ms=200)
+        rocketmq.advance_until(lambda: len(heard) == 3, patience_ms=200)
         assert _poll_all(consumer, 1) == ["2"]
 
 

@@ -113,11 +113,11 @@ def test_unsubscribing_gives_the_queues_up_and_subscribing_takes_them(
     recorder = Recorder()
     consumer = consumers(recorder)
     consumer.subscribe("weather")
-    rocketmq.wait_until(lambda: any(queue.topic == "weather" for queue in consumer.assigned_queues))
+    rocketmq.advance_until(lambda: any(queue.topic == "weather" for queue in consumer.assigned_queues), patience_ms=200)
     producer.send(rmq.Message("weather", b"rain"))
     rocketmq.wait_until(lambda: recorder.bodies == ["rain"])
     consumer.unsubscribe("flights")
-    rocketmq.wait_until(lambda: _queues(consumer) == [])
+    rocketmq.advance_until(lambda: _queues(consumer) == [], patience_ms=200)
 
 
 def test_a_restarted_broker_finds_its_consumers_again(

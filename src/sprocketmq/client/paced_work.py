@@ -1,0 +1,72 @@
+"""Work that many wake up, run at its pace: ``core.pace`` decides when, this waits and runs it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from sprocketmq.core.pace import Pace
+from sprocketmq.net.clock import Clock, Timer
+
+__all__ = ["PacedWork"]
+
+
+class PacedWork:
+    """One kind of work of one owner. Belongs to its loop.
+
+    Args:
+        work: one run; what it raises is logged by ``spawn``, and the next run comes when it is asked for.
+        spawn: starts a task that ends with the client instance.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        min_interval_ms: float,
+        work: Callable[[], Awaitable[None]],
+        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
+    ) -> None:
+        self._clock, self._work, self._spawn = clock, work, spawn
+        self._pace = Pace(min_interval_ms)
+        self._timer: Timer | None = None
+        self._timer_ms = 0.0
+        self._closed = False
+
+    def soon(self, delay_ms: float = 0) -> None:
+        """A run is wanted, in ``delay_ms`` at the latest; however many want it, one run does."""
+        self._pace.ask(self._clock.steady_ms(), delay_ms)
+        self._go()
+
+    def close(self) -> None:
+        """Nothing begins any more."""
+        self._closed = True
+        self._disarm()
+
+    def _go(self) -> None:
+        due_ms = None if self._closed else self._pace.due_ms
+        if due_ms is None or (self._timer is not None and self._timer_ms <= due_ms):
+            return
+        self._disarm()
+        now_ms = self._clock.steady_ms()
+        if due_ms <= now_ms:
+            self._pace.begin()
+            self._spawn(self._run())
+        else:
+            self._timer, self._timer_ms = self._clock.call_later(due_ms - now_ms, self._on_time), due_ms
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._go()
+
+    async def _run(self) -> None:
+        try:
+            await self._work()
+        finally:
+            self._pace.end(self._clock.steady_ms())
+            self._go()
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
