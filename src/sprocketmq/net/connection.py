@@ -161,7 +161,7 @@ class Connection(BoundedProtocol):
     def _take(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
         view, ways, out = memoryview(whole), self._short_ways(), self._out
         assert out is not None
-        ends_s = perf_counter() + _SHARE_S
+        ends_s = perf_counter() + _SHARE_S if len(spans) > 1 else 0.0  # asked between two of them only
         for number, (at, stop) in enumerate(spans):
             if number and not number & _LOOK_EACH and self._is_served and perf_counter() >= ends_s:
                 self._let_others_in(whole, spans[number:])
