@@ -361,6 +361,13 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
+        "members that come and go: each says again, with a newer version, what it subscribes to, as the broker goes by the newest",
+        "A updateProcessQueueTableInRebalance (changed)",
+        "client/running_consumer.py",
+        "inproc/client/test_client_subscriptions.py::test_a_member_that_wanted_less_leaves_no_filter_behind",
+    ),
+    Mechanism(
+        "S3",
         "through many joins and leaves nothing is lost, order holds, and nothing piles up",
         "A 负载均衡实现 (strategies)",
         "client/rebalancer.py",

@@ -12,6 +12,7 @@ SIGNALS = "tests/inproc/client/test_client_signals.py"
 LETTERS = "tests/inproc/client/test_client_dead_letters.py"
 POLICY = "tests/inproc/client/test_client_retry_policy.py"
 RESET = "tests/inproc/client/test_client_reset.py"
+SUBSCRIPTIONS = "tests/inproc/client/test_client_subscriptions.py"
 ORDERLY = "tests/inproc/client/test_client_orderly_progress.py"
 COST = "tests/unit/core/test_progress_cost.py"
 
@@ -96,6 +97,46 @@ PROGRESS_MUTANTS = [
         "            if address not in known:\n",
         "            if False:\n",
         "tests/inproc/client/test_client_instance.py::test_a_broker_that_no_route_names_any_more_is_disconnected",
+    ),
+    Mutant(
+        "S3",
+        "who comes and goes leaves the filter behind that it wanted",
+        f"{CLIENT}/running_consumer.py",
+        "            self._said[topic] = self.subscriptions[topic] = renewed(subscription, self.group.clock.now_ms())\n",
+        "            pass\n",
+        f"{SUBSCRIPTIONS}::test_a_member_that_wanted_less_leaves_no_filter_behind",
+    ),
+    Mutant(
+        "S3",
+        "members that come and go are noticed only where our share changes",
+        f"{CLIENT}/rebalancer.py",
+        "            self._regrouped.add(topic)\n",
+        "            pass\n",
+        f"{SUBSCRIPTIONS}::test_a_member_that_wanted_less_leaves_no_filter_behind",
+    ),
+    Mutant(
+        "S4",
+        "a pull that the broker holds keeps its filter for 15 s",
+        f"{CLIENT}/pull_loop.py",
+        "            self._task.cancel()  # ``_answer`` knows why\n",
+        "            pass\n",
+        f"{SUBSCRIPTIONS}::test_a_new_filter_holds_at_once_for_what_comes_though_the_clock_stands_still",
+    ),
+    Mutant(
+        "S4",
+        "a new filter within the same millisecond is none to the broker",
+        f"{CLIENT}/running_consumer.py",
+        "                self.subscriptions[topic] = renewed(wanted, said.sub_version + 1)\n",
+        "                pass\n",
+        f"{SUBSCRIPTIONS}::test_a_new_filter_holds_at_once_for_what_comes_though_the_clock_stands_still",
+    ),
+    Mutant(
+        "S4",
+        "after a new filter nothing is pulled any more",
+        f"{CORE}/pull_cursor.py",
+        "PullReturned | PullFailed | PullOutdated):\n            self.in_flight = False",
+        "PullReturned | PullFailed):\n            self.in_flight = False",
+        "tests/unit/core/test_pull_cursor.py::test_an_answer_under_another_subscription_is_asked_again_from_the_same_offset",
     ),
     Mutant(
         "S7",

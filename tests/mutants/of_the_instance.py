@@ -149,8 +149,8 @@ INSTANCE_MUTANTS = [
         "S2",
         "a start leaves the queues to the next round of rebalance",
         f"{CLIENT}/running_consumer.py",
-        "        await instance.heartbeats.to_all()\n        await self.rebalance()\n",
-        "        await instance.heartbeats.to_all()\n",
+        "        await self.announce()\n        await self.rebalance()\n",
+        "        await self.announce()\n",
         f"{CONCURRENT}::test_messages_that_wait_already_are_consumed_too",
     ),
     Mutant(

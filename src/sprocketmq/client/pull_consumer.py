@@ -234,7 +234,7 @@ class AsyncPullConsumer:
             running.rebalancer.fixed = self._assigned
             for topic in self._subscriptions:
                 await running.instance.routes.refresh(topic)
-            await running.instance.heartbeats.to_all()
+            await running.announce()
             await running.rebalance()
 
     @property

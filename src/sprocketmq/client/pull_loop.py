@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -24,7 +25,7 @@ from sprocketmq.core.flow_control import FlowControlCause
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.pull_cursor import PullCursor, PullStatus
 from sprocketmq.core.retry_schedule import retry_topic
-from sprocketmq.core.subscription import matches_tags
+from sprocketmq.core.subscription import matches_tags, same_subscription
 from sprocketmq.errors import (
     ConfigurationError,
     NetworkError,
@@ -118,6 +119,8 @@ class PullLoop:
         self._wakes_on_settled = False
         self._stuck_at: int | None = -1  # no queue has it as its head
         self._count_to_go_on = _ANY_COUNT
+        self._asked_under: SubscriptionData | None = None  # while the broker has our pull
+        self._stopped = False
         self._complaint = ""
 
     @property
@@ -142,8 +145,14 @@ class PullLoop:
         if self._pause is not None and not self._pause.done():
             self._pause.set_result(None)
 
+    def subscription_changed(self) -> None:
+        """Another filter is in force: the pull that the broker may hold for long is asked again under it."""
+        if self._task is not None and self._asked_under is not None and self._is_outdated(self._asked_under):
+            self._task.cancel()  # ``_answer`` knows why
+
     async def stop(self) -> None:
         """End now, also in the middle of a pull."""
+        self._stopped = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -215,7 +224,9 @@ class PullLoop:
         clock = self._group.clock
         asked_ms = clock.now_ms()
         try:
-            result = await self._ask(offset, subscription)
+            result = await self._answer(offset, subscription)
+            if result is None:
+                return pull_cursor.PullOutdated()
             self._broker_id = result.suggested_broker_id
             messages: list[MessageExt] = []
             if result.status is PullStatus.FOUND:
@@ -238,6 +249,27 @@ class PullLoop:
             return pull_cursor.PullFailed(f"{type(error).__name__}: {error}")
         self._complaint = ""
         return pull_cursor.PullReturned(result.status, result.next_begin_offset, messages)
+
+    async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:
+        """What the broker answers; None when another subscription is in force by then."""
+        self._asked_under = subscription
+        try:
+            result = await self._ask(offset, subscription)
+        except asyncio.CancelledError:
+            # By subscription_changed, unless the loop is stopped as well: two cancellations before its next step come as one.
+            if self._stopped or not self._is_outdated(subscription):
+                raise
+            task = asyncio.current_task()
+            if sys.version_info >= (3, 11) and task is not None:
+                task.uncancel()
+            return None
+        finally:
+            self._asked_under = None
+        return None if self._is_outdated(subscription) else result
+
+    def _is_outdated(self, subscription: SubscriptionData) -> bool:
+        now = self._owner.subscription(self.queue.topic)
+        return now is not subscription and (now is None or not same_subscription(subscription, now))
 
     async def _ask(self, offset: int, subscription: SubscriptionData) -> PullResult:
         queue, settings = self.queue, self._group.settings

@@ -47,8 +47,8 @@ class Rebalancer:
 
     Args:
         start_loop: begins to pull a process queue at an offset.
-        changed: the set of queues of this topic changed.
-        heartbeat: tells the broker at this address who we are.
+    changed: our queues of this topic changed, or the members that share them.
+    heartbeat: tells the broker at this address who we are.
         record_ended: records progress of the listener calls that have ended; after a drop it would be too late.
         spawn: runs work that ends with the consumer.
         start_timestamp_ms: for CONSUME_FROM_TIMESTAMP.
@@ -76,6 +76,8 @@ class Rebalancer:
         self._process_queues: dict[MessageQueue, ProcessQueue] = {}  # read, or being given up
         self._unlocks: dict[MessageQueue, Timer] = {}  # queues that were given up and are still locked
         self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
+        self._members: dict[str, set[str]] = {}  # client ids by topic, as the last round saw them
+        self._regrouped: set[str] = set()  # topics with other members than before, of whom nobody was told yet
         self._warned: set[str] = set()
         self._strategy_fails: set[str] = set()  # topics
         self._refusals: set[str] = set()  # topics
@@ -152,6 +154,8 @@ class Rebalancer:
         if effects:
             log.info("group %s: topic %s: %s", self._group.name, topic, effects)
             await self._run(effects)
+        if effects or topic in self._regrouped:
+            self._regrouped.discard(topic)
             self._changed(topic)
         return True
 
@@ -184,6 +188,9 @@ class Rebalancer:
         if self._group.client_id not in client_ids:
             log.info("group %s: %s does not list us as a member yet", self._group.name, address)
             return None  # no reason to give up what we have
+        if self._members.get(topic) != set(client_ids):
+            self._members[topic] = set(client_ids)
+            self._regrouped.add(topic)
         return self._share(topic, queues, client_ids)
 
     def _share(self, topic: str, queues: list[MessageQueue], client_ids: list[str]) -> list[MessageQueue] | None:

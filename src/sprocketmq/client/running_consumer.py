@@ -33,7 +33,7 @@ from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.pull_cursor import BROKER_SUSPEND_MS, PULL_TIMEOUT_MS, PullCursor, PullDue
 from sprocketmq.core.queue_lock import LOCK_RENEW_INTERVAL_MS
 from sprocketmq.core.statistics import ConsumerStatistics, Window
-from sprocketmq.core.subscription import TAG, parse_tag_expression
+from sprocketmq.core.subscription import TAG, parse_tag_expression, renewed
 from sprocketmq.wire import bodies
 from sprocketmq.wire.command import Command
 from sprocketmq.wire.message import MessageQueue
@@ -88,6 +88,8 @@ class RunningConsumer:
         self.stopping = False
         self.trace: MessageTrace | None = None
         self._loops: dict[ProcessQueue, PullLoop] = {}
+        self._said: dict[str, bodies.SubscriptionData] = {}  # with the newest version that any heartbeat names
+        self._announced: dict[str, bodies.SubscriptionData] = {}  # what the brokers have heard: pulls go by it
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
         client_id = self.options.client_id(keep_default_name=not clustering)
@@ -190,7 +192,7 @@ class RunningConsumer:
         for topic in sorted(self.subscriptions):
             await instance.routes.refresh(topic)  # raises when no name server answers: better now than in a log
         await self._check_expressions()
-        await instance.heartbeats.to_all()
+        await self.announce()
         await self.rebalance()
         if self.service.orderly and settings.clustering:
             self._spawn(self._renew_locks())
@@ -310,9 +312,25 @@ class RunningConsumer:
 
     # -- between the parts -----------------------------------------------------------------------------------------------------
 
+    async def announce(self) -> None:
+        """Tell the brokers what is subscribed; once they were told, pulls go by it, and those that they hold under another filter are over.
+
+        The broker takes only a newer version than it has, so each change gets one, also where the clock stands still or was set back.
+        """
+        for topic, wanted in self.subscriptions.items():
+            said = self._said.get(topic)
+            if said is not None and said is not wanted and wanted.sub_version <= said.sub_version:
+                self.subscriptions[topic] = renewed(wanted, said.sub_version + 1)
+        announced = dict(self.subscriptions)
+        self._said.update(announced)
+        await self.instance.heartbeats.to_all()
+        self._announced.update(announced)
+        for loop in self._loops.values():
+            loop.subscription_changed()
+
     def subscription_changed(self) -> None:
         async def tell() -> None:
-            await self.instance.heartbeats.to_all()
+            await self.announce()
             self.instance.rebalance_soon()
 
         self._spawn(tell())
@@ -365,7 +383,9 @@ class RunningConsumer:
         return PullDue(not self.stopping, self.paused or watcher.paused(queue), subscribed, watcher.full())
 
     def _subscription(self, topic: str) -> bodies.SubscriptionData | None:
-        return self.subscriptions.get(topic)
+        """What pulls go by: the last that the brokers were told, for a newer one they would refuse (code 25)."""
+        wanted = self.subscriptions.get(topic)
+        return None if wanted is None else self._announced.get(topic, wanted)
 
     async def _read_offset(self, queue: MessageQueue) -> int:
         """The offset at the first locked pull: what the owner before us committed last. Where nothing is stored the start that was
@@ -402,6 +422,10 @@ class RunningConsumer:
         self._share_limits()
         if self.watcher is not None:
             self.watcher.changed(topic)
+        # Who came or went may have said otherwise what the group wants, and the broker goes by the newest: ours is said again.
+        subscription = self.subscriptions.get(topic)
+        if subscription is not None:
+            self._said[topic] = self.subscriptions[topic] = renewed(subscription, self.group.clock.now_ms())
         self.instance.heartbeats.soon()
 
     def _share_limits(self) -> None:

@@ -25,6 +25,8 @@ Laws
        have committed after we were assigned. When we had the lock before (Java reads once per assignment): has nobody gone past our
        progress meanwhile, we go on with what is cached; else all of it is forgotten and we begin where the other ended, so that no
        message comes after its successors.
+    6. An answer to a pull that was asked under another subscription than the one in force changes nothing: it is asked again from the
+       same offset. (Java filters it by the old one and goes on behind it: what matches only the new one is skipped.)
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ __all__ = [
     "PullFailed",
     "PullLater",
     "PullNow",
+    "PullOutdated",
     "PullReturned",
     "PullStatus",
     "ReadOffset",
@@ -126,7 +129,11 @@ class PullFailed(msgspec.Struct, frozen=True):
     broker_flow_control: bool = False
 
 
-PullEvent = PullDue | OffsetRead | PullReturned | PullFailed
+class PullOutdated(msgspec.Struct, frozen=True):
+    """The subscription changed while the broker held the pull: the answer says nothing about what is wanted now."""
+
+
+PullEvent = PullDue | OffsetRead | PullReturned | PullFailed | PullOutdated
 
 # --- effects -------------------------------------------------------------------------------------------------------------------------
 
@@ -234,7 +241,7 @@ class PullCursor:
 
     def handle(self, event: PullEvent, now_ms: int) -> list[PullEffect]:
         """Takes one event, returns what to do, in order."""
-        if isinstance(event, PullReturned | PullFailed):
+        if isinstance(event, PullReturned | PullFailed | PullOutdated):
             self.in_flight = False
         if self.process_queue.dropped:
             return [LoopEnded()]
@@ -244,6 +251,8 @@ class PullCursor:
             return self._returned(event)
         if isinstance(event, OffsetRead):
             return self._offset_read(event)
+        if isinstance(event, PullOutdated):
+            return [PullNow(self.next_offset)]  # law 6
         delay_ms = BROKER_FLOW_CONTROL_DELAY_MS if event.broker_flow_control else self.exception_delay_ms
         return [PullLater(delay_ms, event.reason)]
 

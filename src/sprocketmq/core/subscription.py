@@ -9,14 +9,15 @@ Laws
     1. A null, empty or "*" expression matches everything, messages without a tag included.
     2. Whatever ``matches_tags`` accepts, ``matches_tags_code`` accepts (the broker never withholds a wanted message).
     3. A message without a tag has code 0 and matches only law 1.
-    4. ``sub_version`` is the creation time; the broker refuses pulls that are newer than the subscription it knows (code 25).
+    4. ``sub_version`` is the time; the broker goes by the newest subscription of any member, and refuses pulls that are newer than the one
+       it knows (code 25). So a member says again what it wants, with a newer version, whenever another one may have said otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import SubscriptionData
@@ -32,6 +33,7 @@ __all__ = [
     "matches_tags",
     "matches_tags_code",
     "parse_tag_expression",
+    "renewed",
     "same_subscription",
     "sql92",
     "tags_code_matcher",
@@ -113,6 +115,11 @@ def build_subscription(topic: str, expression: FilterExpression | str | None, no
             topic=topic, sub_string=expression.expression, sub_version=now_ms, expression_type=SQL92
         )
     raise ConfigurationError(f"the expression type is {expression.type!r}, TAG and SQL92 are allowed; use sql92(...)")
+
+
+def renewed(subscription: SubscriptionData, now_ms: int) -> SubscriptionData:
+    """The same with a newer version, whatever the clock says. Java: RebalancePushImpl.messageQueueChanged."""
+    return structs.replace(subscription, sub_version=max(now_ms, subscription.sub_version + 1))
 
 
 def matches_tags_code(subscription: SubscriptionData, code: int) -> bool:

@@ -18,6 +18,7 @@ from sprocketmq.core.pull_cursor import (
     PullFailed,
     PullLater,
     PullNow,
+    PullOutdated,
     PullReturned,
     PullStatus,
     ReadOffset,
@@ -93,6 +94,13 @@ def test_a_dropped_queue_ends_the_loop_and_takes_nothing_in(event: PullEvent) ->
     one.process_queue.drop()
     assert one.handle(event, 0) == [LoopEnded()]
     assert one.process_queue.count == 0
+
+
+def test_an_answer_under_another_subscription_is_asked_again_from_the_same_offset() -> None:
+    one = cursor(5)
+    one.handle(PullDue(), 0)
+    assert one.handle(PullOutdated(), 1) == [PullNow(5)]
+    assert one.handle(PullDue(), 2) == [SendPull(5)]
 
 
 def test_failures_wait_a_second_and_broker_flow_control_20_ms() -> None:

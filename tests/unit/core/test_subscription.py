@@ -12,6 +12,7 @@ from sprocketmq.core.subscription import (
     matches_tags,
     matches_tags_code,
     parse_tag_expression,
+    renewed,
     same_subscription,
     sql92,
     tags_code_matcher,
@@ -92,6 +93,12 @@ def test_a_blank_condition_and_an_unknown_type_are_refused() -> None:
         sql92("  ")
     with pytest.raises(ConfigurationError, match="'XPATH', TAG and SQL92 are allowed"):
         build_subscription("flights", FilterExpression("a", "XPATH"), 0)
+
+
+def test_a_renewed_subscription_is_newer_whatever_the_clock_says() -> None:
+    one = parse_tag_expression("t", "A||B", 5)
+    assert [renewed(one, now_ms).sub_version for now_ms in (3, 5, 9)] == [6, 6, 9]
+    assert same_subscription(renewed(one, 9), one)
 
 
 def test_a_subscription_is_the_same_whatever_its_version() -> None:
