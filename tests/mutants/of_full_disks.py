@@ -89,8 +89,8 @@ FULL_DISK_MUTANTS = [
         "disk",
         "offsets that could not be written count as written",
         f"{_BROKER}/config_store.py",
-        "                self._set_dirty(file)  # the next round writes it again\n",
-        "                pass\n",
+        "            self._set_dirty(file)  # the next round writes it again\n",
+        "            pass\n",
         f"{_TABLES}::test_offsets_that_could_not_be_written_are_written_in_the_next_round",
     ),
     Mutant(

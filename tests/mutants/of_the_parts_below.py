@@ -127,8 +127,8 @@ LOWER_MUTANTS = [
         "store",
         "queue entries that point behind the end of the log stay",
         f"{STORE}/recovery.py",
-        "        queue.truncate_to(queue.first_from(end))\n        self._newest_end(queue)\n",
-        "",
+        "            queue.truncate_to(kept)\n",
+        "            pass\n",
         f"{RECOVERY}::test_entries_whose_records_never_reached_the_disk_are_dropped",
     ),
     Mutant(

@@ -31,7 +31,7 @@ def change(cluster, number, field, fmt, value):
     cluster.on_loop(write)
 
 
-@pytest.mark.parametrize("target", ["plain", "delivered copy", "middle of a record"])
+@pytest.mark.parametrize("target", ["plain", "delivered copy", "middle of a record", "as long as its own"])
 def test_a_unit_that_points_to_another_record_delivers_nothing_and_is_said(cluster, client, caplog, target):
     client.send("flights", b"plain")
     timed(client, "early", 1)
@@ -39,8 +39,10 @@ def test_a_unit_that_points_to_another_record_delivers_nothing_and_is_said(clust
     timed(client, "damaged", 10)
     timed(client, "sound", 10)
     plain, copy = client.messages("flights")
-    place = {"plain": plain, "delivered copy": copy, "middle of a record": plain}[target].commit_log_offset
+    place = {"delivered copy": copy}.get(target, plain).commit_log_offset
     change(cluster, 1, PHYSICAL, ">q", place + (target == "middle of a record"))
+    if target == "as long as its own":
+        change(cluster, 1, SIZE, ">i", plain.store_size_bytes)
     cluster.clock.advance(30_000)
     assert bodies(client) == [b"plain", b"early", b"sound"]
     assert "has no whole record of rmq_sys_wheel_timer there; it is passed over" in caplog.text
