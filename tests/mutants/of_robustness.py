@@ -14,8 +14,8 @@ ROBUSTNESS_MUTANTS = [
         "net",
         "a send that waits for the disk holds its body a second time",
         "src/sprocketmq/broker/broker.py",
-        'command.body = b""',
-        "pass",
+        "        command = Command(command.code, command.opaque, command.flag)\n",
+        "",
         "tests/inproc/broker/test_broker_restart.py::test_who_waits_for_the_disk_holds_no_body",
     ),
     Mutant(
