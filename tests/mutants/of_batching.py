@@ -100,4 +100,12 @@ BATCHING_MUTANTS = [
         "for number in range(_BLOCK)",
         "tests/unit/client/test_client_parts.py::test_unique_keys_differ_and_carry_the_time",
     ),
+    Mutant(
+        "batching",
+        "a refused batch may be tried again at the same broker",
+        "src/sprocketmq/core/send_latency.py",
+        "            if name != last_broker and",
+        "            if",
+        "tests/inproc/client/test_client_batching.py::test_a_refused_batch_goes_to_the_other_broker_as_a_whole",
+    ),
 ]

@@ -251,4 +251,20 @@ NAME_MUTANTS = [
         "    if False:\n",
         f"{LENGTHS}::test_a_heartbeat_of_many_tags_or_subscriptions_is_refused",
     ),
+    Mutant(
+        "names",
+        "a client's topic may have any length",
+        "src/sprocketmq/client/validators.py",
+        "    if len(topic) > limit:\n",
+        "    if False:\n",
+        "tests/unit/client/test_client_options.py::test_names_have_javas_characters_and_lengths",
+    ),
+    Mutant(
+        "names",
+        "a client's group may have any length",
+        "src/sprocketmq/client/validators.py",
+        "    if len(group) > _MAX_GROUP:\n",
+        "    if False:\n",
+        "tests/unit/client/test_client_options.py::test_names_have_javas_characters_and_lengths",
+    ),
 ]

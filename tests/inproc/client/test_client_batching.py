@@ -206,11 +206,15 @@ def test_a_refused_batch_goes_to_the_other_broker_as_a_whole(
     rocketmq: EmbeddedRocketMQ, second_broker: Broker, batching: rmq.Producer
 ) -> None:
     with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=2)
-    fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
-    results = settled(rocketmq, batching, [batching.send_async(message) for message in messages(4)])
-    assert fault.hits == 1
-    assert len({result.message_queue for result in results}) == 1
+        admin.create_topic("flights", queues=8)
+    second_broker.intercept = None
+    fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=None)  # all tries at broker-a
+    for _ in range(16):  # wherever it begins: a batch of the first queues has as many tries as would stay there
+        results = settled(rocketmq, batching, [batching.send_async(message) for message in messages(4)])
+        (queue,) = {result.message_queue for result in results}
+        assert queue.broker_name == "broker-b"
+        assert second_broker.store.max_offset("flights", queue.queue_id) % 4 == 0
+    assert 0 < fault.hits <= 16, "no batch was tried twice at one broker"
 
 
 def test_what_cannot_be_batched_is_sent_by_itself_at_once(rocketmq: EmbeddedRocketMQ, batching: rmq.Producer) -> None:

@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 
 import sprocketmq as rmq
+from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.testing import EmbeddedRocketMQ
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 FAR = rmq.sql92("distance > 1000 AND carrier IN ('UA', 'DL')")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def the_parser_is_loaded() -> None:
+    """It may take longer than a request waits, on a machine with much to do."""
+    compile_sql92("a = 1")
 
 
 def _send(producer: rmq.Producer, *flights: tuple[str, int]) -> None:

@@ -141,15 +141,16 @@ def test_progress_is_persisted_every_5_s_and_never_goes_back(
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
-    consumers(recorder)
+    consumer = consumers(recorder)
     send_all(producer, [str(n) for n in range(5)])
-    rocketmq.wait_until(lambda: len(recorder) == 5)
+    ended = consumer.process_queues[rmq.MessageQueue("flights", "broker-a", 0)]
+    rocketmq.wait_until(lambda: len(recorder) == 5 and ended.count == 0)
     rocketmq.advance(10_000)
     rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: 5})
     seen = [5]
     for n in range(5, 10):
         send_all(producer, [str(n)])
-        rocketmq.wait_until(lambda: len(recorder) == seen[-1] + 1)
+        rocketmq.wait_until(lambda: len(recorder) == seen[-1] + 1 and ended.count == 0)
         rocketmq.advance(5_000)
         rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: seen[-1] + 1})
         seen.append(seen[-1] + 1)
@@ -304,7 +305,7 @@ def test_admin_tools_see_the_member_its_progress_and_its_lag(
     recorder = Recorder()
     consumer = consumers(recorder)
     send_all(producer, [str(n) for n in range(10)])
-    rocketmq.wait_until(lambda: len(recorder) == 10)
+    rocketmq.wait_until(lambda: len(recorder) == 10 and all(not one.count for one in consumer.process_queues.values()))
     consumer.persist_offsets()
     with rocketmq.admin() as admin:
         rocketmq.wait_until(lambda: admin.lag("delays", "flights") == 0)

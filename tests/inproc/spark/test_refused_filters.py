@@ -7,12 +7,19 @@ from collections.abc import Iterator
 import pytest
 from as_spark import Readers, ask, first_batch, send
 
+from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 REFUSED = r"sql92 is 'a >', which broker broker-a refuses: .*; correct the expression, or see that the broker has enablePropertyFilter"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def the_parser_is_loaded() -> None:
+    """It may take longer than a request waits, on a machine with much to do."""
+    compile_sql92("a = 1")
 
 
 @pytest.fixture

@@ -75,10 +75,14 @@ def test_the_client_id_is_javas() -> None:
 def test_names_have_javas_characters_and_lengths() -> None:
     assert check_topic("%RETRY%" + "g" * 120)
     assert check_topic("a-Z_0|%")
-    assert check_group("g" * 120)
-    for bad in ("", "a.b", "ü", "a\n", None):
+    assert check_topic("t" * 127)
+    for bad in ("", "a.b", "ü", "a\n", None, "t" * 128, "%RETRY%" + "g" * 249):
         with pytest.raises(rmq.ConfigurationError):
             check_topic(bad)  # type: ignore[arg-type]
+    assert check_group("g" * 120)
+    for bad in ("", "a.b", "ü", "a\n", None, "g" * 121):
+        with pytest.raises(rmq.ConfigurationError):
+            check_group(bad)  # type: ignore[arg-type]
 
 
 def test_a_batch_has_one_topic_no_delay_and_no_retry_topic() -> None:

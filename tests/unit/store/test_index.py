@@ -407,16 +407,17 @@ def test_a_full_disk_holds_the_index_back_and_loses_no_key(tmp_path: Path, monke
     store.close()
 
 
-def test_a_damaged_chain_ends_instead_of_going_in_a_circle(tmp_path: Path) -> None:
-    file = IndexFile(None, 1, 10)
-    files = IndexFiles(None, dataclasses.replace(INDEXED, max_hash_slot_num=1))
+def test_a_damaged_chain_ends_instead_of_going_in_a_circle() -> None:
     import numpy as np
 
-    assert file.put(np.array([5, 5, 5]), np.array([100, 200, 300]), np.array([NOW_MS] * 3)) == 3
-    entries = file.columns()
-    entries["before"][0] = 3
-    assert file.find(5, 10, 0, 1 << 62) == [300, 200, 100]
-    assert files.find("T#k", 3, 0, 1).physical_offsets == []
+    files = IndexFiles(None, dataclasses.replace(INDEXED, max_hash_slot_num=1))
+    key_hash = index_hash("T#k")
+    files.put(np.array([key_hash] * 3), np.array([100, 200, 300]), np.array([NOW_MS] * 3))
+    (file,) = files.files
+    file.columns()["before"][0] = 3  # the oldest points to the newest
+    assert file.find(key_hash, 10, 0, 1 << 62) == [300, 200, 100]
+    assert files.find("T#k", 10, 0, 1 << 62).physical_offsets == [100, 200, 300]
+    assert files.find("T#k", 2, 0, 1 << 62).physical_offsets == [200, 300]
 
 
 @pytest.mark.parametrize(("before", "noted"), [(1, True), (3, False), (-1, False)])
