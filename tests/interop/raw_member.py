@@ -41,7 +41,7 @@ class RawMember:
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
-    def ask(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"", timeout_s: float = 10.0) -> Answer:
+    def ask(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"", timeout_s: float = 30.0) -> Answer:
         """Send one request, wait for its answer; one at a time."""
         self._socket.sendall(request_frame(code, ext or {}, body))
         return self._answers.get(timeout=timeout_s)

@@ -62,7 +62,7 @@ def decode_header(kind: int, header: bytes) -> dict[str, Any]:
 
 
 def ask(
-    address: str, code: int, ext: dict[str, str] | None = None, body: bytes = b"", timeout_s: float = 10.0
+    address: str, code: int, ext: dict[str, str] | None = None, body: bytes = b"", timeout_s: float = 30.0
 ) -> Answer:
     """Send one request to `host:port` on a connection of its own and return the answer.
 
@@ -76,7 +76,7 @@ def ask(
 class Asking:
     """A connection for several requests, one after the other; raises as `ask`."""
 
-    def __init__(self, address: str, timeout_s: float = 10.0) -> None:
+    def __init__(self, address: str, timeout_s: float = 30.0) -> None:
         self._address = address
         host, port = address.rsplit(":", 1)
         self._connection = socket.create_connection((host, int(port)), timeout_s)

@@ -59,7 +59,7 @@ class SprocketServer:
             return shutil.which("sprocketmq", path=checkout / ".venv/bin")
         return shutil.which("sprocketmq", path=os.path.dirname(sys.executable)) or shutil.which("sprocketmq")
 
-    def start(self, timeout_s: float = 30.0) -> SprocketServer:
+    def start(self, timeout_s: float = 60.0) -> SprocketServer:
         """Return when it said that it is ready.
 
         Raises:

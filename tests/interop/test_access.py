@@ -192,7 +192,7 @@ def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(
     assert "success" in admin("deleteAclConfig", "-a", WORKER[0])
     assert not send(APACHE_4, accounts_server, WORKER)
     assert "success" in admin("updateGlobalWhiteAddr", "-g", "127.0.0.1")
-    poll_until(lambda: ask(address, SEND_V2, HEADER_V2, b"body").code == 0, "the white address counts", 10)
+    poll_until(lambda: ask(address, SEND_V2, HEADER_V2, b"body").code == 0, "the white address counts", 60)
 
 
 @pytest.mark.parametrize("java", VERSIONS)

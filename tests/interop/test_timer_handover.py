@@ -88,7 +88,7 @@ def test_what_waits_at_apache_arrives_at_our_broker_and_what_waits_there_at_apac
     some(ours, "second", timers=timers)
     wait_for(ours, *names("first", "later", timers=timers), *names("second", "soon", timers=timers))
     assert not {"level-first-late", "timer-first-late"} & set(delivered(ours)), "nothing is early"
-    poll_until(lambda: progress_is_written(store), "progress is written", 10)
+    poll_until(lambda: progress_is_written(store), "progress is written", 60)
     end(ours, killed)
     if not killed:
         assert [str(problem) for problem in check_directory(store) if not problem.note] == []

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedRocketMQ"]
 
 # How long a wait lets sockets and worker threads do their part, in real time, before the test has waited long enough.
-_PATIENCE_MS: Final = 10_000
+_PATIENCE_MS: Final = 30_000
 _POLL_S: Final = 0.002
 T = TypeVar("T")
 

@@ -240,7 +240,7 @@ class Cluster:
 
         return self.engine.run(run())
 
-    def eventually(self, condition: Callable[[], object], seconds: float = 10) -> None:
+    def eventually(self, condition: Callable[[], object], seconds: float = 60) -> None:
         """Sockets need a moment of real time; the clock stands still meanwhile."""
         deadline = time.monotonic() + seconds
         while not self.on_loop(condition):

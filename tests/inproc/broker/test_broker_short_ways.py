@@ -293,6 +293,11 @@ def test_nothing_takes_the_short_way_past_what_stands_in_front(
     assert not {b"310,", b"320,"} & short.short_ways().keys()
 
 
+async def woken(peer: WrittenTo) -> None:
+    while b"wakes" not in peer.written:
+        await asyncio.sleep(0.001)
+
+
 def test_a_parked_pull_is_woken_by_a_send_on_the_short_way(sides: tuple[Side, Side]) -> None:
     short, _ = sides
 
@@ -304,7 +309,7 @@ def test_a_parked_pull_is_woken_by_a_send_on_the_short_way(sides: tuple[Side, Si
         connection.data_received(pull_frame(sysFlag="6"))
         assert peer.written == b""
         connection.data_received(send_frame(b"wakes", e="0"))
-        await asyncio.sleep(0.01)
+        await asyncio.wait_for(woken(peer), 60)
         return peer.written
 
     assert short.loop.run_until_complete(both()).count(b"wakes") == 1

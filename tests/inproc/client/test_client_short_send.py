@@ -35,7 +35,7 @@ def bodies(rocketmq: EmbeddedRocketMQ) -> list[bytes]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline_s
         await asyncio.sleep(0)

@@ -162,7 +162,7 @@ class KillMoments:
     def _kill_worker(self, number: int) -> None:
         """Some Python process that Spark started: every role has the same chance, however many there are of it."""
         self._pause(3.0)
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + 60
         roles: dict[str, list[int]] = {}
         while not roles and time.monotonic() < deadline_s:
             for found in self._processes():
