@@ -94,8 +94,8 @@ PRODUCER_MUTANTS = [
         "producers",
         "a requester is deaf on a new connection until the next heartbeat",
         f"{CLIENT}/request_reply.py",
-        "            await instance.heartbeats.to_all()\n            self._heard",
-        "            self._heard",
+        "                await instance.heartbeats.to(address)\n",
+        "",
         f"{REPLYING}::test_a_broker_that_was_restarted_hears_of_the_requester_before_the_next_request",
     ),
     Mutant(

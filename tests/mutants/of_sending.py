@@ -80,7 +80,7 @@ SENDING_MUTANTS = [
         "producers",
         "a host that says nothing is asked for ever",
         f"{CLIENT}/sender.py",
-        "            self._api.doubt(begun.address, begun.connection, begun.started_s)\n",
+        "            self._api.pool.doubt(begun.address, begun.connection, begun.started_s)\n",
         "",
         f"{SHORT}::test_a_host_that_says_nothing_during_a_whole_send_is_connected_anew",
     ),

@@ -9,6 +9,7 @@ __all__ = ["STORM_MUTANTS"]
 CORE, CLIENT, NET = "src/sprocketmq/core", "src/sprocketmq/client", "src/sprocketmq/net"
 PACE = "tests/unit/core/test_pace.py"
 STORMS = "tests/system/client/test_storms.py"
+LIMITS = "tests/system/client/test_time_limits.py"
 
 STORM_MUTANTS = [
     Mutant(
@@ -42,5 +43,85 @@ STORM_MUTANTS = [
         "        self._soon.soon()\n",
         "        self._spawn(self.to_all())\n        self._lanes.clear()\n",
         f"{STORMS}::test_256_queues_of_a_broker_that_forgot_us_make_few_heartbeats",
+    ),
+    Mutant(
+        "producers",
+        "a question to name servers has no part in the timeout of a send",
+        f"{CLIENT}/routes.py",
+        "timeout=None if timeout_ms is None else max(0, timeout_ms) / 1000",
+        "timeout=None",
+        f"{LIMITS}::test_a_send_that_no_name_server_can_be_asked_for_ends_in_time",
+    ),
+    Mutant(
+        "producers",
+        "connecting has no part in the timeout of a send",
+        f"{NET}/pool.py",
+        "            connection = await self.connection(address, timeout_ms)\n",
+        "            connection = await self.connection(address)\n",
+        f"{LIMITS}::test_a_send_to_a_broker_that_cannot_be_reached_ends_in_time",
+    ),
+    Mutant(
+        "net",
+        "a connection whose peer does not read is kept after it was given up",
+        f"{NET}/pool.py",
+        "            connection.abort()\n",
+        "            pass\n",
+        f"{LIMITS}::test_sends_to_a_broker_that_does_not_read_end_in_time_and_leave_nothing_open",
+    ),
+    Mutant(
+        "net",
+        "a silent connection is asked for ever",
+        f"{NET}/pool.py",
+        "            self.doubt(address, connection, asked_s)\n",
+        "",
+        f"{LIMITS}::test_a_silent_connection_to_a_name_server_is_given_up",
+    ),
+    Mutant(
+        "producers",
+        "a message that waits behind others of its queue waits for ever",
+        f"{CLIENT}/batch_accumulator.py",
+        "            _fail(late, _waited_too_long())\n",
+        "            pass\n",
+        f"{LIMITS}::test_batched_sends_to_a_broker_that_does_not_answer_end_in_time",
+    ),
+    Mutant(
+        "S1",
+        "all brokers' heartbeats wait for each other",
+        f"{CLIENT}/heartbeats.py",
+        "        for address in self._targets():\n            self.begin(address)\n",
+        "        await self.to_all()\n",
+        f"{LIMITS}::test_a_frozen_broker_holds_up_no_heartbeat_to_another",
+    ),
+    Mutant(
+        "producers",
+        "a request fails while any broker of its topic is down",
+        f"{CLIENT}/request_reply.py",
+        "                except NetworkError as error:\n",
+        "                except ZeroDivisionError as error:\n",
+        f"{LIMITS}::test_a_request_is_answered_while_another_broker_of_its_topic_is_down",
+    ),
+    Mutant(
+        "net",
+        "who comes later overtakes the one whose turn it is",
+        f"{NET}/write_turns.py",
+        "        return len(self._waiting) + self._is_given\n",
+        "        return len(self._waiting)\n",
+        "tests/unit/net/test_requests_in_flight.py::test_requests_that_wait_for_a_peer_that_reads_again_are_not_overtaken",
+    ),
+    Mutant(
+        "net",
+        "a frame that is written already overtakes requests that wait",
+        f"{NET}/connection.py",
+        "            and not self._turns  # nobody is overtaken\n",
+        "",
+        "tests/unit/net/test_requests_in_flight.py::test_requests_that_wait_for_a_peer_that_reads_again_are_not_overtaken",
+    ),
+    Mutant(
+        "producers",
+        "a new topic has four queues, whatever its producer says",
+        f"{CLIENT}/sender.py",
+        "settings.create_topic_key, settings.default_topic_queue_nums, left_ms",
+        "settings.create_topic_key, 4, left_ms",
+        f"{LIMITS}::test_a_topic_that_is_sent_into_being_has_as_many_queues_as_its_producer_says",
     ),
 ]

@@ -6,15 +6,13 @@ subclass that fits the code), with the address that answered.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, TypeVar
 
 from sprocketmq.client.name_servers import NameServers
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
 from sprocketmq.core.pull_cursor import pull_status
 from sprocketmq.core.route_table import checked_route
-from sprocketmq.errors import RequestTimeout, remote_error
-from sprocketmq.net.connection import Connection
+from sprocketmq.errors import remote_error
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -329,20 +327,8 @@ class RemotingApi:
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
-        """Ask and wait; see ``doubt``."""
-        connection = await self.pool.connection(address)
-        started_s = asyncio.get_running_loop().time()
-        try:
-            return await connection.invoke(command, timeout_ms)
-        except RequestTimeout:
-            self.doubt(address, connection, started_s)
-            raise
-
-    def doubt(self, address: str, connection: Connection, started_s: float) -> None:
-        """After a timeout: a connection on which nothing at all arrived since ``started_s`` is given up, as Java does
-        (clientCloseSocketIfTimeout). A host that vanished without a word would otherwise never be reconnected."""
-        if connection.last_read_s < started_s:
-            self.pool.close_connection(address)
+        """Ask and wait; ``timeout_ms`` covers connecting and the answer."""
+        return await self.pool.invoke(address, command, timeout_ms)
 
     async def _ask(
         self, address: str, code: int, header: Header | None = None, body: Buffer = b"", timeout_ms: int | None = None

@@ -13,6 +13,8 @@ Laws
 4. What cannot be batched (delayed, retry topic, in a transaction, a reply) is sent by itself at once.
 5. A message is read once, when it is sent: what its owner does to it afterwards changes nothing. It stays with its UNIQ_KEY.
    With send hooks a batch is written again from its messages, since hooks may change them.
+6. A message that waits (behind others of its queue, or for a route) fails when its timeout is over, some tenths of a second later at the
+   most, and is not sent any more. What it lingers for company counts as nothing.
 
 Most messages are like the one before: of the same topic, for any queue, without odd properties. ``join`` takes these, and nothing else,
 straight into the batch that is open. The UNIQ_KEYs of a batch carry the time at which it was opened.
@@ -34,7 +36,7 @@ from sprocketmq.client.sender import QueueSelector, Sender
 from sprocketmq.client.validators import check_range
 from sprocketmq.core.send_batches import Batch, SendBatches
 from sprocketmq.core.send_latency import queue_of_sharding_key
-from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
+from sprocketmq.errors import ClosedError, ConfigurationError, RequestTimeout, RocketMQError
 from sprocketmq.net.clock import Clock, Timer
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.batch import encode_element
@@ -57,15 +59,16 @@ _NOT_BATCHED: Final = frozenset(
 _NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT, props.UNIQ_KEY}
 _UNIQ_KEY: Final = props.UNIQ_KEY
 _KEYS_AGE_MS: Final = 10
+_SWEEP_S: Final = 0.1
 _MOST_MESSAGES: Final = (
     10_000  # the default of our broker's maxMessagesPerBatch; Apache's 5.x counts the offsets of a batch in 16 bits
 )
 _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 
 
-# The message (None where nobody will look at it again), its UNIQ_KEY, its part of the batch's body, who waits for the result, and how
-# long (None = as long as the producer says).
-_Send: TypeAlias = "tuple[Message | None, str, bytes, ResultFuture, int | None]"
+# The message (None where nobody will look at it again), its UNIQ_KEY, its part of the batch's body, who waits for the result, and until
+# when on the loop's clock (None: it waits for nobody, its time begins when its batch leaves).
+_Send: TypeAlias = "tuple[Message | None, str, bytes, ResultFuture, float | None]"
 
 
 class ResultFuture(Protocol):
@@ -111,6 +114,8 @@ class BatchAccumulator:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._routes_in_use: dict[str, list[MessageQueue]] = {}  # by topic: the queues that keys are shared out to
         self._lanes_in_use: dict[str, set[MessageQueue]] = {}
+        self._sweep: asyncio.TimerHandle | None = None  # law 6
+        self._linger_s = settings.batch_max_delay_ms / 1000
         self._held: dict[str, deque[tuple[_Send, Callable[[], None]]]] = {}  # by topic: sends that wait (law 3)
 
     @staticmethod
@@ -179,8 +184,10 @@ class BatchAccumulator:
                 copy.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
             if sender.namespace is not None:
                 copy.properties[props.INSTANCE_ID] = sender.namespace
-        send: _Send = (copy, key, encode_element(copy), future, timeout_ms)
-        if queue is None and selector is None and sharding_key is None:
+        is_free = queue is None and selector is None and sharding_key is None
+        end_s = None if is_free and timeout_ms is None else self._end_s(timeout_ms)
+        send: _Send = (copy, key, encode_element(copy), future, end_s)
+        if is_free:
             self._add_to_topic(topic, send)
             return
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
@@ -203,6 +210,8 @@ class BatchAccumulator:
                 await asyncio.wait(set(self._tasks))
         if self._timer is not None:
             self._timer.cancel()
+        if self._sweep is not None:
+            self._sweep.cancel()
 
     # -- keys and routes (law 3) ---------------------------------------------------------------------------------------------------
 
@@ -225,6 +234,7 @@ class BatchAccumulator:
             held = self._held[topic] = deque()
             self._start(self._settle(topic, held))
         held.append((send, put))
+        self._sweep_later()
 
     def _is_settled(self, topic: str) -> bool:
         """Whether keys may be shared out by the newest route now."""
@@ -276,6 +286,8 @@ class BatchAccumulator:
         batch = batches.add(lane, kind, send, len(element), self._clock.now_ms(), ordered=ordered)
         if batches.ready or self._timer is None:
             self._go()
+        if ordered:
+            self._sweep_later()
         return batch
 
     def _go(self) -> None:
@@ -292,15 +304,33 @@ class BatchAccumulator:
         self._batches.tick(self._clock.now_ms())
         self._go()
 
+    def _end_s(self, timeout_ms: int | None) -> float:
+        total_ms = self._sender.settings.send_msg_timeout_ms if timeout_ms is None else timeout_ms
+        return asyncio.get_running_loop().time() + self._linger_s + total_ms / 1000
+
+    def _sweep_later(self) -> None:
+        if self._sweep is None and (self._held or not self._batches.is_empty):
+            self._sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._swept)
+
+    def _swept(self) -> None:
+        """Law 6."""
+        self._sweep = None
+        now_s = asyncio.get_running_loop().time()
+        waiting = [send for held in self._held.values() for send, _ in held]
+        late = [send for send in (*waiting, *self._batches.waiting()) if send[4] is not None and send[4] <= now_s]
+        if late:
+            _fail(late, _waited_too_long())
+        self._sweep_later()
+
     def _start(self, work: Coroutine[Any, Any, Any]) -> None:
         task = self._spawn(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _deliver(self, batch: Batch[_Send]) -> None:
-        sends = batch.items
+        sends = [send for send in batch.items if not send[3].done()]
         try:
-            results = await self._results(batch)
+            results = await self._results(batch, sends) if sends else []
         except asyncio.CancelledError:
             _fail(
                 sends,
@@ -317,16 +347,18 @@ class BatchAccumulator:
             self._batches.answered(batch)
             self._go()
 
-    async def _results(self, batch: Batch[_Send]) -> list[SendResult]:
-        sender, sends = self._sender, batch.items
+    async def _results(self, batch: Batch[_Send], sends: list[_Send]) -> list[SendResult]:
+        sender = self._sender
         chosen = batch.lane if isinstance(batch.lane, MessageQueue) else None
-        messages, keys, elements, _, timeouts = zip(*sends, strict=True)
-        timeout_ms = min((limit_ms for limit_ms in timeouts if limit_ms is not None), default=None)
+        messages, keys, elements, _, ends = zip(*sends, strict=True)
+        end_s = min((one for one in ends if one is not None), default=None)
+        if end_s is not None and end_s <= asyncio.get_running_loop().time():
+            raise _waited_too_long()
         first = messages[0]
         assert first is not None, "a message that is not kept joined one that is"
         if len(sends) == 1:  # an ordinary send, which may be compressed
             outgoing = sender.writer.one(first, None, 0, None, None, None)
-            return [await sender.deliver(outgoing, chosen, timeout_ms)]
+            return [await sender.deliver(outgoing, chosen, None, end_s=end_s)]
         properties = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
         if sender.namespace is not None:
             properties[props.INSTANCE_ID] = sender.namespace
@@ -338,7 +370,7 @@ class BatchAccumulator:
             _SEND_BATCH,
             b"".join(elements),
         )
-        whole = await sender.deliver(outgoing, chosen, timeout_ms)
+        whole = await sender.deliver(outgoing, chosen, None, end_s=end_s)
         ids = whole.offset_message_id.split(",")
         if len(ids) != len(sends):  # a topic whose queues keep a batch as one (queue.type=BatchCQ)
             ids = [whole.offset_message_id] * len(sends)
@@ -349,7 +381,15 @@ class BatchAccumulator:
         ]
 
 
+def _waited_too_long() -> RequestTimeout:
+    return RequestTimeout(
+        "the message waited until its timeout for a route, or behind others of its queue that got no answer; it was not sent"
+    )
+
+
 def _guarded(send: _Send, put: Callable[[], None]) -> None:
+    if send[3].done():  # its time is over
+        return
     try:
         put()
     except Exception as error:  # noqa: BLE001 - a selector is the user's: it fails its own message only

@@ -156,18 +156,21 @@ class NameServers:
             self.replace(found)
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
-        """Ask the chosen name server, on failure each other one once.
+        """Ask the chosen name server, on failure each other one once; ``timeout_ms`` is the limit of all of them, shared out evenly.
 
         Raises:
             NetworkError, RequestTimeout: of the last one tried, when none answered; NetworkError when no list could be had so far.
         """
+        now_s = asyncio.get_running_loop().time
+        end_s = now_s() + timeout_ms / 1000
         if not self._addresses:
-            await self._first_read()
+            await self._first_read(timeout_ms)
         failure: NetworkError | RequestTimeout | None = None
-        for _ in range(len(self._addresses)):
+        for untried in range(len(self._addresses), 0, -1):
             address = self.chosen
+            left_ms = max(1, int((end_s - now_s()) * 1000))
             try:
-                return await self._pool.invoke(address, command, timeout_ms)
+                return await self._pool.invoke(address, command, max(1, left_ms // untried))
             except (NetworkError, RequestTimeout) as error:
                 failure = error
                 if address == self.chosen:  # else another request found out before us
@@ -187,14 +190,11 @@ class NameServers:
         else:
             self._addresses = list(addresses)
 
-    async def _first_read(self) -> None:
-        """All who need the list at once wait for one question."""
-        if self._reading is None:
+    async def _first_read(self, timeout_ms: int) -> None:
+        """All who need the list at once wait for one question, each as long as it has time."""
+        if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(self.reread())
-        try:
-            await asyncio.shield(self._reading)
-        finally:
-            self._reading = None
+        await asyncio.wait([self._reading], timeout=timeout_ms / 1000)
         if not self._addresses:
             raise NetworkError(
                 f"the address server {self._server_url} gave no list of name servers; it must answer with a line such as a:9876;b:9876"

@@ -9,13 +9,15 @@ Laws
 1. A request ends once: with the first reply that carries its correlation id, with a failed send, or with its timeout; then nothing of it
    is kept, and later replies are thanked for and dropped.
 2. Before a request goes out, every broker of its topic has heard of this client over the connection that is open now: a broker pushes
-   replies to connections that it knows from heartbeats, so a client that only sends is deaf.
+   replies to connections that it knows from heartbeats, so a client that only sends is deaf. A broker that is down takes no requests
+   either and keeps none back; one that is silent keeps them back for a second after it was told.
 3. A reply goes to the broker that stored the request, which law 2 holds for; to another one only when that cannot be.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Mapping
@@ -44,6 +46,7 @@ log = logging.getLogger("sprocketmq.client")
 _REPLY: Final = "reply"
 _REPLY_TOPIC_POSTFIX: Final = "_REPLY_TOPIC"
 _NOWHERE: Final = "0.0.0.0:0"
+_HEARD_WITHIN_S: Final = 1.0
 
 
 def reply_topic(cluster: str) -> str:
@@ -76,15 +79,21 @@ async def send_reply(
     """Send the reply to ``request`` (law 3)."""
     message, back = reply_message(request, body, properties)
     stored_at = getattr(request, "broker_name", "")
-    near = [queue for queue in await sender.queues(message.topic) if queue.broker_name == stored_at]
+    now_s = asyncio.get_running_loop().time
+    end_s = now_s() + (sender.settings.send_msg_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+
+    def left_ms() -> int:
+        return max(1, int((end_s - now_s()) * 1000))
+
+    near = [queue for queue in await sender.queues(message.topic, end_s) if queue.broker_name == stored_at]
     if near:
         try:
-            return await sender.send(message, queue=near[0], extra=back, timeout_ms=timeout_ms)
+            return await sender.send(message, queue=near[0], extra=back, timeout_ms=left_ms())
         except (NetworkError, RemoteError) as error:
             if isinstance(error, RemoteError) and error.code not in sender.settings.retry_response_codes:
                 raise
             log.info("broker %s could not pass the reply on (%s), trying any", stored_at, error)
-    return await sender.send(message, extra=back, timeout_ms=timeout_ms)
+    return await sender.send(message, extra=back, timeout_ms=left_ms())
 
 
 class ReplyDesk:
@@ -94,6 +103,7 @@ class ReplyDesk:
         self._instance = instance
         self._waiting: dict[str, asyncio.Future[MessageExt]] = {}
         self._heard: dict[str, Connection] = {}  # law 2: by address, the connection over which a heartbeat went
+        self._telling: dict[str, tuple[asyncio.Task[None], float]] = {}  # those that are being told, and since when
 
     @classmethod
     def of(cls, instance: ClientInstance) -> ReplyDesk:
@@ -121,7 +131,7 @@ class ReplyDesk:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_ms / 1000
         sender.check(message)
-        await self._be_heard(sender, wrap(sender.namespace, message.topic))
+        await self._be_heard(sender, wrap(sender.namespace, message.topic), end_s)
         correlation_id = str(uuid.uuid4())
         extra = {
             props.CORRELATION_ID: correlation_id,
@@ -159,12 +169,12 @@ class ReplyDesk:
             waiting.set_result(message)
         return response(command)
 
-    async def _be_heard(self, sender: Sender, topic: str) -> None:
+    async def _be_heard(self, sender: Sender, topic: str, end_s: float) -> None:
         """Law 2, and the same for brokers of the cluster that may get a reply instead of the request's own."""
-        instance = self._instance
+        instance, now_s = self._instance, asyncio.get_running_loop().time
         if instance.routes.table.route(topic) is None:
             sender.use(topic)
-            await sender.queues(topic)
+            await sender.queues(topic, end_s)
         route = instance.routes.table.route(topic)
         if route is None:
             return  # the topic does not exist yet, sending will tell
@@ -172,13 +182,34 @@ class ReplyDesk:
         for name in map(reply_topic, clusters):
             if instance.routes.table.route(name) is None:
                 sender.use(name)
-                await instance.routes.refresh_all([name])
+                with contextlib.suppress(NetworkError, RemoteError, RequestTimeout):
+                    await instance.routes.refresh(name, int((end_s - now_s()) * 1000))
         names = {data.broker_name for data in route.broker_datas}
-        addresses = filter(None, (instance.routes.broker_address(name) for name in names))
-        connections = {address: await instance.pool.connection(address) for address in addresses}
-        if any(self._heard.get(address) is not connection for address, connection in connections.items()):
-            await instance.heartbeats.to_all()
-            self._heard.update(connections)
+        for address in filter(None, (instance.routes.broker_address(name) for name in names)):
+            told = self._tell(address)
+            if told is not None:
+                task, since_s = told
+                await asyncio.wait([task], timeout=max(0.0, min(end_s, since_s + _HEARD_WITHIN_S) - now_s()))
+
+    def _tell(self, address: str) -> tuple[asyncio.Task[None], float] | None:
+        """Tell a broker who we are, unless it has heard it over the connection that is open now; all who ask meanwhile share that."""
+        instance, heard = self._instance, self._heard.get(address)
+        if heard is not None and not heard.is_closed:
+            return None
+        telling = self._telling.get(address)
+        if telling is None or telling[0].done():
+
+            async def tell() -> None:
+                try:
+                    connection = await instance.pool.connection(address)
+                except NetworkError as error:
+                    log.info("broker %s does not hear of requests: %s", address, error)
+                    return
+                await instance.heartbeats.to(address)
+                self._heard[address] = connection
+
+            telling = self._telling[address] = instance.spawn(tell()), asyncio.get_running_loop().time()
+        return telling
 
 
 def _decode(command: Command) -> MessageExt:

@@ -9,21 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Coroutine, Hashable, Iterable
+from typing import Any
 
 from sprocketmq.client.api import RemotingApi
-from sprocketmq.core.route_table import DEFAULT_TOPIC, MASTER_ID, BrokerAddress, RouteTable, route_for_new_topic
-from sprocketmq.errors import RocketMQError, TopicNotExist
+from sprocketmq.core.route_table import MASTER_ID, BrokerAddress, RouteTable, route_for_new_topic
+from sprocketmq.errors import ClosedError, NetworkError, RequestTimeout, RocketMQError, TopicNotExist
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["Routes"]
 
 log = logging.getLogger("sprocketmq.client")
-
-# ClientConfig via DefaultMQProducer.defaultTopicQueueNums
-DEFAULT_TOPIC_QUEUE_NUMS: Final = 4
 
 
 class Routes:
@@ -32,7 +29,7 @@ class Routes:
     def __init__(self, api: RemotingApi) -> None:
         self._api = api
         self.table = RouteTable()
-        self._asking: dict[str, asyncio.Task[bool]] = {}
+        self._asking: dict[Hashable, asyncio.Task[bool]] = {}  # questions under way, by what they are about
         self._stand_ins: set[str] = set()  # topics that do not exist yet and are sent by the default topic's route
 
     # -- looking ---------------------------------------------------------------------------------------------------------------
@@ -46,8 +43,14 @@ class Routes:
         """Where to pull from, a replica standing in where it must."""
         return self.table.broker_address(broker_name, broker_id)
 
-    async def publish_queues(self, topic: str, default_topic: str = DEFAULT_TOPIC) -> list[MessageQueue]:
+    async def publish_queues(
+        self, topic: str, default_topic: str, queue_nums: int, timeout_ms: int | None = None
+    ) -> list[MessageQueue]:
         """Queues to send to, asking the name server when none are known.
+
+        Args:
+            default_topic: whose route stands in for a topic that does not exist yet, with at most ``queue_nums`` queues of a broker.
+            timeout_ms: how long this caller waits; default as long as a request may take.
 
         Raises:
             TopicNotExist: neither the topic nor a stand-in for topics that do not exist yet has a route.
@@ -56,8 +59,10 @@ class Routes:
         queues = self.table.publish_queues(topic)
         if queues:
             return queues
-        if not await self.refresh(topic):
-            await self._stand_in(topic, default_topic)
+        question = self._shared(
+            (topic, default_topic, queue_nums), lambda: self._find(topic, default_topic, queue_nums)
+        )
+        await self._told(question, topic, timeout_ms)
         queues = self.table.publish_queues(topic)
         if not queues:
             raise self._no_route(topic, "no writable queue")
@@ -77,24 +82,42 @@ class Routes:
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
-    async def refresh(self, topic: str) -> bool:
-        """Ask the name server for ``topic`` now; False when it does not know it. Callers that ask at once share one question."""
-        task = self._asking.get(topic)
-        if task is None:
-            task = self._asking[topic] = asyncio.ensure_future(self._ask(topic))
-            task.add_done_callback(lambda done: self._asked(topic, done))
-        return await asyncio.shield(task)
+    async def refresh(self, topic: str, timeout_ms: int | None = None) -> bool:
+        """Ask the name server for ``topic`` now; False when it does not know it. Callers that ask at once share one question, which has the
+        time of one request; ``timeout_ms`` is how long this caller waits for it."""
+        return await self._told(self._shared(topic, lambda: self._ask(topic)), topic, timeout_ms)
 
     async def refresh_all(self, topics: Iterable[str]) -> None:
-        """The periodic refresh: failures are logged, what is known stays."""
+        """The periodic refresh: failures are logged, what is known stays. One after the other, until no name server answers."""
         for topic in sorted(set(topics)):
-            await self._try_refresh(topic)
+            if not await self._try_refresh(topic):
+                return
 
-    async def _try_refresh(self, topic: str) -> None:
+    def _shared(self, about: Hashable, question: Callable[[], Coroutine[Any, Any, bool]]) -> asyncio.Task[bool]:
+        task = self._asking.get(about)
+        if task is None:
+            task = self._asking[about] = asyncio.ensure_future(question())
+            task.add_done_callback(lambda done: self._asked(about, done))
+        return task
+
+    async def _told(self, task: asyncio.Task[bool], topic: str, timeout_ms: int | None) -> bool:
+        await asyncio.wait([task], timeout=None if timeout_ms is None else max(0, timeout_ms) / 1000)
+        if not task.done():
+            asked = self._api.name_servers.chosen
+            sentence = f"the route of topic {topic!r} did not come from {asked} within {timeout_ms} ms"
+            raise RequestTimeout(sentence, asked, timeout_ms or 0)
+        if task.cancelled():
+            raise ClosedError("the client was shut down")
+        return task.result()
+
+    async def _try_refresh(self, topic: str) -> bool:
+        """False when no name server answered."""
         try:
             await self.refresh(topic)
         except RocketMQError as error:  # a route that cannot be used is that topic's alone
             log.warning("the route of topic %s could not be refreshed: %s", topic, error)
+            return not isinstance(error, NetworkError | RequestTimeout)
+        return True
 
     async def aclose(self) -> None:
         tasks = list(self._asking.values())
@@ -111,18 +134,21 @@ class Routes:
             log.info("route of topic %s: %s", topic, self.table.brokers())
         return True
 
-    def _asked(self, topic: str, task: asyncio.Task[bool]) -> None:
-        self._asking.pop(topic, None)
+    def _asked(self, about: Hashable, task: asyncio.Task[bool]) -> None:
+        self._asking.pop(about, None)
         if not task.cancelled():
             task.exception()  # whoever asked has seen it; a shielded task nobody waits for must not complain
 
-    async def _stand_in(self, topic: str, default_topic: str) -> None:
+    async def _find(self, topic: str, default_topic: str, queue_nums: int) -> bool:
         """A topic that does not exist yet is sent to a broker that creates topics, as the default topic's route names them."""
+        if await self._ask(topic):
+            return True
         default = await self._api.route(default_topic)
         if default is None:
             raise self._no_route(topic, f"no broker creates topics by itself (no route for {default_topic})")
         self._stand_ins.add(topic)
-        self.table.update(topic, route_for_new_topic(default, DEFAULT_TOPIC_QUEUE_NUMS))
+        self.table.update(topic, route_for_new_topic(default, queue_nums))
+        return True
 
     def _no_route(self, topic: str, why: str) -> TopicNotExist:
         return TopicNotExist(

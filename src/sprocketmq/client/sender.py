@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -151,11 +152,14 @@ class Sender:
     ) -> SendResult:
         """See ``AsyncProducer.send``. ``extra`` properties travel with this send and do not stay with the message."""
         outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, extra)
-        chosen = first = None
+        chosen = first = end_s = None
         if queue is not None or selector is not None or sharding_key is not None:
+            if queue is None and not self._known_queues(outgoing.topic):
+                end_s = self._end_s(timeout_ms)
+                await self.queues(outgoing.topic, end_s)
             first = chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
         begun = None
-        if self._ends_with_first and self.hooks is None:
+        if self._ends_with_first and self.hooks is None and end_s is None:
             limit_ms = self._first_ms if timeout_ms is None else self._try_ms(_checked_ms(timeout_ms))
             if first is None and (queues := self._known_queues(outgoing.topic)):
                 first = (self._turns.get(outgoing.topic) or self._turn(outgoing.topic)).next(queues)
@@ -169,7 +173,7 @@ class Sender:
                 except BaseException:
                     begun.connection.forget(begun.opaque)
                     raise
-        return await self.deliver(outgoing, chosen, timeout_ms, first, begun)
+        return await self.deliver(outgoing, chosen, timeout_ms, first, begun, end_s)
 
     def begin(
         self, message: Message, queue: MessageQueue | None, extra: Mapping[str, str] | None
@@ -193,6 +197,7 @@ class Sender:
         timeout_ms: int | None = None,
     ) -> SendResult:
         """See ``AsyncProducer.send_batch``."""
+        end_s = self._end_s(timeout_ms)
         messages = list(messages)
         check_batch(messages, self.settings.max_message_bytes)
         for message in messages:
@@ -200,8 +205,10 @@ class Sender:
             if sharding_key is not None:
                 message.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
         outgoing = self.writer.batch(messages)
+        if sharding_key is not None:
+            await self.queues(outgoing.topic, end_s)
         chosen = await self.chosen_queue(messages[0], outgoing.topic, queue, None, sharding_key)
-        return await self.deliver(outgoing, chosen, timeout_ms)
+        return await self.deliver(outgoing, chosen, timeout_ms, end_s=end_s)
 
     @property
     def is_unseen(self) -> bool:
@@ -304,38 +311,38 @@ class Sender:
         timeout_ms: int | None,
         first: MessageQueue | None = None,
         begun: BegunSend | None = None,
+        end_s: float | None = None,
     ) -> SendResult:
-        """Up to ``1 + retries`` tries within the timeout, each on another broker than the one before, as far as there is one.
+        """Up to ``1 + retries`` tries, each on another broker than the one before, as far as there is one. The timeout is the limit of all
+        of it: questions to name servers, connecting, a peer that does not read, answers.
 
         Args:
             first: where the first try goes, when its turn was taken already.
             begun: the first try, when it began already.
+            end_s: on the loop's clock, when the timeout began to run before this call.
         """
         settings = self.settings
-        total_ms = settings.send_msg_timeout_ms if timeout_ms is None else _checked_ms(timeout_ms)
+        if end_s is None:
+            end_s = self._end_s(timeout_ms, None if begun is None else begun.started_s)
         now_s = asyncio.get_running_loop().time
-        end_s = (now_s() if begun is None else begun.started_s) + total_ms / 1000
         tries = 1 if chosen is not None else 1 + settings.retry_times_when_send_failed
         failure: RocketMQError | None = None
         last_broker: str | None = None
         for attempt in range(tries):
+            target = chosen or first
+            if target is None:
+                queues = self._known_queues(outgoing.topic) or await self.queues(outgoing.topic, end_s)
+                target = self._next_queue(outgoing.topic, queues, last_broker)
             started_s = now_s()
-            left_ms = int((end_s - started_s) * 1000) if attempt else total_ms
-            if left_ms <= 0:
+            left_ms = math.ceil((end_s - started_s) * 1000)
+            if left_ms <= 0 and begun is None and attempt:
                 break
-            target = (
-                chosen
-                or first
-                or self._next_queue(
-                    outgoing.topic, self._known_queues(outgoing.topic) or await self.queues(outgoing.topic), last_broker
-                )
-            )
             last_broker, first = target.broker_name, None
             try:
                 if begun is not None:
                     trying, begun = self._answered(outgoing, begun), None
                 else:
-                    trying = self._try(target, outgoing, self._try_ms(left_ms))
+                    trying = self._try(target, outgoing, self._try_ms(max(1, left_ms)))
                 result = await trying
             except (NetworkError, RequestTimeout) as error:
                 self._note(target, started_s, error)
@@ -366,8 +373,8 @@ class Sender:
         begun = self._begin(target, outgoing, timeout_ms)
         if begun is not None:
             return await self._answered(outgoing, begun)
-        address = await self._address(target)
-        status, header = await self._api.send_message(address, self.writer.command(outgoing, target), timeout_ms)
+        address, left_ms = await self._address_within(target, timeout_ms)
+        status, header = await self._api.send_message(address, self.writer.command(outgoing, target), left_ms)
         return self._result(outgoing, target, status, header)
 
     def _begin(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> BegunSend | None:
@@ -387,7 +394,7 @@ class Sender:
         try:
             answer = await begun.answer
         except RequestTimeout:
-            self._api.doubt(begun.address, begun.connection, begun.started_s)
+            self._api.pool.doubt(begun.address, begun.connection, begun.started_s)
             raise
         except BaseException:
             begun.connection.forget(begun.opaque)
@@ -400,13 +407,13 @@ class Sender:
         self, hooks: Hooks, target: MessageQueue, outgoing: Outgoing, timeout_ms: int
     ) -> SendResult:
         """As ``_try``. What a hook adds to the properties before is written after it."""
-        address = await self._address(target)
+        address, left_ms = await self._address_within(target, timeout_ms)
         context = self._context(outgoing, target, address, is_oneway=False)
         with hooks.around_send(context):
             if outgoing.is_batch:
                 outgoing.body = encode_batch(outgoing.messages)
             command = self.writer.command(outgoing, target)
-            status, header, marks = await self._api.send_message_with_marks(address, command, timeout_ms)
+            status, header, marks = await self._api.send_message_with_marks(address, command, left_ms)
             context.region_id = marks.get(props.MSG_REGION) or context.region_id
             context.trace_on = marks.get(props.TRACE_ON) != "false"
             context.result = result = self._result(outgoing, target, status, header)
@@ -453,10 +460,22 @@ class Sender:
         limit_ms = self.settings.send_msg_max_timeout_per_request_ms
         return left_ms if limit_ms < 0 else min(left_ms, limit_ms)
 
-    async def _address(self, queue: MessageQueue, *, vip: bool = True) -> str:
+    def _end_s(self, timeout_ms: int | None, started_s: float | None = None) -> float:
+        """When a send ends at the latest, on the loop's clock."""
+        total_ms = self.settings.send_msg_timeout_ms if timeout_ms is None else _checked_ms(timeout_ms)
+        return (asyncio.get_running_loop().time() if started_s is None else started_s) + total_ms / 1000
+
+    async def _address_within(self, queue: MessageQueue, timeout_ms: int) -> tuple[str, int]:
+        """Where a try goes, and what is left of its time."""
+        now_s = asyncio.get_running_loop().time
+        began_s = now_s()
+        address = await self._address(queue, timeout_ms=timeout_ms)
+        return address, max(1, timeout_ms - int((now_s() - began_s) * 1000))
+
+    async def _address(self, queue: MessageQueue, *, vip: bool = True, timeout_ms: int | None = None) -> str:
         address = self._routes.broker_address(queue.broker_name)
         if address is None:
-            await self._routes.refresh(queue.topic)
+            await self._routes.refresh(queue.topic, timeout_ms)
             address = self._routes.broker_address(queue.broker_name)
         if address is None:
             raise ConnectFailed(
@@ -477,9 +496,14 @@ class Sender:
 
     # -- choosing --------------------------------------------------------------------------------------------------------------
 
-    async def queues(self, topic: str) -> list[MessageQueue]:
-        """Where ``topic``, as brokers know it, may be sent; asks the name server when nothing is known."""
-        return await self._routes.publish_queues(topic, self.settings.create_topic_key)
+    async def queues(self, topic: str, end_s: float | None = None) -> list[MessageQueue]:
+        """Where ``topic``, as brokers know it, may be sent; asks the name server when nothing is known, until ``end_s`` of the loop's
+        clock."""
+        left_ms = None if end_s is None else math.ceil((end_s - asyncio.get_running_loop().time()) * 1000)
+        settings = self.settings
+        return await self._routes.publish_queues(
+            topic, settings.create_topic_key, settings.default_topic_queue_nums, left_ms
+        )
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
         """The queues a message to ``topic`` may go to."""

@@ -19,7 +19,7 @@ Laws
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 __all__ = ["Batch", "SendBatches"]
@@ -152,6 +152,10 @@ class SendBatches(Generic[T]):
     def is_busy(self, lane: Hashable) -> bool:
         """Whether anything of this lane waits or, of an ordered one, is out."""
         return lane in self._lanes or lane in self._out
+
+    def waiting(self) -> Iterator[T]:
+        """The items that were not sent."""
+        return (item for batches in self._lanes.values() for batch in batches for item in batch.items)
 
     @property
     def is_empty(self) -> bool:

@@ -75,6 +75,7 @@ _GATHERED_REQUEST_BYTES: Final = 16 * 1024
 _WAITING_BYTES: Final = 4096  # a task, a future, a timer, the command
 _FIELD_BYTES: Final = 104  # the most that a place in a growing dict takes
 _LONG_MS: Final = 86_400_000
+_CLOSE_LIMIT_S: Final = 5.0
 _ONEWAY_TIMEOUT_MS: Final = 15_000  # of waiting for a peer that does not read
 
 
@@ -213,6 +214,11 @@ class Connection(BoundedProtocol):
             self._out.clear()
         self.close()
 
+    def eof_received(self) -> None:
+        # The peer says nothing more: nobody waits for its answers, and what it does not read is not kept for ever.
+        if not self._is_served:
+            self.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._asked.clear()
         self._gone()
@@ -258,7 +264,13 @@ class Connection(BoundedProtocol):
     def takes_frames(self) -> bool:
         """Whether a frame may be written as it is, and now: nothing is to be signed, and the peer reads."""
         transport = self._transport
-        return transport is not None and self.signer is None and not self.is_congested and not transport.is_closing()
+        return (
+            transport is not None
+            and self.signer is None
+            and not self.is_congested
+            and not self._turns  # nobody is overtaken
+            and not transport.is_closing()
+        )
 
     def forget(self, opaque: int) -> None:
         """Nobody waits for the answer any more."""
@@ -278,9 +290,12 @@ class Connection(BoundedProtocol):
         """
         if self.is_congested or self._turns:
             timeout_ms = await self._turn(command.code, timeout_ms)
-        future = self.start_invoke(command, timeout_ms)
-        if self._turns and not self.is_congested:
-            self._turns.give()
+            try:
+                future = self.start_invoke(command, timeout_ms)
+            finally:
+                self._turns.pass_on(room=not self.is_congested)
+        else:
+            future = self.start_invoke(command, timeout_ms)
         try:
             return await future
         except BaseException:
@@ -296,6 +311,14 @@ class Connection(BoundedProtocol):
         """
         if self.is_congested or self._turns:
             await self._turn(command.code, _ONEWAY_TIMEOUT_MS)
+            try:
+                self._write_oneway(command)
+            finally:
+                self._turns.pass_on(room=not self.is_congested)
+        else:
+            self._write_oneway(command)
+
+    def _write_oneway(self, command: Command) -> None:
         if self.is_closed:
             raise ConnectionLost(f"the connection to {self.remote_address} is closed", self.remote_address)
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
@@ -304,8 +327,6 @@ class Connection(BoundedProtocol):
         if self.signer is not None:
             self.signer(command)
         self._ask(encode_command(command), 0)
-        if self._turns and not self.is_congested:
-            self._turns.give()
 
     async def _turn(self, code: int, timeout_ms: int) -> int:
         """Wait until more may be written; what is left of the time."""
@@ -402,9 +423,11 @@ class Connection(BoundedProtocol):
                 point_to_nothing(sock.fileno())
 
     def close(self) -> None:
-        """Close after what was written went out; requests in flight fail with ConnectionLost."""
+        """Close after what was written went out, or after 5 s. Requests in flight fail with ConnectionLost."""
         self._write_asked()
         if self._transport is not None:
+            if self._loop is not None and self.unsent_bytes and not self._transport.is_closing():
+                self._loop.call_later(_CLOSE_LIMIT_S, self.abort)
             self._transport.close()
 
     # -- inside ----------------------------------------------------------------------------------------------------------------

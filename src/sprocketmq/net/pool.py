@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed
+from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed, RequestTimeout
 from sprocketmq.net import fork
 from sprocketmq.net.connection import Connection, RequestHandler, close_all, ways_of_a_client
 from sprocketmq.wire.command import Command
@@ -81,11 +81,14 @@ class ConnectionPool:
         connection = self._open.get(address)
         return connection if connection is not None and connection.takes_frames else None
 
-    async def connection(self, address: str) -> Connection:
+    async def connection(self, address: str, timeout_ms: int | None = None) -> Connection:
         """The open connection to ``address``, opening it if there is none.
 
+        Args:
+            timeout_ms: how long this caller waits, if that is less than the connect timeout; opening goes on for others.
+
         Raises:
-            ConnectFailed: refused, unknown host, or not within the connect timeout.
+            ConnectFailed: refused, unknown host, or not within the timeout.
             ConfigurationError: the address is not host:port.
         """
         connection = self._open.get(address)
@@ -97,14 +100,44 @@ class ConnectionPool:
         if task is None:
             task = self._opening[address] = asyncio.ensure_future(self._connect(address))
             task.add_done_callback(lambda done: self._opened(address, done))
-        return await asyncio.shield(task)
+        await asyncio.wait([task], timeout=None if timeout_ms is None else timeout_ms / 1000)
+        if not task.done():
+            raise ConnectFailed(f"no connection to {address} within {timeout_ms} ms; is it up and reachable?", address)
+        if task.cancelled():
+            raise ClosedError("the client was shut down")
+        return task.result()
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
-        """Ask ``address`` and wait; ``timeout_ms`` covers the answer, connecting has its own limit. Raises as Connection.invoke."""
-        return await (await self.connection(address)).invoke(command, timeout_ms)
+        """Ask ``address`` and wait; ``timeout_ms`` covers everything: connecting, a peer that does not read, the answer.
+
+        Raises:
+            As ``connection`` and ``Connection.invoke``.
+        """
+        now_s = asyncio.get_running_loop().time
+        connection = self._open.get(address)
+        if connection is None or connection.is_closed:
+            began_s = now_s()
+            connection = await self.connection(address, timeout_ms)
+            timeout_ms = max(1, timeout_ms - int((now_s() - began_s) * 1000))
+        asked_s = now_s()
+        try:
+            return await connection.invoke(command, timeout_ms)
+        except RequestTimeout:
+            self.doubt(address, connection, asked_s)
+            raise
 
     async def invoke_oneway(self, address: str, command: Command) -> None:
+        """Raises as ``connection`` and ``Connection.invoke_oneway``, which have their own limits."""
         await (await self.connection(address)).invoke_oneway(command)
+
+    def doubt(self, address: str, connection: Connection, started_s: float) -> None:
+        """After a timeout: a connection on which nothing at all arrived since ``started_s`` is given up, as Java does
+        (clientCloseSocketIfTimeout). A host that vanished without a word would otherwise never be reconnected. What it was not sent yet
+        is lost: who waits for its answers is told at once."""
+        if connection.last_read_s <= started_s:
+            if self._open.get(address) is connection:
+                del self._open[address]
+            connection.abort()
 
     def close_connection(self, address: str) -> None:
         connection = self._open.pop(address, None)

@@ -4,6 +4,7 @@ Laws
 1. Turns are given in the order in which they were asked for, one at a time: who has written passes on, if there is still room.
 2. A turn that was given to somebody who stopped waiting goes to the next.
 3. Who waits longer than its timeout gets no turn, and has written nothing.
+4. Who comes while somebody waits, or has a turn and has not written yet, goes behind: nobody is overtaken.
 """
 
 from __future__ import annotations
@@ -15,25 +16,26 @@ __all__ = ["WriteTurns"]
 
 
 class WriteTurns:
-    """Of one connection. True while somebody waits."""
+    """Of one connection. True while somebody waits or has not used its turn yet."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_is_given", "_waiting")
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_given = False
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + self._is_given
 
     async def take(self, timeout_ms: float) -> bool:
-        """Wait for a turn; False when none came within ``timeout_ms``. Who got one writes at once, then calls :meth:`give`."""
+        """Wait for a turn; False when none came within ``timeout_ms``. Who got one writes at once, then calls :meth:`pass_on`."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             await asyncio.wait([turn], timeout=timeout_ms / 1000)
         except asyncio.CancelledError:
             if turn.done():
-                self.give()
+                self.pass_on(room=True)
             turn.cancel()
             raise
         if turn.done():
@@ -43,15 +45,21 @@ class WriteTurns:
             self._waiting.popleft()
         return False
 
+    def pass_on(self, *, room: bool) -> None:
+        """The turn was used; the next one may write if there is ``room``."""
+        self._is_given = False
+        if room:
+            self.give()
+
     def give(self) -> None:
-        """The next one may write."""
-        while self._waiting:
+        """The next one may write, unless somebody may already."""
+        while self._waiting and not self._is_given:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
-                return
+                self._is_given = True
 
     def give_all(self) -> None:
         """The connection is gone: each finds out by itself."""
         while self._waiting:
-            self.give()
+            self.pass_on(room=True)

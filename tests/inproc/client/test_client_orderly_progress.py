@@ -142,7 +142,7 @@ def _given_up(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
     """Leave the topic; when that was, on the broker's clock."""
     consumer.subscribe("weather")
     consumer.unsubscribe("flights")
-    rocketmq.wait_until(lambda: QUEUE not in consumer.assigned_queues)
+    rocketmq.advance_until(lambda: QUEUE not in consumer.assigned_queues, step_ms=200, patience_ms=500)
     return rocketmq.clock.now_ms()
 
 

@@ -226,7 +226,9 @@ def test_a_queue_given_up_during_the_send_back_of_a_stuck_message_ends_quietly(
     rocketmq.wait_until(lambda: slow.hits == 1)
     consumer.subscribe("weather")
     consumer.unsubscribe("flights")
-    rocketmq.wait_until(lambda: "flights" not in {queue.topic for queue in consumer.process_queues})
+    rocketmq.advance_until(
+        lambda: "flights" not in {queue.topic for queue in consumer.process_queues}, step_ms=200, patience_ms=500
+    )
     with caplog.at_level(logging.ERROR, "sprocketmq.client"):
         listener.release.set()
         assert listener.ended.wait(20)

@@ -245,3 +245,32 @@ def test_frames_are_taken_while_they_can_be_written_unsigned() -> None:
         assert not connection.takes_frames
 
     on_a_loop(scenario)
+
+
+def test_requests_that_wait_for_a_peer_that_reads_again_are_not_overtaken() -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        transport.unsent_bytes = 5_000_000
+        connection.pause_writing()
+        await turn()
+        waiting = [asyncio.ensure_future(connection.invoke(request(ECHO), 60_000)) for _ in range(3)]
+        await turn()
+        assert transport.writes == []
+        transport.unsent_bytes = 0
+        connection.resume_writing()
+        # The first has its turn and has not run yet; what comes now goes behind all three.
+        assert not connection.takes_frames
+        waiting.append(asyncio.ensure_future(connection.invoke(request(ECHO), 60_000)))
+        oneway = asyncio.ensure_future(connection.invoke_oneway(request(ECHO)))
+        while not oneway.done():
+            assert not connection.takes_frames
+            await asyncio.sleep(0)
+        await turn()
+        written = [opaque for group in transport.opaques() for opaque in group]
+        assert written == sorted(written), "opaques are counted as requests are written"
+        assert len(written) == 5
+        assert connection.takes_frames
+        frames = [Command(0, opaque, flag=1, remark=str(opaque)) for opaque in written]
+        connection.data_received(b"".join(map(encode_command, frames)))
+        assert [(await one).remark for one in waiting] == [str(opaque) for opaque in written[:4]]
+
+    on_a_loop(scenario)
