@@ -74,13 +74,13 @@ class KillStorm:
                 continue
             self._server.wait_ready()
             if first:
-                asyncio.run(self.ledger.create_topics(self._server.broker_addr))
+                asyncio.run(self.ledger.create_names(self._server.broker_addr))
                 first = False
             self._audit(whole=whole)
             whole = self.kills.total() - checked >= self._check_every
             if whole:
                 checked = self.kills.total()
-                asyncio.run(self.ledger.load(self._server.broker_addr, _after(0.2)))
+                asyncio.run(self.ledger.load(*self._addresses, _after(0.2)))
                 self._stop_and_check()
                 continue
             self._kill_under_load()
@@ -96,7 +96,7 @@ class KillStorm:
         self._server.wait_ready()
         deadline = time.monotonic() + timeout_s
         while True:
-            asyncio.run(self.ledger.load(self._server.broker_addr, _after(0.5), idle=True))
+            asyncio.run(self.ledger.load(*self._addresses, _after(0.5), idle=True))
             self._audit()
             if not self.ledger.outstanding():
                 break
@@ -113,8 +113,12 @@ class KillStorm:
 
     # -- inside ----------------------------------------------------------------------------------------------------------------------
 
+    @property
+    def _addresses(self) -> tuple[str, str]:
+        return self._server.broker_addr, self._server.namesrv_addr
+
     def _audit(self, *, whole: bool = False) -> None:
-        broken = asyncio.run(self.ledger.audit(self._server.broker_addr, whole=whole))
+        broken = asyncio.run(self.ledger.audit(*self._addresses, whole=whole))
         assert broken == [], f"after {self.kills.total()} kills: " + "\n".join(broken)
 
     def _kill_while_starting(self) -> bool:
@@ -153,7 +157,7 @@ class KillStorm:
             end()
             return True
 
-        asyncio.run(self.ledger.load(self._server.broker_addr, enough))
+        asyncio.run(self.ledger.load(*self._addresses, enough))
 
     def _stop_and_check(self) -> None:
         code = self._server.stop()

@@ -1,8 +1,8 @@
 """Books about a mixed load while its broker is killed over and over, and the laws that the broker's store must keep.
 
 ``load`` runs all kinds of work at once over four connections until the broker goes away: single sends, batches, delayed messages,
-transactions, retries (send-back), offset commits, and topics that come and go. ``audit`` reads what was stored since the audit before;
-with ``whole=True`` it reads everything again.
+transactions, retries (send-back), offset commits, and topics, groups, users, policies and keys that come and go. ``audit`` reads what was
+stored since the audit before; with ``whole=True`` it reads everything again.
 
 1. An acknowledged message is at the topic, queue and offset that its answer named, with the body that was sent.
 2. No message is in the log twice that was sent once. One whose answer got lost is there once or not at all. Exempt: deliveries of
@@ -13,6 +13,7 @@ with ``whole=True`` it reads everything again.
 6. A delayed message is delivered in the end, and not before it is due. So is each acknowledged retry.
 7. After a restart a group's offset is none that was never committed, and not lower than the restart before found it.
 8., 9. Topics that are made and deleted: `StormTopics`.
+10. Groups, users, policies and keys that are made, changed and deleted: `StormTables`.
 
 Messages are told apart by the number that their body repeats, not by an id that the code under test gave them.
 """
@@ -26,8 +27,10 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from interop.storm_tables import StormTables
 from interop.storm_topics import StormTopics
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
@@ -134,6 +137,7 @@ class StormLedger:
         self._last_of: dict[tuple[int, int], int] = defaultdict(int)  # (queue, connection) -> last number
         self._gone = False
         self._topics = StormTopics(self.random, self._ask, self.done)
+        self._tables = StormTables(self.random, self._ask, self.done)
 
     @property
     def acknowledged(self) -> int:
@@ -142,7 +146,7 @@ class StormLedger:
 
     # -- load ----------------------------------------------------------------------------------------------------------------------
 
-    async def create_topics(self, address: str) -> None:
+    async def create_names(self, address: str) -> None:
         """Once, on a new store."""
         pool = ConnectionPool()
         try:
@@ -151,16 +155,18 @@ class StormLedger:
                 header = CreateTopicRequestHeader(topic, "TBW102", count, count, 6, topic_sys_flag=0)
                 answer = await pool.invoke(address, request(RequestCode.UPDATE_AND_CREATE_TOPIC, header), 60_000)
                 assert answer.code == 0, answer.remark
+            await self._tables.create_users(await pool.connection(address))
         finally:
             await pool.aclose()
 
-    async def load(self, address: str, end: Callable[[], bool], *, idle: bool = False) -> None:
-        """Work until ``end()`` is true, by which the broker may be gone; any other failure is raised. ``idle``: only answer checks."""
+    async def load(self, address: str, namesrv: str, end: Callable[[], bool], *, idle: bool = False) -> None:
+        """Work until ``end()`` is true, by which the servers may be gone; any other failure is raised. ``idle``: only answer checks."""
         self._gone = False
         pools = [ConnectionPool(self._asked) for _ in range(_CONNECTIONS)]
         workers: list[asyncio.Future[None]] = []
         try:
             connections = [await pool.connection(address) for pool in pools]
+            namesrvs = [await pool.connection(namesrv) for pool in pools]
             beat = HeartbeatData(client_id="storm", producer_data_set=[ProducerData(group_name=GROUP)])
             await self._ask(connections[0], RequestCode.HEART_BEAT, None, beat.encode())
             for number, connection in enumerate([] if idle else connections):
@@ -170,7 +176,7 @@ class StormLedger:
                     self._send_v1,
                     self._send_batch,
                 ]
-                works += [self._topics.remake]
+                works += [self._topics.remake, partial(self._administrate, namesrvs[number])]
                 works += [self._send_delayed, self._transfer] if number % 2 else [self._consume, self._transfer]
                 workers += [asyncio.ensure_future(self._work(work, number, connection)) for work in works]
             while not end() and not any(worker.done() for worker in workers):
@@ -184,6 +190,9 @@ class StormLedger:
             await asyncio.gather(*workers, return_exceptions=True)
             for pool in pools:
                 await pool.aclose()
+
+    async def _administrate(self, namesrv: Connection, who: int, connection: Connection) -> None:
+        await self._tables.change(who, connection, namesrv)
 
     async def _work(self, work: Callable[[int, Connection], Any], number: int, connection: Connection) -> None:
         try:
@@ -320,7 +329,7 @@ class StormLedger:
 
     # -- audit -----------------------------------------------------------------------------------------------------------------------
 
-    async def audit(self, address: str, *, whole: bool = False) -> list[str]:
+    async def audit(self, address: str, namesrv: str, *, whole: bool = False) -> list[str]:
         """The broken laws, one sentence each, at most twenty; empty when all is well."""
         pool = ConnectionPool()
         broken: list[str] = []
@@ -331,6 +340,7 @@ class StormLedger:
                     broken += await self._read(connection, (topic, queue_id), whole)
             broken += await self._broken_progress(connection)
             broken += await self._topics.broken(connection)
+            broken += await self._tables.broken(connection, await pool.connection(namesrv))
         finally:
             await pool.aclose()
         broken += self._broken_receipts(self.receipts if whole else self._unchecked)

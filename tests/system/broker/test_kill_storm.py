@@ -9,10 +9,24 @@ import pytest
 
 from interop.apache_cluster import free_ports
 from interop.kill_storm import KillStorm
+from interop.storm_tables import StormTables
 
 pytestmark = pytest.mark.timeout(600)
 
-KINDS = {"send", "send v1", "batch", "delayed", "half", "end", "commit", "send back", "topic created", "topic deleted"}
+KINDS = {
+    "send",
+    "send v1",
+    "batch",
+    "delayed",
+    "half",
+    "end",
+    "commit",
+    "send back",
+    "topic created",
+    "topic deleted",
+} | {
+    f"{kind} {what}" for kind in ("group", "topic", "user", "policy", "key") for what in ("made or changed", "deleted")
+}
 
 
 def test_twenty_kills_under_sends_transactions_delays_retries_and_commits_break_no_promise(tmp_path: Path) -> None:
@@ -23,6 +37,8 @@ def test_twenty_kills_under_sends_transactions_delays_retries_and_commits_break_
             pass
         storm.settle()
         assert set(storm.ledger.done) >= KINDS, "all kinds of work were acknowledged"
+        for what in ("made or changed", "deleted"):
+            assert sum(storm.ledger.done[f"{kind} {what}"] for kind in StormTables.KINDS), what
         assert storm.kills["under load"], "kills hit the work"
         assert storm.ledger.cut_off, "kills hit the work"
         assert storm.checks >= 3, "the store was checked in between and at the end"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interop.storm_ledger import LATER, RETRY, SCHEDULE, TOPIC, TRANSFERS, Seen, Sent, StormLedger
+from interop.storm_tables import StormTables
 
 
 @pytest.fixture
@@ -96,3 +97,19 @@ def test_a_retry_that_waits_too_often_is_noticed(ledger: StormLedger) -> None:
     place(ledger, SCHEDULE, 0, 1, 1)
     ledger._tries[1] = ledger._acks[1] = 1
     assert "2 copies waited" in " ".join(ledger.broken_deliveries())
+
+
+NOTHING: dict[str, dict[str, str]] = {kind: {} for kind in StormTables.KINDS}
+
+
+@pytest.mark.parametrize("kind", StormTables.KINDS)
+@pytest.mark.parametrize("open_request", [False, True])
+def test_a_name_that_was_deleted_and_is_there_is_noticed_and_so_is_one_that_was_made_and_is_not(
+    ledger: StormLedger, kind: str, open_request: bool
+) -> None:
+    tables = ledger._tables
+    tables._allowed = {(kind, "deleted"): (None,), (kind, "made"): ("2",), (kind, "cut off"): ("2", None)}
+    found = {**NOTHING, kind: {"made": "2", **({"cut off": "2"} if open_request else {})}}
+    assert tables.judge(found) == []
+    wrong = {**NOTHING, kind: {"deleted": "1", "made": "1", "cut off": "1"}}
+    assert len(tables.judge(wrong)) == 3
