@@ -98,9 +98,9 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "files of a deleted topic that a power cut brought back are a topic",
-        "src/sprocketmq/broker/broker.py",
-        "        for topic in self.topics.risen(self.store):",
-        "        for topic in []:",
+        "src/sprocketmq/store/recovery.py",
+        "        self._delete_first_lives()\n        self.begin",
+        "        self.begin",
         f"{RESTART}::test_a_deleted_topic_whose_files_a_power_cut_brought_back_stays_deleted",
     ),
     Mutant(

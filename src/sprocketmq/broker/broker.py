@@ -54,7 +54,7 @@ from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.broker.slow_requests import SlowRequests
 from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.statistics import Statistics
-from sprocketmq.broker.table_file import not_saved
+from sprocketmq.broker.table_file import WhenSaved, not_saved
 from sprocketmq.broker.timer_messages import TimerMessages
 from sprocketmq.broker.topics import TopicTable
 from sprocketmq.broker.transactions import Transactions
@@ -186,7 +186,7 @@ class Broker(Service):
             LiveProgress(None if root is None else str(root / "config" / "delayOffset.live")),
         )
         self.timers = TimerMessages(
-            self.clock, self.store, lambda: self.config, root, self.undeliverable.deliver, self.undeliverable.put
+            self.clock, self.store, lambda: self.config, root, self.undeliverable.deliver, self.undeliverable.wait_on
         )
         self.parked = ParkedPulls(
             self.clock,
@@ -286,9 +286,7 @@ class Broker(Service):
         if self.plain_access is not None:
             self.plain_access.load()
         self.users.load()
-        for topic in self.topics.risen(self.store):
-            log.info("topic %s was deleted; its queues that are there again go", topic)
-            self.store.delete_topic(topic)
+        self.topics.forget_deletions(self.store.min_physical_offset)
         self.topics.adopt(self.store.queues(), now_ms)
         for topic in self.topics.deleted.keys() - self.topics.table:
             self.offsets.forget_topic(topic)  # a kill came between the two files
@@ -409,7 +407,12 @@ class Broker(Service):
         if connection.is_congested:  # its peer does not read: what it waits for stays in the store until it does
             connection.when_writable(lambda: self._run_pull_again(pull))
             return
+        group = pull.header.consumer_group
         try:
+            if group not in self.groups:  # deleted while the pull waited; to look for it would make it again
+                remark = f"consumer group {group} does not exist; create it first"
+                connection.send(response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark))
+                return
             answer = answer_pull(self, connection, command, pull.header, self.clock.now_ms(), may_park=False)
         except RocketMQError as error:
             answer = response(command, ResponseCode.SYSTEM_ERROR, str(error))
@@ -550,16 +553,21 @@ class Broker(Service):
         self._tasks.add(task)
         task.add_done_callback(ended)
 
-    async def saved(self) -> StoreError | None:
-        """Returns when the topics and groups are on the disk as they are now, or why they cannot be written."""
-        done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+    async def saved(self, *, offsets: bool = False) -> StoreError | None:
+        """Returns when topics and groups, with ``offsets`` those too, are on the disk as they are now, or why they cannot be written."""
 
-        def tell(error: StoreError | None) -> None:
-            if not done.done():  # who asked was cancelled
-                done.set_result(error)
+        async def told(when_saved: Callable[[WhenSaved], None]) -> StoreError | None:
+            done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
 
-        self._config_store.when_saved(tell)
-        return await done
+            def tell(error: StoreError | None) -> None:
+                if not done.done():  # who asked was cancelled
+                    done.set_result(error)
+
+            when_saved(tell)
+            return await done
+
+        error = await told(self._config_store.when_offsets_saved) if offsets else None
+        return await told(self._config_store.when_saved) if error is None else error
 
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
         """From now on ``look`` sees each request with ``code`` that passed the gate; an answer of its own takes the handler's place."""

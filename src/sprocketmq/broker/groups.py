@@ -99,12 +99,11 @@ class GroupTable:
         self._changed(now_ms)
 
     def delete(self, group: str, now_ms: int) -> bool:
-        """Forget ``group`` and what it may not read; whether it was there."""
-        self.forbidden.pop(group, None)
-        if self.table.pop(group, None) is None:
-            return False
-        self._changed(now_ms)
-        return True
+        """Forget ``group`` and what it may not read, which one may have that never was; whether it was there."""
+        taken_away, known = self.forbidden.pop(group, None), self.table.pop(group, None)
+        if taken_away is not None or known is not None:
+            self._changed(now_ms)
+        return known is not None
 
     def may_read(self, group: str, topic: str) -> bool:
         """Whether no administrator has taken ``topic`` away from ``group``. Java: getForbidden."""

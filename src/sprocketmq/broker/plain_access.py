@@ -163,10 +163,13 @@ class PlainAccess:
 
     def delete_account(self, access_key: str, now_ms: int) -> bool:
         """Delete an account; False when there is none. Raises StoreNotWritable."""
-        file = self._acl.file_of.get(access_key)
-        if file is None:
+        first = self._acl.file_of.get(access_key)
+        if first is None:
             return False
-        self._change(file, without_account(self._contents[file], access_key, now_ms))
+        # In each file that has it, or the next one would count. The first goes last: until then it is as it was.
+        for file in reversed(list(self._contents)):
+            if file == first or access_key in PlainAcl({file: self._contents[file]}).accounts:
+                self._change(file, without_account(self._contents[file], access_key, now_ms))
         return True
 
     def change_white_addresses(self, addresses: Sequence[str], file: str | None, now_ms: int) -> None:

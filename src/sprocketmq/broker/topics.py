@@ -19,7 +19,6 @@ from sprocketmq.broker.steps import Long
 from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
-from sprocketmq.store.message_store import MessageStore
 from sprocketmq.wire.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 
 __all__ = [
@@ -121,21 +120,9 @@ class TopicTable:
         """What ``deletedTopics.json`` holds: the log's end when each was deleted. Ours: Apache makes no topic of a queue it finds."""
         return msgspec.json.encode(self.deleted)
 
-    def risen(self, store: MessageStore) -> list[str]:
-        """Deleted topics whose queues are there again: a power cut took back that their files were removed.
-
-        A topic that got messages since its deletion is none of them. What the log no longer holds is forgotten.
-        """
-        self.deleted = {topic: end for topic, end in self.deleted.items() if end > store.min_physical_offset}
-        newest: dict[str, int] = {}
-        for topic, queue_id in store.queues():
-            for unit in store.units(topic, queue_id, store.max_offset(topic, queue_id) - 1, 1):
-                newest[topic] = max(newest.get(topic, 0), unit.physical_offset)
-        return [
-            topic
-            for topic, end in self.deleted.items()
-            if topic not in self.table and topic in newest and newest[topic] < end
-        ]
+    def forget_deletions(self, log_begin: int) -> None:
+        """Those of whose topics the log has no record any more."""
+        self.deleted = {topic: end for topic, end in self.deleted.items() if end > log_begin}
 
     def adopt(self, queues: Iterable[tuple[str, int]], now_ms: int) -> None:
         """Topics whose messages are there but whose configuration is not: killed between the two, or files copied by hand."""

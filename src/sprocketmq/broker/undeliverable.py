@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from sprocketmq.broker.topics import SEND_FORBIDDEN
+from sprocketmq.broker.waiting_records import destination
 from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ConfigurationError
@@ -57,11 +58,24 @@ class Undeliverable:
         since it would wait there for ever, or go round without end. Raises as :meth:`put`."""
         if message.topic in SEND_FORBIDDEN or message.topic == TIMER_TOPIC:
             self._set_aside(message, f"{message.topic} is a topic of the broker's own", now_ms)
-        elif message.topic in self._broker.topics.deleted and self._broker.topics.get(message.topic) is None:
+        elif self._is_deleted(message.topic):
             # Its queue would be there again, and the next start would take it for a topic whose configuration was lost.
             self._set_aside(message, f"topic {message.topic} was deleted", now_ms)
+        elif self.put(message, now_ms) is not None and self._broker.topics.get(message.topic) is None:
+            # A send made it and was acknowledged, and a kill came before ``topics.json`` was written.
+            self._broker.topics.adopt([(message.topic, message.queue_id)], now_ms)
+
+    def wait_on(self, message: StoredMessage, now_ms: int) -> None:
+        """Store a message whose time has not come for another wait, or set it aside where its topic is deleted: that is remembered as long
+        as the log has what waited then, and a new record would outlive it. Raises as :meth:`put`."""
+        topic, queue_id = destination(message.properties)
+        if self._is_deleted(topic):
+            self._set_aside(replace(message, topic=topic, queue_id=queue_id), f"topic {topic} was deleted", now_ms)
         else:
             self.put(message, now_ms)
+
+    def _is_deleted(self, topic: str) -> bool:
+        return topic in self._broker.topics.deleted and self._broker.topics.get(topic) is None
 
     def put(self, message: StoredMessage, now_ms: int) -> AppendResult | None:
         """Store a message that waited, to wait on or to be read; None: it was refused for good and is set aside.

@@ -96,6 +96,13 @@ class ConsumeQueueTable:
             remove_below(self.directory, topic)
         return len(keys)
 
+    def delete_queue(self, topic: str, queue_id: int) -> None:
+        """Drop one queue with its files; the topic's folder goes with its last one."""
+        if [key for key in self.queues if key[0] == topic] == [(topic, queue_id)]:
+            self.delete_topic(topic)
+        else:
+            self.queues.pop((topic, queue_id)).delete()
+
     def delete_all(self) -> None:
         """Recovery: the log is gone, or the whole index has to be rebuilt."""
         for topic in {topic for topic, _ in self.queues}:

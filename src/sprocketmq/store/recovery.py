@@ -112,6 +112,7 @@ class Recovery:
             self._queues.delete_all()
             log.end_at(0)
             return
+        self._delete_first_lives()
         self.begin = self._after_newest_entry() if clean_stop else self._safe_begin()
         complete = self._scan()
         if complete and clean_stop:
@@ -125,6 +126,21 @@ class Recovery:
         if not clean_stop:
             self._drop_tails()
         self._cut(clean_stop)
+
+    def _delete_first_lives(self) -> None:
+        """Queues of deleted topics that are there again: a power cut took back that their files were removed.
+
+        One with an entry of a second life is none of them: the scan puts it right.
+        """
+        for topic, queue_id in list(self._queues.queues):
+            end = self._deleted_topics.get(topic)
+            if end is None:
+                continue
+            queue = self._queues.queues[topic, queue_id]
+            self._newest_end(queue)  # what no record confirms is cut
+            if queue.max_offset == queue.min_offset or queue.unit(queue.max_offset - 1)[0] < end:
+                _log.info("topic %s was deleted; its queue %d that is there again goes", topic, queue_id)
+                self._queues.delete_queue(topic, queue_id)
 
     def _drop_tails(self) -> None:
         """Take away the entries behind the newest one that its record confirms.

@@ -126,7 +126,9 @@ def _answer(
 ) -> Command:
     """Store the reply and say how its push went. That it cannot be stored is only logged, as Java does: it was pushed all the same."""
     stored = SendMessageResponseHeader(msg_id="0", queue_id=queue_id, queue_offset=0)
-    if broker.config.store_reply_message_enable:
+    if broker.topics.get(header.topic) is None:  # a record would make its queue anew
+        log.warning("a reply is not stored: topic %s was deleted while the reply was pushed", header.topic)
+    elif broker.config.store_reply_message_enable:
         message = StoredMessage(
             header.topic,
             queue_id,

@@ -1,8 +1,8 @@
 """Topics by an administrator: UPDATE_AND_CREATE_TOPIC 17, UPDATE_AND_CREATE_TOPIC_LIST 18 (5.x), GET_ALL_TOPIC_CONFIG 21,
 DELETE_TOPIC_IN_BROKER 215, GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305, GET_TOPIC_CONFIG 351 (5.x). Java: AdminBrokerProcessor.
 
-17 and 18 are answered when the topics are on the disk and the name servers know them (or after 2 s), so that a producer that starts right
-after it finds the route; 215 when the disk has it.
+17, 18 and 215 are answered when the change is on the disk and the name servers know it (or after 2 s): a producer that starts right after a
+creation finds the route, and no registration that still has a deleted topic is under way when it is deleted at the name servers, too.
 A list is taken whole or not at all.
 
 Gaps: static topics. BatchCQ and COMPACTION are taken as attributes, as Apache takes them, and change nothing here.
@@ -127,9 +127,9 @@ def _wants_mixed(changes: Mapping[str, str]) -> bool:
     return changes.get("+message.type") == "MIXED"
 
 
-def _answer_when_registered(broker: Broker, connection: Connection, command: Command) -> None:
+def _answer_when_registered(broker: Broker, connection: Connection, command: Command, *, offsets: bool = False) -> None:
     async def answer() -> Command:
-        error = await broker.saved()
+        error = await broker.saved(offsets=offsets)
         if error is not None:
             return not_saved(command, error)
         with contextlib.suppress(asyncio.TimeoutError):  # the registration itself goes on
@@ -190,7 +190,7 @@ def delete_topic(broker: Broker, connection: Connection, command: Command, now_m
         broker.counters.forget_topic(name)
         broker.store.delete_topic(name)
         broker.timers.forget_topic(name)
-    broker.answer_when_saved(connection, command, response(command), offsets=True)
+    _answer_when_registered(broker, connection, command, offsets=True)
     return None
 
 

@@ -1,0 +1,212 @@
+"""What was deleted and acknowledged stays deleted: each road by which it could come back while the broker runs, or with its next start."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from inproc.broker.test_broker_access import BOSS, FILE, WORKER, signing, with_accounts
+from inproc.broker.test_broker_replies import Asker, reply
+from inproc.broker.test_broker_transactions import producer
+from inproc.broker.test_undeliverable import arrived, end_halves, let_time_pass, store, waiting
+from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.headers import (
+    CreateTopicRequestHeader,
+    DeleteAccessConfigRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
+    DeleteTopicFromNamesrvRequestHeader,
+    DeleteTopicRequestHeader,
+    GetRouteInfoRequestHeader,
+    UpdateGroupForbiddenRequestHeader,
+)
+
+
+def create(client, topic, queues=4):
+    return client.begin(
+        RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequestHeader(topic, "TBW102", queues, queues, 6)
+    )
+
+
+def delete(client, topic):
+    return client.begin(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader(topic))
+
+
+def restart_on(cluster, copy: Path) -> None:
+    cluster.broker.stop()
+    cluster.store_dir = str(copy)
+    cluster.broker = cluster.new_broker()
+    cluster.broker.start()
+
+
+# -- while the broker runs ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_reply_whose_topic_is_deleted_while_it_is_pushed_is_stored_nowhere(disk_cluster):
+    """Its record would make a queue without a topic, which the next start takes for a topic whose configuration was lost."""
+    cluster, client = disk_cluster, disk_cluster.client()
+    create(client, "replies").result(10)
+    asker = Asker(cluster, code=None)
+    pushing = reply(client, topic="replies", begin=True)
+    cluster.eventually(lambda: asker.taken)
+    assert delete(cluster.client(), "replies").result(10).code == 0
+    asker.client.close()
+    assert pushing.result(20).code == ResponseCode.SYSTEM_ERROR
+    assert [queue for queue in cluster.broker.store.queues() if queue[0] == "replies"] == []
+    cluster.restart_broker()
+    assert cluster.broker.topics.get("replies") is None
+
+
+def test_a_pull_that_waits_makes_its_group_no_second_time(cluster, client):
+    client.send("flights")
+    waits = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
+    cluster.eventually(lambda: len(cluster.broker.parked))
+    header = DeleteSubscriptionGroupRequestHeader("g", True, True)
+    assert cluster.client().ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header).code == 0
+    cluster.clock.advance(15_000)
+    assert waits.result(10).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert "g" not in cluster.broker.groups
+
+
+@pytest.mark.parametrize("kind", ["delay level", "timer", "half asked for", "half put back"])
+def test_what_waits_for_a_topic_whose_configuration_a_kill_took_is_delivered_and_can_be_read(
+    disk_cluster, tmp_path, kind
+):
+    """A send made the topic, and is acknowledged before ``topics.json`` is on the disk: nobody deleted it."""
+    cluster = disk_cluster
+    store(cluster, waiting(kind, cluster.clock.now_ms(), key="late"))
+    copy = tmp_path / "killed"
+    cluster.copy_as_killed(copy)
+    restart_on(cluster, copy)
+    client = producer(cluster, cluster.client())
+    let_time_pass(cluster, kind)
+    end_halves(cluster, client)
+    assert arrived(client, "flights") == ["late"]
+
+
+def test_a_timer_message_that_is_to_wait_on_for_a_deleted_topic_is_set_aside(disk_cluster):
+    """A deletion is remembered until the log has nothing from before it; what waits on would be stored anew, and outlive that."""
+    cluster, client = disk_cluster, disk_cluster.client()
+    client.send("flights")
+    store(cluster, waiting("timer far away", cluster.clock.now_ms(), key="late"))
+    assert delete(client, "flights").result(10).code == 0
+    let_time_pass(cluster, "timer far away")
+    assert arrived(client, UNDELIVERABLE_TOPIC) == ["late"]
+
+
+def test_a_deletion_is_answered_when_no_older_registration_is_under_way(cluster, client):
+    """Else name servers get to know the topic once more, after it was deleted there too, and the next send makes it again."""
+    held, is_held = [], True
+
+    def hold(connection, command, handler):
+        if is_held and command.code == RequestCode.REGISTER_BROKER:
+            held.append((connection, command, handler))
+            return None
+        return handler(connection, command)
+
+    def let_go():
+        nonlocal is_held
+        is_held = False
+        for connection, command, handler in held:
+            connection.send(handler(connection, command))
+
+    def delete_at_the_name_server():
+        asker.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequestHeader("flights"))
+
+    asker = cluster.namesrv_client()
+    create(client, "flights").result(10)
+    cluster.on_loop(lambda: setattr(cluster.namesrv, "intercept", hold))
+    create(client, "trains")
+    cluster.eventually(lambda: held)
+    deleting = delete(cluster.client(), "flights")
+    concurrent.futures.wait([deleting], 0.5)
+    too_early = deleting.done()
+    if too_early:
+        delete_at_the_name_server()
+    cluster.on_loop(let_go)
+    assert deleting.result(20).code == 0
+    if not too_early:
+        delete_at_the_name_server()
+    cluster.engine.run(cluster.broker.registered())
+    route = asker.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader("flights"))
+    assert route.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+@with_accounts
+def test_an_account_that_is_in_two_files_is_deleted_in_both(disk_cluster):
+    """The one in the second file, with its own secret, would count from then on."""
+    cluster = disk_cluster
+    default = cluster.broker.plain_access.default_file
+    further = default.parent / "acl" / "more.yml"
+    further.parent.mkdir()
+    further.write_text(json.dumps({"accounts": [{**FILE["accounts"][0], "secretKey": "another-secret"}]}))
+    default.write_text(json.dumps(FILE))
+    cluster.clock.advance(1_000)
+    boss = signing(cluster.client(), BOSS)
+    assert signing(cluster.client(), (WORKER[0], "another-secret")).send("orders").code == 0
+    header = DeleteAccessConfigRequestHeader(WORKER[0])
+    assert boss.ask(RequestCode.DELETE_ACL_CONFIG, header).code == 0
+    for secret in (WORKER[1], "another-secret"):
+        assert signing(cluster.client(), (WORKER[0], secret)).send("orders").code == ResponseCode.NO_PERMISSION
+    cluster.restart_broker()
+    assert list(cluster.broker.plain_access._acl.accounts) == [BOSS[0]]
+
+
+# -- with the next start -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_taken_away_from_a_group_that_never_was_is_given_back_for_good(disk_cluster, tmp_path):
+    client = disk_cluster.client()
+    header = UpdateGroupForbiddenRequestHeader("g", "flights", readable=False)
+    assert client.ask(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header).code == 0
+    header = DeleteSubscriptionGroupRequestHeader("g", True, True)
+    assert client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header).code == 0
+    copy = tmp_path / "killed"
+    disk_cluster.copy_as_killed(copy)
+    restart_on(disk_cluster, copy)
+    assert disk_cluster.broker.groups.may_read("g", "flights")
+
+
+@pytest.mark.parametrize("sent_again", [[], [1], [0, 1], [0, 0, 0, 1, 1, 1]])
+@pytest.mark.parametrize("made_again", [False, True])
+def test_queues_of_a_deleted_topic_that_a_power_cut_brought_back_hold_nothing_of_its_first_life(
+    disk_cluster, tmp_path, made_again, sent_again
+):
+    """Each of its queues, whole or empty, whatever the topic's other queues hold by now."""
+    if sent_again and not made_again:
+        return
+    cluster, client = disk_cluster, disk_cluster.client()
+    for number in range(6):
+        client.send("flights", b"first life", queue_id=number % 3)
+    cluster.on_loop(lambda: cluster.broker.store.flush())
+    folder = Path(cluster.store_dir) / "consumequeue/flights"
+    shutil.copytree(folder, tmp_path / "flights")
+    for file in (tmp_path / "flights/2").iterdir():  # its length is there, its data is not
+        file.write_bytes(bytes(file.stat().st_size))
+    assert delete(client, "flights").result(10).code == 0
+    if made_again:
+        assert create(client, "flights").result(10).code == 0
+    for number, queue_id in enumerate(sent_again):
+        client.send("flights", b"%d" % number, queue_id=queue_id)
+    cluster.on_loop(lambda: cluster.broker.store.flush())
+    copy = tmp_path / "after-the-cut"
+    cluster.copy_as_killed(copy)
+    for queue in (tmp_path / "flights").iterdir():
+        if int(queue.name) not in sent_again:
+            shutil.copytree(queue, copy / "consumequeue/flights" / queue.name)
+    restart_on(cluster, copy)
+    client = cluster.client()
+    assert (cluster.broker.topics.get("flights") is not None) == made_again
+    for queue_id in range(3):
+        expected = [b"%d" % number for number, queue in enumerate(sent_again) if queue == queue_id]
+        assert [message.body for message in client.messages("flights", queue_id)] == expected
+        if made_again:
+            offset = client.send("flights", b"next", queue_id=queue_id).ext_fields["queueOffset"]
+            assert offset == str(len(expected))
+    cluster.copy_as_killed(tmp_path / "killed")
+    restart_on(cluster, tmp_path / "killed")
+    assert (cluster.broker.topics.get("flights") is not None) == made_again
