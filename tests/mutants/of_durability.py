@@ -6,6 +6,7 @@ from mutant import Mutant
 
 __all__ = ["DURABILITY_MUTANTS"]
 
+DELETIONS = "tests/inproc/broker/test_deletions.py"
 CONFIG = "src/sprocketmq/broker/config_store.py"
 FILES = "src/sprocketmq/store/config_files.py"
 FLIPPED = "tests/unit/store/test_flipped_bits.py"
@@ -153,10 +154,82 @@ DURABILITY_MUTANTS = [
     ),
     Mutant(
         "durability",
+        "a reply that was under way makes its deleted topic anew",
+        "src/sprocketmq/broker/handlers/reply.py",
+        "    if broker.topics.get(header.topic) is None:",
+        "    if False:",
+        f"{DELETIONS}::test_a_reply_whose_topic_is_deleted_while_it_is_pushed_is_stored_nowhere",
+    ),
+    Mutant(
+        "durability",
+        "a pull that waited makes its deleted group anew",
+        "src/sprocketmq/broker/broker.py",
+        "            if group not in self.groups:",
+        "            if False:",
+        f"{DELETIONS}::test_a_pull_that_waits_makes_its_group_no_second_time",
+    ),
+    Mutant(
+        "durability",
+        "what was delivered cannot be read because its topic was lost",
+        "src/sprocketmq/broker/undeliverable.py",
+        "self._broker.topics.adopt([(message.topic, message.queue_id)], now_ms)",
+        "pass",
+        f"{DELETIONS}::test_what_waits_for_a_topic_whose_configuration_a_kill_took_is_delivered_and_can_be_read",
+    ),
+    Mutant(
+        "durability",
+        "what waits on outlives the memory of its topic's deletion",
+        "src/sprocketmq/broker/broker.py",
+        "self.undeliverable.deliver, self.undeliverable.wait_on\n",
+        "self.undeliverable.deliver, self.undeliverable.put\n",
+        f"{DELETIONS}::test_a_timer_message_that_is_to_wait_on_for_a_deleted_topic_is_set_aside",
+    ),
+    Mutant(
+        "durability",
+        "a deletion is answered while an older registration is under way",
+        "src/sprocketmq/broker/handlers/topics.py",
+        "    _answer_when_registered(broker, connection, command, offsets=True)\n",
+        "    broker.answer_when_saved(connection, command, response(command), offsets=True)\n",
+        f"{DELETIONS}::test_a_deletion_is_answered_when_no_older_registration_is_under_way",
+    ),
+    Mutant(
+        "durability",
+        "a deleted account counts as its second file has it",
+        "src/sprocketmq/broker/plain_access.py",
+        "            if file == first or ",
+        "            if file == first and ",
+        f"{DELETIONS}::test_an_account_that_is_in_two_files_is_deleted_in_both",
+    ),
+    Mutant(
+        "durability",
+        "what a group may not read comes back with the next start",
+        "src/sprocketmq/broker/groups.py",
+        "        if taken_away is not None or known is not None:",
+        "        if known is not None:",
+        f"{DELETIONS}::test_what_was_taken_away_from_a_group_that_never_was_is_given_back_for_good",
+    ),
+    Mutant(
+        "durability",
+        "a topic is gone from its file before its deletion is noted",
+        "src/sprocketmq/broker/table_file.py",
+        "            if self._first is not None and raw_of_first is not None:\n                self._first[0].save(raw_of_first)\n            self._file.save(raw)\n",
+        "            self._file.save(raw)\n            if self._first is not None and raw_of_first is not None:\n                self._first[0].save(raw_of_first)\n",
+        f"{DELETIONS}::test_a_deletion_that_a_kill_cut_off_between_its_files_leaves_nothing_for_the_next_life",
+    ),
+    Mutant(
+        "durability",
+        "offsets of a deleted topic come back when it is made again at once",
+        "src/sprocketmq/broker/broker.py",
+        "        if self.offsets.is_dirty:  # before",
+        "        if False:  # before",
+        f"{DELETIONS}::test_offsets_of_a_topic_whose_deletion_was_cut_off_are_off_the_disk_before_it_is_made_again",
+    ),
+    Mutant(
+        "durability",
         "what waits for a deleted topic makes it anew",
         "src/sprocketmq/broker/undeliverable.py",
-        "        elif message.topic in self._broker.topics.deleted and",
-        "        elif False and",
+        "        elif self._is_deleted(message.topic):",
+        "        elif False:",
         "tests/inproc/broker/test_undeliverable.py::test_what_waits_for_a_topic_that_was_deleted_makes_no_topic",
     ),
     Mutant(

@@ -290,6 +290,8 @@ class Broker(Service):
         self.topics.adopt(self.store.queues(), now_ms)
         for topic in self.topics.deleted.keys() - self.topics.table:
             self.offsets.forget_topic(topic)  # a kill came between the two files
+        if self.offsets.is_dirty:  # before anybody makes such a topic again
+            await self.saved(offsets=True)
         self.initial_max_offset = self.store.max_physical_offset
         self._tls = tls_of(self.config)
         self.port = await self._ports.open(

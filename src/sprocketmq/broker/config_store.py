@@ -1,7 +1,8 @@
 """The broker's tables on disk, in Apache's own files and dialect (Java: ConfigManager and its subclasses).
 
     STORE/config/topics.json            written after a change, beside the loop
-    STORE/config/subscriptionGroup.json the same
+    STORE/config/deletedTopics.json     before topics.json, where it changed
+    STORE/config/subscriptionGroup.json the same as topics.json
     STORE/config/consumerOffset.json    each 5 s if something was committed, after a round of transaction checks, and at the end; before the
                                         answer to an administrator who moved, cloned or deleted offsets
     STORE/config/delayOffset.json       each 10 s if something was delivered, and at the end
@@ -10,9 +11,9 @@ Law: the two files of progress speak of messages (those consumed, and the copies
 log that they speak of is on the disk. A power cut may take back progress, never the messages behind it: else new messages would get
 offsets that a group has passed already, and halves whose copies are gone would be passed for good.
 
-Both of the first two are written whole, as Apache writes them. So one write takes all changes that came while the one before it was under
-way, and whoever was told of a change is told after its write (:meth:`ConfigStore.when_saved`): what was acknowledged survives a kill, and
-what could not be written is not acknowledged (``table_file``).
+The tables of topics and groups are written whole, as Apache writes them. So one write takes all changes that came while the one before
+it was under way, and whoever was told of a change is told after its write (:meth:`ConfigStore.when_saved`): what was acknowledged survives
+a kill, and what could not be written is not acknowledged (``table_file``).
 
 A kill loses at most the last interval of the two offset files: consumers and delay levels then go back a little and deliver again, which
 at-least-once allows; they never skip. A broker in memory has no files and keeps nothing.
@@ -77,15 +78,14 @@ class ConfigStore:
         self._offsets_file, self._delay_file = file("consumerOffset.json"), file("delayOffset.json")
         self._deleted_file = file("deletedTopics.json")
         self._tables = (
-            TableFile(self._topics_file, topics.long_content),
+            # A topic that is gone from the one and not noted in the other would get the records of this life in its next one.
+            TableFile(self._topics_file, topics.long_content, (self._deleted_file, topics.deleted_content)),
             TableFile(self._groups_file, groups.long_content),
-            TableFile(self._deleted_file, topics.deleted_content),
         )
         # Its thread begins with the first use.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")
         self._writing: dict[ConfigFile, Future[StoreError | None]] = {}
         self._under_way: dict[ConfigFile, object] = {}  # progress that waits for the log, or is being written
-        self._deleted: dict[str, int] = {}  # as it was when a write was last asked for
         self._making: set[asyncio.Task[None]] = set()  # texts of large tables, made in steps
         self._again: set[ConfigFile] = set()  # progress that is to be written once more after that
         self._waiting: list[WhenSaved] = []  # for the write of offsets that begins next
@@ -119,9 +119,6 @@ class ConfigStore:
     def topics_changed(self) -> None:
         """Write ``topics.json`` soon: a heartbeat that makes ten retry topics costs one write, and so do ten administrators at once."""
         self._tables[0].changed()
-        if self._topics.deleted != self._deleted:
-            self._deleted = dict(self._topics.deleted)
-            self._tables[2].changed()
 
     def groups_changed(self) -> None:
         """The same for ``subscriptionGroup.json``."""

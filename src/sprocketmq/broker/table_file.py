@@ -5,6 +5,9 @@
 
 So a thousand changes in one read of a connection cost a write or two, and nobody else waits for the disk.
 
+A table may have a file that must be on the disk before it (``first``; its content is None where there is nothing to be said), always as new
+as the table's text or newer: so no kill comes between the two in the wrong order.
+
 What could not be written counts all the same, as long as the process lives: who waits is told the reason, and the table is written again
 with its next change, when somebody waits for it again, by :meth:`TableFile.retry`, and at the end.
 """
@@ -41,13 +44,18 @@ class TableFile:
     ``when_saved(call)`` calls with None once all changes until now are on the disk, or with the reason why they are not.
     """
 
-    def __init__(self, file: ConfigFile, content: Callable[[], bytes | Long]) -> None:
-        self._file, self._content = file, content
+    def __init__(
+        self,
+        file: ConfigFile,
+        content: Callable[[], bytes | Long],
+        first: tuple[ConfigFile, Callable[[], bytes | None]] | None = None,
+    ) -> None:
+        self._file, self._content, self._first = file, content, first
         self._is_changed = False
         self._has_failed = False  # the last write
         self._waiting: list[WhenSaved] = []  # for the write that begins next
         self._making: asyncio.Task[None] | None = None  # the text of the next write
-        self._writing: Future[bool] | None = None
+        self._writing: Future[None] | None = None
         self._told: list[WhenSaved] = []  # when that one ends
         self._writer = ThreadPoolExecutor(
             1, thread_name_prefix="sprocketmq-table"
@@ -89,9 +97,10 @@ class TableFile:
         failed = self._has_failed or (writing is not None and writing.exception() is not None)
         if self._is_changed or failed:
             self._is_changed = False
+            content = self._content()
+            save = self._saving(content.encode() if isinstance(content, Long) else content)
             try:
-                content = self._content()
-                self._file.save(content.encode() if isinstance(content, Long) else content)
+                save()
             except StoreError as error:  # a full disk must not stop a stop
                 log.error("%s", error)
 
@@ -113,10 +122,21 @@ class TableFile:
 
     def _write(self, raw: bytes) -> None:
         loop = asyncio.get_running_loop()
-        self._writing = writing = self._writer.submit(self._file.save, raw)
+        self._writing = writing = self._writer.submit(self._saving(raw))
         writing.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, done))
 
-    def _ended(self, writing: Future[bool]) -> None:
+    def _saving(self, raw: bytes) -> Callable[[], None]:
+        """What is to be done beside the loop. Called when the table's text is made, so that what goes first is not older."""
+        raw_of_first = None if self._first is None else self._first[1]()
+
+        def save() -> None:
+            if self._first is not None and raw_of_first is not None:
+                self._first[0].save(raw_of_first)
+            self._file.save(raw)
+
+        return save
+
+    def _ended(self, writing: Future[None]) -> None:
         if writing is not self._writing:
             return
         self._writing = None

@@ -116,9 +116,9 @@ class TopicTable:
             return self.create_if_absent(topic, 1, now_ms)
         return None
 
-    def deleted_content(self) -> bytes:
+    def deleted_content(self) -> bytes | None:
         """What ``deletedTopics.json`` holds: the log's end when each was deleted. Ours: Apache makes no topic of a queue it finds."""
-        return msgspec.json.encode(self.deleted)
+        return msgspec.json.encode(self.deleted) if self.deleted else None
 
     def forget_deletions(self, log_begin: int) -> None:
         """Those of whose topics the log has no record any more."""

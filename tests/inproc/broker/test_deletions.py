@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from inproc.broker.test_broker_replies import Asker, reply
 from inproc.broker.test_broker_transactions import producer
 from inproc.broker.test_undeliverable import arrived, end_halves, let_time_pass, store, waiting
 from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
+from sprocketmq.store import config_files
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
     CreateTopicRequestHeader,
@@ -22,6 +25,7 @@ from sprocketmq.wire.headers import (
     DeleteTopicFromNamesrvRequestHeader,
     DeleteTopicRequestHeader,
     GetRouteInfoRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
     UpdateGroupForbiddenRequestHeader,
 )
 
@@ -169,6 +173,68 @@ def test_what_was_taken_away_from_a_group_that_never_was_is_given_back_for_good(
     disk_cluster.copy_as_killed(copy)
     restart_on(disk_cluster, copy)
     assert disk_cluster.broker.groups.may_read("g", "flights")
+
+
+def test_a_deletion_that_a_kill_cut_off_between_its_files_leaves_nothing_for_the_next_life(
+    disk_cluster, tmp_path, monkeypatch
+):
+    """A topic that ``topics.json`` has no more, and whose deletion is noted nowhere: it is made again, and the log is read anew."""
+    cluster, client, let_go, save = disk_cluster, disk_cluster.client(), threading.Event(), config_files.save_config
+
+    def held(path, raw, **options):
+        if os.path.basename(path) == "deletedTopics.json":
+            assert let_go.wait(60)
+        save(path, raw, **options)
+
+    client.send("flights", b"first life")
+    cluster.restart_broker()
+    client = cluster.client()
+    client.send("trains")  # the next start begins here
+    monkeypatch.setattr(config_files, "save_config", held)
+    deleting = delete(client, "flights")
+    create(cluster.client(), "ships")
+    concurrent.futures.wait([deleting], 1)
+    cluster.copy_as_killed(tmp_path / "between")
+    let_go.set()
+    assert deleting.result(10).code == 0
+    monkeypatch.undo()
+    restart_on(cluster, tmp_path / "between")
+    client = cluster.client()
+    if cluster.broker.topics.get("flights") is not None:
+        assert delete(client, "flights").result(10).code == 0
+    assert create(client, "flights").result(10).code == 0
+    cluster.copy_as_killed(tmp_path / "again")
+    shutil.rmtree(tmp_path / "again/consumequeue")
+    (tmp_path / "again/checkpoint").unlink()
+    restart_on(cluster, tmp_path / "again")
+    assert cluster.client().messages("flights") == []
+
+
+def test_offsets_of_a_topic_whose_deletion_was_cut_off_are_off_the_disk_before_it_is_made_again(
+    disk_cluster, tmp_path, monkeypatch
+):
+    cluster, client, save = disk_cluster, disk_cluster.client(), config_files.save_config
+
+    def slow(path, raw, **options):
+        if os.path.basename(path) == "consumerOffset.json":
+            threading.Event().wait(0.5)
+        save(path, raw, **options)
+
+    client.send("flights")
+    client.pull("g", "flights")
+    header = UpdateConsumerOffsetRequestHeader("g", "flights", 0, 1)
+    assert client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header).code == 0
+    offsets = Path(cluster.store_dir) / "config/consumerOffset.json"
+    cluster.clock.advance(5_000)
+    cluster.eventually(lambda: offsets.exists() and b'"flights@g":{0:1}' in offsets.read_bytes())
+    before = offsets.read_bytes()
+    assert delete(client, "flights").result(10).code == 0
+    copy = tmp_path / "cut-off"
+    cluster.copy_as_killed(copy)
+    (copy / "config/consumerOffset.json").write_bytes(before)
+    monkeypatch.setattr(config_files, "save_config", slow)
+    restart_on(cluster, copy)
+    assert b"flights@g" not in (copy / "config/consumerOffset.json").read_bytes()
 
 
 @pytest.mark.parametrize("sent_again", [[], [1], [0, 1], [0, 0, 0, 1, 1, 1]])
