@@ -212,8 +212,8 @@ DURABILITY_MUTANTS = [
         "durability",
         "a topic is gone from its file before its deletion is noted",
         "src/sprocketmq/broker/table_file.py",
-        "            if self._first is not None and raw_of_first is not None:\n                self._first[0].save(raw_of_first)\n            self._file.save(raw)\n",
-        "            self._file.save(raw)\n            if self._first is not None and raw_of_first is not None:\n                self._first[0].save(raw_of_first)\n",
+        "            if self._first is not None and raw_of_first is not None:\n",
+        "            self._file.save(raw)\n            if self._first is not None and raw_of_first is not None:\n",
         f"{DELETIONS}::test_a_deletion_that_a_kill_cut_off_between_its_files_leaves_nothing_for_the_next_life",
     ),
     Mutant(
