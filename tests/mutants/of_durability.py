@@ -11,6 +11,7 @@ CONFIG = "src/sprocketmq/broker/config_store.py"
 FILES = "src/sprocketmq/store/config_files.py"
 FLIPPED = "tests/unit/store/test_flipped_bits.py"
 RESTART = "tests/inproc/broker/test_broker_restart.py"
+TABLES = "tests/inproc/broker/test_tables_power_cut.py"
 POWER = "tests/inproc/broker/test_broker_power_cut.py"
 TRANSACTIONS = "tests/inproc/broker/test_broker_transactions.py"
 
@@ -226,6 +227,22 @@ DURABILITY_MUTANTS = [
     ),
     Mutant(
         "durability",
+        "a table's new name is not on the disk when a change is answered",
+        FILES,
+        '        os.replace(old, target + ".bak")\n    sync_directory(folder)\n',
+        '        os.replace(old, target + ".bak")\n',
+        f"{TABLES}::test_what_an_answer_said_holds_after_a_power_cut",
+    ),
+    Mutant(
+        "durability",
+        "users are answered before they are written",
+        "src/sprocketmq/broker/users.py",
+        "        change()\n        try:\n            self.save()\n",
+        "        change()\n        try:\n            pass\n",
+        f"{TABLES}::test_what_an_answer_said_holds_after_a_power_cut",
+    ),
+    Mutant(
+        "durability",
         "what waits for a deleted topic makes it anew",
         "src/sprocketmq/broker/undeliverable.py",
         "        elif self._is_deleted(message.topic):",
@@ -255,6 +272,22 @@ DURABILITY_MUTANTS = [
         "command.version, broker.clock.steady_ms())",
         "command.version, now_ms)",
         "tests/inproc/broker/test_broker_members.py::test_a_clock_that_is_set_ends_no_member_and_no_lock",
+    ),
+    Mutant(
+        "durability",
+        "a clock that is set forward gives all open half messages up",
+        "src/sprocketmq/core/transaction_check.py",
+        "    if min(now_ms, believed_ms) - born_timestamp_ms > rules.reserved_ms:",
+        "    if now_ms - born_timestamp_ms > rules.reserved_ms:",
+        f"{TRANSACTIONS}::test_a_clock_that_is_set_gives_no_half_message_up",
+    ),
+    Mutant(
+        "durability",
+        "a clock that is set forward forgets filters",
+        "src/sprocketmq/broker/housekeeping.py",
+        "        broker.filters.clean(believed_ms, config",
+        "        broker.filters.clean(now_ms, config",
+        "tests/inproc/broker/test_broker_filters.py::test_a_clock_that_is_set_forward_forgets_no_filter",
     ),
     Mutant(
         "durability",

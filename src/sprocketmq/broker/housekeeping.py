@@ -55,12 +55,13 @@ class Housekeeping:
         steady_ms = broker.clock.steady_ms()  # of what has been silent too long: a clock that is set must not end it
         self._close_silent_clients(steady_ms)
         broker.consumers.forget_idle(now_ms, config.subscription_expired_timeout_ms)
-        broker.filters.clean(now_ms, config.filter_data_clean_time_span_ms)
+        believed_ms = self.believed_ms()
+        broker.filters.clean(believed_ms, config.filter_data_clean_time_span_ms)
         broker.locks.sweep(steady_ms)
         broker.counters.sample(now_ms)
         if self._sampling is None or self._sampling.done():
             self._sampling = asyncio.get_running_loop().create_task(self._sample(now_ms))
-        broker.store.clean(self._believed(now_ms, steady_ms))
+        broker.store.clean(believed_ms)
         self._config_store.retry()
         broker.request_modes.retry()
 
@@ -68,15 +69,16 @@ class Housekeeping:
         async for _ in in_steps(self._broker.statistics.sampling(now_ms)):
             pass
 
-    def _believed(self, now_ms: int, steady_ms: int) -> int:
-        """The time by which files expire. A clock set forward by mistake would delete all of them at once, and for good."""
+    def believed_ms(self) -> int:
+        """The time by which files, filters and half messages expire. A clock set forward by mistake would end all of them at once."""
+        now_ms, steady_ms = self._broker.clock.now_ms(), self._broker.clock.steady_ms()
         if now_ms <= steady_ms + _BELIEVED_JUMP_MS:
             self._told_of_jump = False
             return now_ms
         if not self._told_of_jump:
             self._told_of_jump = True
             log.warning(
-                "the clock was set forward by %d s: until a restart files expire as if it were not; "
+                "the clock was set forward by %d s: until a restart files and half messages expire as if it were not; "
                 "deleteExpiredCommitLog (code 329) deletes by the new time",
                 (now_ms - steady_ms) // 1_000,
             )

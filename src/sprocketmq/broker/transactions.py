@@ -316,6 +316,7 @@ class Transactions:
         verdict = judge(
             self.rules,
             now_ms=now_ms,
+            believed_ms=self._broker.housekeeping.believed_ms(),
             round_ms=round_ms,
             born_timestamp_ms=half.born_timestamp_ms,
             store_timestamp_ms=half.store_timestamp_ms,

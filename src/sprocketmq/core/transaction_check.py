@@ -87,6 +87,7 @@ def judge(
     rules: CheckRules,
     *,
     now_ms: int,
+    believed_ms: int,
     round_ms: int,
     born_timestamp_ms: int,
     store_timestamp_ms: int,
@@ -97,13 +98,14 @@ def judge(
 
     Args:
         now_ms, round_ms: now, and when this round began.
+        believed_ms: ``now_ms``, but behind it where the clock was set forward by much: that makes no half too old.
         born_timestamp_ms, store_timestamp_ms: of the half; the first by its producer's clock, which may be wrong.
         check_times, immunity: properties TRANSACTION_CHECK_TIMES and CHECK_IMMUNITY_TIME_IN_SECONDS.
     """
     age_ms = now_ms - born_timestamp_ms
     if check_times is not None and _number(check_times, -1) >= rules.check_max:
         return Verdict.DISCARD
-    if age_ms > rules.reserved_ms:
+    if min(now_ms, believed_ms) - born_timestamp_ms > rules.reserved_ms:
         return Verdict.DISCARD
     if store_timestamp_ms >= round_ms:
         return Verdict.WAIT

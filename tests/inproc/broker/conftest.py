@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from power_disk import PowerDisk
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection
@@ -272,6 +273,16 @@ def disk_cluster(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Clus
     yield made
     made.close()
     assert [str(problem) for problem in check_directory(tmp_path / "store") if not problem.note] == []
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Named before the broker in each test: so its first folders are not on the disk either."""
+    root = tmp_path / "store"
+    root.mkdir()
+    watched = PowerDisk(root, monkeypatch)
+    yield watched
+    watched.close()
 
 
 @pytest.fixture

@@ -190,6 +190,18 @@ def test_a_filter_dies_with_its_group_and_is_forgotten_a_day_later(cluster, clie
 
 
 @with_filters
+def test_a_clock_that_is_set_forward_forgets_no_filter(cluster, client):
+    fill(client, 100)
+    beat(client, flights="distance > 1")
+    client.close()
+    known = cluster.on_loop(lambda: cluster.broker.filters.get("g", "flights"))
+    cluster.eventually(lambda: known.is_dead)
+    cluster.clock.jump(400 * DAY_MS)
+    cluster.clock.advance(20_000)
+    assert cluster.on_loop(lambda: cluster.broker.filters.get("g", "flights")) is known
+
+
+@with_filters
 def test_the_same_version_brings_a_dead_filter_back_and_other_topics_die(cluster, client):
     fill(client, 100)
     beat(client, flights="distance > 1", weather="wind > 5")

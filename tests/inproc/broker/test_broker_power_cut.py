@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 
-from power_disk import PowerDisk
-from sprocketmq.store import live_progress
+from inproc.broker.power_cuts import SETTINGS, start_after_the_cut
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers import (
     CheckTransactionStateRequestHeader,
     CreateTopicRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
+    DeleteTopicRequestHeader,
     EndTransactionRequestHeader,
     QueryConsumerOffsetRequestHeader,
     SendMessageRequestHeaderV2,
@@ -30,32 +31,12 @@ from sprocketmq.wire.headers import (
 from sprocketmq.wire.message_id import decode_offset_message_id
 from sprocketmq.wire.record import decode_record
 
-NEVER_MS = 1 << 30
-SETTINGS = {
-    "flush_disk_type": "SYNC_FLUSH",
-    "flush_interval_commit_log_ms": NEVER_MS,
-    "flush_interval_consume_queue_ms": NEVER_MS,
-    "mapped_file_size_commit_log": 1 << 16,
-    "mapped_file_size_consume_queue": 1_000,
-    "mapped_file_size_timer_log": 1_040,
-    "sync_flush_timeout_ms": 60_000,
-}
 COMMIT, ROLLBACK = 8, 12
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 TOPICS = ("flights", "trains")
 SEEDS = int(os.environ.get("POWER_CUTS", "4"))
 
 pytestmark = pytest.mark.parametrize("disk_cluster", [SETTINGS], indirect=True)
-
-
-@pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Named before the broker in each test: so its first folders are not on the disk either."""
-    root = tmp_path / "store"
-    root.mkdir()
-    watched = PowerDisk(root, monkeypatch)
-    yield watched
-    watched.close()
 
 
 class Ledger:
@@ -75,6 +56,7 @@ class Load:
         self.cluster, self.client, self.ledger, self.dice = cluster, client, ledger, dice
         self.number = 0
         self.open: list[tuple[bytes, int, int]] = []
+        self.made: list[tuple[str, str]] = []
         client.heartbeat("p1", producer="producers")
         for topic in TOPICS:
             self.create(topic)
@@ -137,14 +119,29 @@ class Load:
         )
 
     def administrate(self) -> None:
+        """Make a topic or a group, or delete one."""
+        if self.made and self.dice.random() < 0.4:
+            kind, name = self.made.pop(self.dice.randrange(len(self.made)))
+            code, header = {
+                "topic": (RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader(name)),
+                "group": (RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequestHeader(name, True, True)),
+            }[kind]
+            self.ledger.add("deleting", name)
+            assert self.client.ask(code, header).code == 0
+            self.ledger.add("deleted", name)
+            return
         self.number += 1
         name = f"made-{self.number}"
         if self.dice.random() < 0.5:
             self.create(name)
+            if self.dice.random() < 0.5:
+                assert self.client.send(name).code == 0
+            self.made.append(("topic", name))
         else:
             raw = SubscriptionGroupConfig(group_name=name).encode()
             assert self.client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=raw).code == 0
             self.ledger.add("group", name)
+            self.made.append(("group", name))
 
     def wait(self) -> None:
         self.cluster.clock.advance(self.dice.choice([500, 1_000, 2_000, 6_000]))
@@ -154,7 +151,7 @@ class Load:
 
     def turn(self) -> None:
         weights = {
-            self.send: 6, self.delayed: 3, self.timed: 3, self.half: 4, self.end: 2, self.read: 2, self.administrate: 1, self.wait: 3,
+            self.send: 6, self.delayed: 3, self.timed: 3, self.half: 4, self.end: 2, self.read: 2, self.administrate: 2, self.wait: 3,
             self.wait_for_a_check: 1,
         }  # fmt: skip
         self.dice.choices([*weights], [*weights.values()])[0]()
@@ -168,18 +165,6 @@ def end(client, transaction_id: str, offset: int, physical_offset: int, outcome:
     client.ask(RequestCode.END_TRANSACTION, header)
 
 
-def start_after_the_cut(cluster, image: Path, monkeypatch: pytest.MonkeyPatch):
-    """The broker of ``image`` takes the place of the one before, on a machine that was started anew."""
-    mark = random.randbytes(16)
-    monkeypatch.setattr(live_progress, "boot_mark", lambda: mark)
-    if cluster.broker.is_running:
-        cluster.broker.stop()
-    cluster.store_dir = str(image)
-    cluster.broker = cluster.new_broker()
-    cluster.broker.start()
-    return cluster.client()
-
-
 def judge(cluster, client, events: list[tuple[Any, ...]]) -> None:
     """``events`` were acknowledged before the cut (those of "ending" may have happened)."""
     client.heartbeat("p1", producer="producers")
@@ -190,8 +175,10 @@ def judge(cluster, client, events: list[tuple[Any, ...]]) -> None:
         found = [message.body for message in client.messages(topic, queue_id)[offset : offset + 1]]
         assert found == [body], f"{topic} {queue_id} has {found} at {offset}"
     tables = cluster.broker.topics.table, cluster.broker.groups.table
-    assert {name for (name,) in by_kind.get("topic", ())} <= set(tables[0])
-    assert {name for (name,) in by_kind.get("group", ())} <= set(tables[1])
+    deleting = {name for (name,) in by_kind.get("deleting", ())}
+    assert {name for (name,) in by_kind.get("topic", ())} - deleting <= set(tables[0])
+    assert {name for (name,) in by_kind.get("group", ())} - deleting <= set(tables[1])
+    assert {name for (name,) in by_kind.get("deleted", ())}.isdisjoint({*tables[0], *tables[1]})
     for topic in TOPICS:
         for queue_id in range(2):
             header = QueryConsumerOffsetRequestHeader("g", topic, queue_id, set_zero_if_not_found=False)

@@ -599,3 +599,18 @@ def test_a_full_disk_keeps_a_commit_from_being_half_done(cluster, client):
     cluster.eventually(lambda: len(checks(client)) == 1)
     assert end(client, half, COMMIT).code == 0
     assert bodies(client) == [b"x"]
+
+
+@pytest.mark.parametrize("days", [-400, 5, 400])
+def test_a_clock_that_is_set_gives_no_half_message_up(cluster, client, days):
+    """Forward it would make all open halves too old at once, for whatever their producers answer."""
+    producer(cluster, client)
+    half = send_half(cluster, client)
+    cluster.clock.jump(days * 24 * 3_600_000)
+    for _ in range(3):
+        a_round(cluster)
+    assert client.messages(GIVEN_UP) == []
+    assert end(client, half, COMMIT, from_check=True).code == 0
+    assert bodies(client) == [b"x"]
+    assert client.send("flights", b"later", queue_id=2).code == 0
+    assert bodies(client) == [b"x", b"later"]

@@ -41,6 +41,7 @@ def verdict(age_ms: int, *, times: str | None = None, immunity: str | None = Non
     return judge(
         RULES,
         now_ms=NOW_MS,
+        believed_ms=NOW_MS,
         round_ms=NOW_MS,
         born_timestamp_ms=NOW_MS - age_ms,
         store_timestamp_ms=stored_ms,

@@ -1,0 +1,35 @@
+"""What tests of power cuts have in common: settings under which nothing is synced but what must be, and the start after a cut."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.store import live_progress
+
+__all__ = ["SETTINGS", "start_after_the_cut"]
+
+NEVER_MS = 1 << 30
+SETTINGS = {
+    "flush_disk_type": "SYNC_FLUSH",
+    "flush_interval_commit_log_ms": NEVER_MS,
+    "flush_interval_consume_queue_ms": NEVER_MS,
+    "mapped_file_size_commit_log": 1 << 16,
+    "mapped_file_size_consume_queue": 1_000,
+    "mapped_file_size_timer_log": 1_040,
+    "sync_flush_timeout_ms": 60_000,
+}
+
+
+def start_after_the_cut(cluster, image: Path, monkeypatch: pytest.MonkeyPatch):
+    """The broker of ``image`` takes the place of the one before, on a machine that was started anew."""
+    mark = random.randbytes(16)
+    monkeypatch.setattr(live_progress, "boot_mark", lambda: mark)
+    if cluster.broker.is_running:
+        cluster.broker.stop()
+    cluster.store_dir = str(image)
+    cluster.broker = cluster.new_broker()
+    cluster.broker.start()
+    return cluster.client()
