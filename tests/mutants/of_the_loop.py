@@ -9,6 +9,7 @@ __all__ = ["LOOP_MUTANTS"]
 TURNS = "tests/inproc/broker/test_loop_turns.py"
 SHARE = "tests/inproc/broker/test_loop_share.py"
 TABLES = "tests/inproc/broker/test_loop_tables.py"
+STATUS = "tests/inproc/broker/test_loop_status.py"
 BATCHES = "tests/inproc/broker/test_large_batches.py"
 KEYS = "tests/inproc/broker/test_loop_kv_config.py"
 PARTS = "tests/unit/broker/test_registration.py"
@@ -17,6 +18,38 @@ WRITES = "tests/inproc/broker/test_config_writes.py"
 BOUNDED = f"{TABLES}::test_ten_times_its_bound_leaves_a_table_at_its_bound"
 
 LOOP_MUTANTS = [
+    Mutant(
+        "broker",
+        "what a member tells of its queues is read at once",
+        "src/sprocketmq/broker/handlers/relay.py",
+        "in_steps(_offsets(body), _QUEUES_A_STEP):",
+        "in_steps(_offsets(body), 1 << 30):",
+        f"{STATUS}::test_a_member_of_many_queues_is_told_of_in_steps_and_in_full",
+    ),
+    Mutant(
+        "broker",
+        "a queue of a member's answer has as many characters as it likes",
+        "src/sprocketmq/wire/fastjson.py",
+        "            self.end = min(text_end, self.at + most_chars)\n            if",
+        "            self.end = text_end\n            if",
+        "tests/unit/wire/test_fastjson.py::test_a_pair_is_no_longer_than_it_may_be",
+    ),
+    Mutant(
+        "broker",
+        "what all members tell may be longer than a frame",
+        "src/sprocketmq/broker/handlers/relay.py",
+        "        return not self.is_full",
+        "        return True",
+        f"{STATUS}::test_what_all_members_tell_has_to_fit_into_a_frame",
+    ),
+    Mutant(
+        "broker",
+        "a member may have more queues than a topic",
+        "src/sprocketmq/broker/handlers/relay.py",
+        "if len(shares) > MAX_QUEUES // _QUEUES_A_STEP:",
+        "if False:",
+        f"{STATUS}::test_a_member_has_no_more_queues_than_a_topic",
+    ),
     Mutant(
         "broker",
         "a batch holds as many messages as fit into its bytes",

@@ -92,7 +92,8 @@ class Service(ABC):
         self._engine: Engine | None = None
         self._state = "new"
         self._stopping: asyncio.Task[None] | None = None
-        self._making_long_answer = asyncio.Lock()
+        self.making_long_answer = asyncio.Lock()
+        """Held by whoever works on one; they are made one after the other."""
         self._long_answers: set[asyncio.Task[None]] = set()
         self.ended = asyncio.Event()
         """Set when it has stopped, whoever asked for that."""
@@ -196,7 +197,7 @@ class Service(ABC):
 
         async def send() -> None:
             try:
-                async with self._making_long_answer:
+                async with self.making_long_answer:
                     if not connection.is_closed:
                         told = await _RestOf(answer)
                         if not command.is_oneway:

@@ -22,6 +22,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import msgspec
 
 from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.json_references import MAX_DEPTH, resolve_references
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = [
@@ -35,13 +36,13 @@ __all__ = [
     "dumps_standard",
     "encode",
     "loads",
+    "pairs",
     "to_plain",
 ]
 
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
 
-MAX_DEPTH: Final = 64
 # A reference costs a few bytes and stands for a whole subtree: without a limit a small text could describe a huge object. What references
 # are written out to may be this many values and four times the text's bytes, so that the work stays linear in the text.
 _FREE_NODES: Final = 10_000
@@ -81,7 +82,23 @@ def loads(data: Buffer) -> Any:
     except UnicodeDecodeError as error:
         raise ProtocolError(f"a JSON body is not UTF-8: {error}") from error
     value = _Parser(text).document()
-    return _resolve_references(value) if '"$ref"' in text else value
+    return resolve_references(value) if '"$ref"' in text else value
+
+
+def pairs(data: Buffer, field: str, most_chars: int) -> Iterator[tuple[Any, Any]]:
+    """Keys and values of the object that is called ``field`` in a text of either dialect, one at a time as they are asked for.
+
+    For texts from strangers that may be long: nothing is read beyond the pair that is asked for. Each pair may have ``most_chars``
+    characters, as may the other fields of the text, which are passed over. References are not resolved.
+
+    Raises:
+        ProtocolError: as :func:`loads`, once the place is reached; or something is longer, or there are many other fields.
+    """
+    try:
+        text = bytes(data).decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"a JSON body is not UTF-8: {error}") from error
+    return _Parser(text).pairs(field, most_chars)
 
 
 def decode(data: Buffer, as_type: type[T], max_odd_bytes: int | None = None) -> T:
@@ -145,15 +162,50 @@ _ESCAPES: Final = {"b": "\b", "f": "\f", "F": "\f", "n": "\n", "r": "\r", "t": "
 }
 _LITERALS: Final = {"true": True, "false": False, "null": None}
 _MAX_DIGITS: Final = 400
+_MOST_OTHER_FIELDS: Final = 16
 
 
 class _Parser:
-    """Recursive descent over the dialect. ``at`` only moves forward, so the work is linear in the text."""
+    """Recursive descent over the dialect. ``at`` only moves forward, so the work is linear in the text, which ends at ``end``."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.at, self.end = 0, len(text)
         self.depth = 0
+
+    def pairs(self, field: str, most_chars: int) -> Iterator[tuple[Any, Any]]:
+        """See :func:`pairs`."""
+        others = 0
+        for name in self.fields(most_chars):
+            if name != field or self.skip() != "{":
+                others += 1
+                if others > _MOST_OTHER_FIELDS:
+                    self.fail(f"at most {_MOST_OTHER_FIELDS} other fields are allowed")
+                self.value()
+                continue
+            for key in self.fields(most_chars):
+                yield key, self.value()
+        self.skip()
+        if self.at != len(self.text):
+            self.fail("the text should end")
+
+    def fields(self, most_chars: int) -> Iterator[Any]:
+        """The keys of an object, ``at`` behind the colon: who asks for the next one has read the value. Each pair ends within its limit."""
+        text_end = len(self.text)
+        self.end = min(text_end, self.at + most_chars)
+        if self.skip() != "{":
+            self.fail("'{' should stand")
+        self.at += 1
+        if self.skip() == "}":
+            self.at += 1
+            return
+        while True:
+            yield self.named()
+            self.end = min(text_end, self.at + most_chars)
+            if self.skip() == "}":
+                self.at += 1
+                return
+            self.comma()
 
     def document(self) -> Any:
         value = self.value()
@@ -169,7 +221,7 @@ class _Parser:
     def skip(self) -> str:
         """Move over white space; the next character, empty at the end."""
         self.at = self.over(_SPACE)
-        return self.text[self.at : self.at + 1]
+        return self.text[self.at : self.at + 1] if self.at < self.end else ""
 
     def value(self) -> Any:
         char = self.skip()
@@ -197,18 +249,25 @@ class _Parser:
             self.at += 1
             return result
         while True:
-            key = self.key()
-            if self.skip() != ":":
-                self.fail("':' should follow a key")
-            self.at += 1
+            key = self.named()
             result[key] = self.value()
-            char = self.skip()
-            self.at += 1
-            if char == "}":
+            if self.skip() == "}":
+                self.at += 1
                 return result
-            if char != ",":
-                self.at -= 1
-                self.fail("',' or '}' should follow a field")
+            self.comma()
+
+    def named(self) -> Any:
+        """A key and its colon."""
+        key = self.key()
+        if self.skip() != ":":
+            self.fail("':' should follow a key")
+        self.at += 1
+        return key
+
+    def comma(self) -> None:
+        if self.skip() != ",":
+            self.fail("',' or '}' should follow a field")
+        self.at += 1
 
     def key(self) -> Any:
         start = self.at
@@ -250,7 +309,7 @@ class _Parser:
                 return result
 
     def number(self) -> int | float:
-        match = _NUMBER.match(self.text, self.at)
+        match = _NUMBER.match(self.text, self.at, self.end)
         if match is None or match.end() - self.at > _MAX_DIGITS:
             self.fail(f"a number of at most {_MAX_DIGITS} digits should stand")
         self.at = match.end()
@@ -263,13 +322,13 @@ class _Parser:
             start = self.at
             self.at = self.over(_UNESCAPED)
             parts.append(self.text[start : self.at])
-            char = self.text[self.at : self.at + 1]
+            char = self.text[self.at : self.at + 1] if self.at < self.end else ""
             if char == '"':
                 self.at += 1
                 return parts[0] if len(parts) == 1 else _joined("".join(parts))
             if not char:
                 self.fail("a string should end with a quote")
-            match = _ESCAPE.match(self.text, self.at + 1)
+            match = _ESCAPE.match(self.text, self.at + 1, self.end)
             if match is None:
                 self.fail("an escape should stand")
             code = match[1] or match[2]
@@ -278,7 +337,7 @@ class _Parser:
 
     def over(self, pattern: re.Pattern[str]) -> int:
         """Where a pattern that may match nothing stops matching."""
-        match = pattern.match(self.text, self.at)
+        match = pattern.match(self.text, self.at, self.end)
         return match.end() if match else self.at
 
 
@@ -287,75 +346,6 @@ def _joined(text: str) -> str:
     if text.isascii() or not _SURROGATE.search(text):
         return text
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
-
-
-# --- references ----------------------------------------------------------------------------------------------------------------------
-
-_PATH_STEP: Final = re.compile(r"\[(-?[0-9]+)\]|\.((?:\\.|[^.\[\\])+)", re.DOTALL)
-
-
-def _is_reference(value: Any) -> bool:
-    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$ref"), str)
-
-
-def _resolve_references(root: Any) -> Any:
-    """Put the objects themselves where references to them stand."""
-    found: list[tuple[Any, Any, list[Any]]] = []
-    for container, key, chain in _containers(root, []):
-        if _is_reference(container[key]):
-            found.append((container, key, chain))
-    for container, key, chain in found:
-        target: Any = container[key]
-        hops = 0
-        while _is_reference(target):
-            target = _target(root, target["$ref"], chain)
-            hops += 1
-            if hops > MAX_DEPTH:
-                raise ProtocolError(f"the reference {container[key]['$ref']!r} of a JSON body leads in a circle")
-        container[key] = target
-    return root
-
-
-def _containers(value: Any, chain: list[Any]) -> Iterator[tuple[Any, Any, list[Any]]]:
-    """Every place that can hold a value, with the objects around it, outermost first."""
-    around = [*chain, value]
-    if isinstance(value, dict):
-        places: list[Any] = list(value)
-    elif isinstance(value, list):
-        places = list(range(len(value)))
-    else:
-        return
-    for place in places:
-        if isinstance(value[place], dict | list):
-            yield value, place, around
-            yield from _containers(value[place], around)
-
-
-def _target(root: Any, path: str, chain: list[Any]) -> Any:
-    # The context of a reference is the object it stands for: "@" is the object that holds it, ".." the one around that.
-    if path == "$":
-        return root
-    if path == "@":
-        return chain[-1]
-    if path == "..":
-        return chain[-2] if len(chain) > 1 else root
-    at, value = 1, root
-    while path.startswith("$") and at < len(path):
-        match = _PATH_STEP.match(path, at)
-        if match is None:
-            break
-        try:
-            if match[1] is not None:
-                value = value[int(match[1])]
-            else:
-                name = re.sub(r"\\(.)", r"\1", match[2], flags=re.DOTALL)
-                value = value[name]
-        except (KeyError, IndexError, TypeError) as error:
-            raise ProtocolError(f"the reference {path!r} of a JSON body names nothing") from error
-        at = match.end()
-    if at != len(path) or not path.startswith("$"):
-        raise ProtocolError(f"the reference {path!r} of a JSON body is not understood")
-    return value
 
 
 # --- writing -------------------------------------------------------------------------------------------------------------------------

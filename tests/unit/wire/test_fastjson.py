@@ -225,3 +225,44 @@ def test_typed_reading_names_what_is_wrong() -> None:
 def test_what_has_no_json_form_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="object has no JSON form"):
         fastjson.dumps(object())
+
+
+@given(
+    st.dictionaries(_queues | _texts, st.integers(-(2**63), 2**63 - 1), max_size=6),
+    st.dictionaries(_texts, _dialect, max_size=3),
+)
+def test_a_table_is_read_pair_by_pair_as_it_is_all_at_once(table: dict[Any, int], others: dict[str, Any]) -> None:
+    text = fastjson.dumps({**others, "table": table})
+    assert dict(fastjson.pairs(text, "table", len(text))) == fastjson.loads(text)["table"]
+
+
+@given(st.dictionaries(_queues, st.integers(), min_size=1, max_size=6), st.data())
+def test_a_table_that_is_cut_off_is_refused_where_it_ends(table: dict[MessageQueue, int], data: Any) -> None:
+    text = fastjson.dumps({"table": table})
+    cut = data.draw(st.integers(0, len(text) - 1))
+    with pytest.raises(ProtocolError):
+        list(fastjson.pairs(text[:cut], "table", 4_096))
+
+
+def test_nothing_is_read_beyond_the_pair_that_is_asked_for() -> None:
+    pairs = fastjson.pairs(b'{"table":{"a":1,"b":2,' + b"?" * 1_000_000, "table", 100)
+    assert [next(pairs), next(pairs)] == [("a", 1), ("b", 2)]
+    with pytest.raises(ProtocolError, match="character 22 "):
+        next(pairs)
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        '"' + "x" * 100 + '":1',
+        '"a":' + "1" * 100,
+        '"a":"' + "\\n" * 50 + '"',
+        '"a":' + " " * 100 + "1",
+        '"a":[' + "0," * 50,
+    ],
+)
+def test_a_pair_is_no_longer_than_it_may_be(long: str) -> None:
+    with pytest.raises(ProtocolError):
+        list(fastjson.pairs(f'{{"table":{{"ok":1,{long}}}}}'.encode(), "table", 60))
+    with pytest.raises(ProtocolError):
+        list(fastjson.pairs(f'{{{long},"table":{{}}}}'.encode(), "table", 60))
