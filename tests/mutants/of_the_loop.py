@@ -10,6 +10,7 @@ TURNS = "tests/inproc/broker/test_loop_turns.py"
 SHARE = "tests/inproc/broker/test_loop_share.py"
 TABLES = "tests/inproc/broker/test_loop_tables.py"
 STATUS = "tests/inproc/broker/test_loop_status.py"
+PULLS = "tests/inproc/broker/test_loop_pulls.py"
 BATCHES = "tests/inproc/broker/test_large_batches.py"
 KEYS = "tests/inproc/broker/test_loop_kv_config.py"
 PARTS = "tests/unit/broker/test_registration.py"
@@ -18,6 +19,62 @@ WRITES = "tests/inproc/broker/test_config_writes.py"
 BOUNDED = f"{TABLES}::test_ten_times_its_bound_leaves_a_table_at_its_bound"
 
 LOOP_MUTANTS = [
+    Mutant(
+        "broker",
+        "a heartbeat for each group brings as much as one for all of them",
+        "src/sprocketmq/broker/handlers/limits.py",
+        "        broker, kept + [one for",
+        "        broker, [one for",
+        "tests/inproc/broker/test_heavy_groups.py",
+    ),
+    Mutant(
+        "broker",
+        "to look for texts costs as much as to look for names",
+        "src/sprocketmq/core/sql92/parser.py",
+        '"COMMA": 0, "CONTAINS": 20}',
+        '"COMMA": 0}',
+        "tests/unit/core/sql92/test_sql92.py",
+    ),
+    Mutant(
+        "broker",
+        "whoever a message wakes is answered at once",
+        "src/sprocketmq/broker/parked.py",
+        "while (self._again or turns) and perf_counter() < ends_s:",
+        "while self._again or turns:",
+        f"{PULLS}::test_many_pulls_are_woken_by_one_message_in_shares_of_the_loop",
+    ),
+    Mutant(
+        "broker",
+        "what arrives while waiters are looked at is forgotten",
+        "src/sprocketmq/broker/parked.py",
+        "if what in self._arrived:  # meanwhile",
+        "if self._arrived.pop(what, None):",
+        f"{PULLS}::test_a_message_that_arrives_while_waiters_are_looked_at_is_looked_at_by_all_of_them",
+    ),
+    Mutant(
+        "broker",
+        "a queue's waiters are woken to the last before those of the next queue",
+        "src/sprocketmq/broker/parked.py",
+        "        self._turns.append(what)\n        try:",
+        "        self._turns.appendleft(what)\n        try:",
+        f"{PULLS}::test_a_queue_with_few_waiters_does_not_stand_behind_one_with_many",
+    ),
+    Mutant(
+        "broker",
+        "no pull's time is over any more once many were",
+        "src/sprocketmq/broker/parked.py",
+        "                self._arm()\n",
+        "                pass\n",
+        f"{PULLS}::test_many_pulls_whose_time_is_over_are_answered_in_shares_of_the_loop",
+    ),
+    Mutant(
+        "broker",
+        "a filter judges as many messages as it likes in one go",
+        "src/sprocketmq/broker/filters.py",
+        "return match_record(record) if now_s < ends_s else None",
+        "return match_record(record)",
+        f"{PULLS}::test_a_filtered_pull_ends_with_its_share_and_the_next_one_goes_on",
+    ),
     Mutant(
         "broker",
         "what a member tells of its queues is read at once",

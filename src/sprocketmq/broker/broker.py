@@ -407,7 +407,7 @@ class Broker(Service):
         if connection.is_closed:
             return
         if connection.is_congested:  # its peer does not read: what it waits for stays in the store until it does
-            connection.when_writable(lambda: self._run_pull_again(pull))
+            connection.when_writable(lambda: self.parked.again(pull))
             return
         group = pull.header.consumer_group
         try:

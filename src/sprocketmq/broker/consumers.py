@@ -15,7 +15,7 @@ Laws
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec import Struct, field
 
@@ -145,6 +145,12 @@ class ConsumerTable:
     def groups_with(self, connection: Connection, names: Iterable[str]) -> int:
         """In how many groups the connection would be if it joined ``names``."""
         return len(self._groups_of.get(connection, set()).union(names))
+
+    def subscriptions_beside(self, connection: Connection, names: Collection[str]) -> Iterator[SubscriptionData]:
+        """Those of the groups that the connection is in, apart from ``names``."""
+        for name in self._groups_of.get(connection, ()):
+            if name not in names:
+                yield from self.groups[name].subscriptions.values()
 
     def brought_along(self, group: str, topic: str, subscription: SubscriptionData) -> None:
         """A pull carried its own subscription. Java: compensateSubscribeData."""

@@ -2,19 +2,24 @@
 
 Laws (those of the waiting room are in core.long_poll)
 1. Arrivals are gathered and waiters woken once per turn of the loop: 64 sends that came in one read make one answer with 64 messages.
-   Nothing can be missed in between, because a pull reads and parks in one step of the same loop.
+   Nothing can be missed in between, because a pull reads and parks in one step of the same loop; and what arrives while the waiters of its
+   queue are being looked at is looked at by all of them once more.
 2. A woken pull is run again without the right to park, so it is answered exactly once.
 3. One timer, for the earliest deadline; none while nobody waits.
 4. No more wait than ``limit``, and of one connection no more than ``limit_per_connection``: one peer must not fill the memory, nor the room
    of the others. The same for their bytes: a pull may carry long texts. Fields that its header does not know are let go.
+5. Whatever wakes many, they have a share of the loop's time (``_SHARE_S``), then others come in between. Queues take turns, so that a
+   waiter does not stand behind those of all other queues.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from sys import getsizeof
+from time import perf_counter
 from typing import Final
 
 from sprocketmq.core.long_poll import LongPoll, ParkedPull
@@ -25,10 +30,14 @@ from sprocketmq.wire.headers import PullMessageRequestHeader
 
 __all__ = ["ParkedPulls", "PullRequest"]
 
+_SHARE_S: Final = 0.01
 _PULL_BYTES: Final = 1024  # beside the characters of its texts
 _TAG_BYTES: Final = 128  # an entry in the set that its filter may keep
 _MOST_BYTES: Final = 256 << 20
 _MOST_BYTES_PER_CONNECTION: Final = 32 << 20
+
+
+_EXPIRED: Final = "expired"
 
 
 @dataclass(slots=True)
@@ -56,6 +65,11 @@ class ParkedPulls:
         self._limit, self._limit_per_connection = limit, limit_per_connection
         self._room: LongPoll[PullRequest] = LongPoll()
         self._arrived: dict[tuple[str, int], set[int]] = {}
+        # What is being gone through: the waiters of queues, by queue, and those whose time is over; and who has the next turns.
+        self._passes: dict[object, Iterator[ParkedPull[PullRequest] | None]] = {}
+        self._turns: deque[object] = deque()
+        self._again: deque[PullRequest] = deque()
+        self._is_scheduled = False
         self._timer: Timer | None = None
         self._timer_due_ms = 0
 
@@ -108,9 +122,13 @@ class ParkedPulls:
         """A message was stored; wakes at the end of this turn of the loop."""
         if not self._room.waiting(topic, queue_id):
             return
-        if not self._arrived:
-            asyncio.get_running_loop().call_soon(self._wake)
         self._arrived.setdefault((topic, queue_id), set()).add(tags_code)
+        self._schedule()
+
+    def again(self, request: PullRequest) -> None:
+        """Answer a pull that was woken before, and whose peer did not read."""
+        self._again.append(request)
+        self._schedule()
 
     def connection_closed(self, connection: Connection) -> None:
         if len(self._room):
@@ -121,25 +139,66 @@ class ParkedPulls:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._run_all(self._room.drain())
+        self._turns.clear()
+        self._arrived.clear()
+        for pull in self._room.drain():
+            self._run_again(pull.request)
 
-    def _wake(self) -> None:
-        arrived, self._arrived = self._arrived, {}
-        for (topic, queue_id), codes in arrived.items():
-            max_offset = self._max_offset(topic, queue_id)
-            for code in codes:
-                self._run_all(self._room.wake(topic, queue_id, max_offset, code))
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Law 5."""
+        ends_s = perf_counter() + _SHARE_S
+        self._is_scheduled = False
+        for queue in [queue for queue in self._arrived if queue not in self._passes]:
+            self._begin(queue, self._of_queue(queue))
+        turns = self._turns
+        try:
+            while (self._again or turns) and perf_counter() < ends_s:
+                if self._again:
+                    self._run_again(self._again.popleft())
+                if turns:
+                    self._step(turns.popleft())
+        finally:
+            if self._again or turns:
+                self._schedule()
+
+    def _begin(self, what: object, steps: Iterator[ParkedPull[PullRequest] | None]) -> None:
+        self._passes[what] = steps
+        self._turns.append(what)
+
+    def _step(self, what: object) -> None:
+        """One waiter."""
+        self._turns.append(what)
+        try:
+            pull = next(self._passes[what])
+        except StopIteration:
+            self._turns.pop()
+            del self._passes[what]
+            if what in self._arrived:  # meanwhile
+                self._schedule()
+            elif what == _EXPIRED:
+                self._arm()
+            return
+        if pull is not None:
+            self._run_again(pull.request)
+
+    def _of_queue(self, queue: tuple[str, int]) -> Iterator[ParkedPull[PullRequest] | None]:
+        return self._room.wake(*queue, self._max_offset(*queue), self._arrived.pop(queue))
 
     def _expire(self) -> None:
         self._timer = None
-        self._run_all(self._room.expire(self._clock.steady_ms()))
+        if _EXPIRED not in self._passes:
+            self._begin(_EXPIRED, self._room.expire(self._clock.steady_ms()))
+        self._go_on()
+
+    def _arm(self) -> None:
         due_ms = self._room.next_deadline_ms()
         if due_ms is not None:
             self._set_timer(due_ms)
-
-    def _run_all(self, pulls: list[ParkedPull[PullRequest]]) -> None:
-        for pull in pulls:
-            self._run_again(pull.request)
 
     def _set_timer(self, due_ms: int) -> None:
         if self._timer is not None:

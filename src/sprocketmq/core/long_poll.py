@@ -15,12 +15,14 @@ Laws
        known, means yes).
     3. ``expire(now)`` yields exactly those with deadline <= now, earliest first.
     4. Cost of wake: the waiters of that one queue; of expire: log n per expired pull. Nothing depends on the number of topics.
+    5. Both look at one waiter each time they are asked for the next, so that the driver may let others in between: a waiter that has left
+       meanwhile is passed over, one that came meanwhile has seen what it is about.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
@@ -93,37 +95,34 @@ class LongPoll(Generic[R]):
         self.total_bytes += size_bytes
         return pull
 
-    def wake(self, topic: str, queue_id: int, max_offset: int, tags_code: int | None = None) -> list[ParkedPull[R]]:
-        """A message arrived: takes out those it satisfies, in the order in which they came.
+    def wake(
+        self, topic: str, queue_id: int, max_offset: int, tags_codes: Collection[int] | None = None
+    ) -> Iterator[ParkedPull[R] | None]:
+        """Messages arrived: takes out those waiters that one of them satisfies, in the order in which they came; None for one that stays.
 
         Args:
             topic, queue_id: the queue it went to.
             max_offset: the queue's max offset now (offset of the message + 1).
-            tags_code: of the message; None when not known, which wakes regardless of filters.
+            tags_codes: of the messages; None when not known, which wakes regardless of filters.
         """
-        waiting = self._queues.get((topic, queue_id))
-        if not waiting:
-            return []
-        woken = [
-            pull
-            for pull in waiting
-            if max_offset > pull.offset and (tags_code is None or pull.match is None or pull.match(tags_code))
-        ]
-        for pull in woken:
-            self._leave(pull)
+        for pull in list(self._queues.get((topic, queue_id), ())):
+            if max_offset <= pull.offset or not pull.parked:
+                continue
+            match = pull.match
+            if tags_codes is None or match is None or any(map(match, tags_codes)):
+                self._leave(pull)
+                yield pull
+            else:
+                yield None
         self._compact()
-        return woken
 
-    def expire(self, now_ms: int) -> list[ParkedPull[R]]:
+    def expire(self, now_ms: int) -> Iterator[ParkedPull[R]]:
         """Takes out those whose deadline has come."""
-        expired: list[ParkedPull[R]] = []
-        heap = self._heap
-        while heap and (heap[0][0] <= now_ms or not heap[0][2].parked):
-            pull = heappop(heap)[2]
+        while self._heap and (self._heap[0][0] <= now_ms or not self._heap[0][2].parked):
+            pull = heappop(self._heap)[2]
             if pull.parked:
                 self._leave(pull)
-                expired.append(pull)
-        return expired
+                yield pull
 
     def next_deadline_ms(self) -> int | None:
         """When ``expire`` will next yield something; None when nobody waits."""

@@ -245,11 +245,12 @@ class MessageStore(Protocol):
         max_messages: int = 32,
         max_bytes: int = 256 * 1024,
         match: Callable[[int], bool] | None = None,
-        match_record: Callable[[memoryview], bool] | None = None,
+        match_record: Callable[[memoryview], bool | None] | None = None,
     ) -> ReadResult:
         """Records from ``offset`` on, whole and in order, up to both limits; the first one always goes, whatever its size.
 
-        ``match`` sees the tags code of an entry, ``match_record`` then the record (SQL92). A filtered read looks at no more than
+        ``match`` sees the tags code of an entry, ``match_record`` then the record (SQL92); where that says None the read ends before this
+        record, as one to go on with. A filtered read looks at no more than
         ``config.max_filter_units`` entries and says NO_MATCHED_MESSAGE with an advanced ``next_offset``.
         """
         ...

@@ -289,7 +289,7 @@ class QueueLogStore:
         max_messages: int = 32,
         max_bytes: int = 256 * 1024,
         match: Callable[[int], bool] | None = None,
-        match_record: Callable[[memoryview], bool] | None = None,
+        match_record: Callable[[memoryview], bool | None] | None = None,
     ) -> ReadResult:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
@@ -320,7 +320,7 @@ class QueueLogStore:
         max_messages: int,
         max_bytes: int,
         match: Callable[[int], bool] | None,
-        match_record: Callable[[memoryview], bool] | None,
+        match_record: Callable[[memoryview], bool | None] | None,
     ) -> None:
         max_units = max(self.config.max_filter_units, max_messages)
         for physical_offset, size, tags_code in _iter_units(self._units(queue, result.next_offset, max_units)):
@@ -330,7 +330,10 @@ class QueueLogStore:
                 if result.count and (result.count >= max_messages or result.bytes + size > max_bytes):
                     return
                 record = self.commit_log.slice(physical_offset, size)
-                if match_record is None or match_record(record):
+                wanted = match_record is None or match_record(record)
+                if wanted is None:
+                    return
+                if wanted:
                     result.chunks.append(record)
                     result.bytes += size
                     result.count += 1

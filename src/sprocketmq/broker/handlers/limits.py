@@ -9,6 +9,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import HeartbeatData, SubscriptionData
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, Header, response
+from sprocketmq.wire.fastjson import MAX_REQUEST_BYTES
 from sprocketmq.wire.frame import MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ __all__ = ["REMEMBERED_LENGTH", "answer_in_a_frame", "expression_problem", "hear
 
 REMEMBERED_LENGTH: Final = 1024
 """Of a peer's text that a table of a fixed number of entries keeps; what is longer is worked out each time."""
-# Of a heartbeat. Each takes memory for as long as the group has members.
+# Of the groups of one connection. Each takes memory for as long as the group has members.
 _MOST_SUBSCRIPTIONS: Final = 10_000
 _MOST_TAGS: Final = 20_000
-_EXPRESSIONS_OF_A_HEARTBEAT: Final = 4  # as long as one may be: 0.2 s of the loop, if all are new
+_EXPRESSIONS_OF_A_CLIENT: Final = 4  # as long as one may be: 0.2 s of the loop, if all are new
 _MOST_ANSWER_BYTES: Final = MAX_FRAME_BYTES - 64 * 1024
 
 
@@ -63,8 +64,12 @@ def heartbeat_limit_problem(broker: Broker, connection: Connection, data: Heartb
                 f"this connection would be in {count} {kind} groups, {allowed} are allowed; "
                 "use more clients, or raise maxGroupsPerConnection"
             )
+    # A client's heartbeat names all groups of the client, so this asks nothing more of it. Who sends one heartbeat for each of a thousand
+    # groups leaves no more behind.
+    named = {consumer.group_name for consumer in data.consumer_data_set}
+    kept = list(broker.consumers.subscriptions_beside(connection, named))
     problem = _in_all_problem(
-        broker, [one for consumer in data.consumer_data_set for one in consumer.subscription_data_set]
+        broker, kept + [one for consumer in data.consumer_data_set for one in consumer.subscription_data_set]
     )
     if problem is not None:
         return problem
@@ -85,18 +90,26 @@ def heartbeat_limit_problem(broker: Broker, connection: Connection, data: Heartb
 
 
 def _in_all_problem(broker: Broker, subscriptions: list[SubscriptionData]) -> str | None:
-    """Why the groups of one heartbeat may not subscribe to so much."""
+    """Why the groups of one connection may not subscribe to so much."""
     count = len(subscriptions)
     if count > _MOST_SUBSCRIPTIONS:
-        return f"the heartbeat has {count} subscriptions, {_MOST_SUBSCRIPTIONS} are allowed; use more clients"
+        return (
+            f"the groups of this client have {count} subscriptions, {_MOST_SUBSCRIPTIONS} are allowed; use more clients"
+        )
+    characters = sum(len(one.topic) + len(one.sub_string) + sum(map(len, one.tags_set)) for one in subscriptions)
+    if characters > MAX_REQUEST_BYTES:
+        return (
+            f"the subscriptions of this client have {characters} characters, {MAX_REQUEST_BYTES} are allowed; "
+            "use more clients"
+        )
     characters = sum(len(one.sub_string) for one in subscriptions if not is_tag_type(one.expression_type))
-    allowed = _EXPRESSIONS_OF_A_HEARTBEAT * broker.config.max_expression_length
+    allowed = _EXPRESSIONS_OF_A_CLIENT * broker.config.max_expression_length
     if characters > allowed:
         return (
-            f"the filters of this heartbeat have {characters} characters, {allowed} are allowed; "
+            f"the filters of this client have {characters} characters, {allowed} are allowed; "
             "use more clients, or raise maxExpressionLength"
         )
     tags = max(sum(len(one.code_set) for one in subscriptions), sum(len(one.tags_set) for one in subscriptions))
     if tags > _MOST_TAGS:
-        return f"the heartbeat has {tags} tags, {_MOST_TAGS} are allowed; use more clients, or an expression (SQL92)"
+        return f"the groups of this client have {tags} tags, {_MOST_TAGS} are allowed; use more clients, or an expression (SQL92)"
     return None

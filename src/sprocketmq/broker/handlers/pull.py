@@ -81,7 +81,7 @@ def answer_pull(
     if header.max_msg_bytes is not None and header.max_msg_bytes > 0:
         limit_bytes = min(limit_bytes, header.max_msg_bytes)
     result = broker.store.read(
-        topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, wanted.match_record
+        topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, wanted.in_a_share()
     )
     status = result.status
     code = _CODE_OF_STATUS[status]

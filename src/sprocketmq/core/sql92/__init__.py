@@ -25,7 +25,7 @@ Predicate = Callable[[bytes], bool]
 MAX_LENGTH = 16_384
 MAX_DEPTH = 200
 # Words cost more than characters, to compile, to keep, and to ask about each message. An IN list is one question, so its texts and commas
-# do not count: some 500 conditions, or lists as long as MAX_LENGTH lets them be.
+# do not count: some 500 conditions, or lists as long as MAX_LENGTH lets them be. CONTAINS counts as twenty.
 MAX_WORDS = 2_000
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from operator import ge, gt, le, lt
 from typing import Any, Final, TypeAlias
 
@@ -284,6 +285,8 @@ def _long(text: str) -> int:
     return _whole(text, 63)
 
 
+# A value may have 32 KiB, and as many conditions about it as an expression has words.
+@lru_cache(maxsize=64)
 def _whole(text: str, bits: int) -> int:
     """Java's Integer.valueOf and Long.valueOf: an optional sign and digits of any script, nothing else."""
     if _WHOLE(text) is None or (len(text) > 1 and ord(max(text)) > 0xFFFF):  # Java looks at UTF-16 units
@@ -298,6 +301,7 @@ def _whole(text: str, bits: int) -> int:
     return value
 
 
+@lru_cache(maxsize=64)
 def _double(text: str) -> float:
     """Java's Double.valueOf: decimal or hexadecimal, NaN, Infinity, an f or d behind, blanks around."""
     text = text.strip(_JAVA_BLANKS)
