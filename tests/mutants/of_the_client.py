@@ -249,8 +249,8 @@ CLIENT_MUTANTS = [
         "S4",
         "a message that arrives wakes nobody",
         f"{BROKER}/parked.py",
-        "            asyncio.get_running_loop().call_soon(self._wake)\n",
-        "            pass\n",
+        "        self._arrived.setdefault((topic, queue_id), set()).add(tags_code)\n        self._schedule()\n",
+        "        self._arrived.setdefault((topic, queue_id), set()).add(tags_code)\n",
         f"{LONG_POLLING}::test_a_held_pull_is_woken_by_the_message_it_waits_for",
     ),
     Mutant(

@@ -22,7 +22,7 @@ import msgspec
 
 from sprocketmq.broker.config import BrokerConfig, told
 from sprocketmq.broker.memory_span import memory_span_bytes
-from sprocketmq.broker.name_checks import settings_problem
+from sprocketmq.broker.name_checks import settings_length_problem, settings_problem
 from sprocketmq.errors import ConfigurationError, NoPermission, StoreError, StoreNotWritable
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.store.message_store import StoreConfig
@@ -122,6 +122,9 @@ class LiveConfig:
             ConfigurationError: a key is unknown, or cannot change while the broker runs, or its value is not allowed.
             StoreNotWritable: the changes count, but could not be written down.
         """
+        too_long = settings_length_problem(len(text))
+        if too_long is not None:
+            raise ConfigurationError(too_long)
         changes = {key.strip(): value for key, value in parse_properties(text).items()}
         before = self._broker.config
         listed = _BLACK_LIST | {key.strip() for key in before.config_black_list.split(";")}

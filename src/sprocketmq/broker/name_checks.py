@@ -41,6 +41,7 @@ __all__ = [
     "names_problem",
     "queues_problem",
     "refusal_of_names",
+    "settings_length_problem",
     "settings_problem",
     "usable",
 ]
@@ -61,6 +62,7 @@ TEXTS: Final = frozenset(
 )
 """Fields of headers that name something which is only ever compared and told: Apache takes any of them."""
 
+_MOST_SETTINGS_BYTES: Final = 64 * 1024
 # They call producerGroup, topic and defaultTopic by letters: a, b and c.
 _SENDS_BY_LETTERS: Final = frozenset(
     (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
@@ -109,6 +111,13 @@ def usable(file: str, table: Mapping[str, T]) -> dict[str, T]:
         else:
             log.error("%s is left out of %s: %s", repr(name), file, problem)
     return kept
+
+
+def settings_length_problem(size: int) -> str | None:
+    """Why a request may not bring settings of so many bytes, or characters: what they say is found out in one go."""
+    if size <= _MOST_SETTINGS_BYTES:
+        return None
+    return f"the settings have {size} bytes, {_MOST_SETTINGS_BYTES} are allowed; change fewer at once"
 
 
 def settings_problem(changes: Mapping[str, str]) -> str | None:

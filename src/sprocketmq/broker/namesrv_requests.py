@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.limits import answer_in_a_frame
 from sprocketmq.broker.kv_config import ORDER_TOPIC_CONFIG
-from sprocketmq.broker.name_checks import broker_problem, names_problem, queues_problem, settings_problem
+from sprocketmq.broker.name_checks import (
+    broker_problem,
+    names_problem,
+    queues_problem,
+    settings_length_problem,
+    settings_problem,
+)
 from sprocketmq.broker.steps import STEP, in_steps
 from sprocketmq.broker.table_file import not_saved
 from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG
@@ -341,6 +347,9 @@ def unit_sub_ununit_topics(server: NameServer, connection: Connection, command: 
 
 
 def update_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
+    too_long = settings_length_problem(len(command.body))
+    if too_long is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, too_long)
     try:
         changes = parse_properties(bytes(command.body).decode())
     except UnicodeDecodeError:

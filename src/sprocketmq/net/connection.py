@@ -66,6 +66,7 @@ ShortWays = Callable[[], Mapping[bytes, ShortWay]]
 
 _SHARE_S: Final = 0.01
 _LOOK_EACH: Final = 15  # at requests that go a short way each of 16: some 10 us each
+_SHORT_BYTES: Final = 1024  # of a request that takes no longer than that
 _MAX_REQUEST_HEADER_BYTES: Final = 256 * 1024  # a million fields in one header take a second to read
 _HEADER_LENGTH = struct.Struct(">i").unpack_from
 _CODE_AT: Final = 4 + len('{"code":')
@@ -164,7 +165,8 @@ class Connection(BoundedProtocol):
         assert out is not None
         ends_s = perf_counter() + _SHARE_S if len(spans) > 1 else 0.0  # asked between two of them only
         for number, (at, stop) in enumerate(spans):
-            if number and not number & _LOOK_EACH and self._is_served and perf_counter() >= ends_s:
+            is_looked_at = number and (not number & _LOOK_EACH or at - spans[number - 1][0] > _SHORT_BYTES)
+            if is_looked_at and self._is_served and perf_counter() >= ends_s:
                 self._let_others_in(whole, spans[number:])
                 return
             if self._out_bytes > _MAX_GATHERED_BYTES:

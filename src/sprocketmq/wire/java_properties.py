@@ -29,19 +29,18 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    held = ""
+    held: list[str] = []
     for natural in re.split(r"\r\n|\n|\r", text):
         line = natural.lstrip(" \t\f")
         if not held and (not line or line[0] in "#!"):
             continue
-        line = held + line
         if (len(line) - len(line.rstrip("\\"))) % 2:
-            held = line[:-1]
+            held.append(line[:-1])
             continue
-        held = ""
-        yield line
-    if held:
-        yield held
+        yield "".join((*held, line))
+        held = []
+    if any(held):
+        yield "".join(held)
 
 
 def _unescape(text: str) -> str:

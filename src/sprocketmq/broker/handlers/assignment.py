@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["HANDLERS"]
 
 _PULL: Final = "PULL"
+_MOST_QUEUES: Final = 4_096  # of all brokers: an allocation takes some 5 us a queue, and cannot be done in steps
 
 
 def query_assignment(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -49,6 +50,12 @@ def query_assignment(broker: Broker, connection: Connection, command: Command, n
 
     async def answer() -> Command:
         queues = await broker.routes.queues(asked.topic)
+        if queues is not None and len(queues) > _MOST_QUEUES:
+            remark = (
+                f"topic {asked.topic} has {len(queues)} queues, {_MOST_QUEUES} are allowed where the broker assigns them; "
+                "let the clients do it"
+            )
+            return response(command, ResponseCode.SYSTEM_ERROR, remark)
         mine = None if queues is None else _share(broker, asked, queues)
         body = QueryAssignmentResponseBody(
             message_queue_assignments=None

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.steps import in_steps
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, response
@@ -23,9 +25,10 @@ __all__ = ["HANDLERS"]
 
 # One answer holds no more entries, whatever is asked for: the loop serves others, too.
 _MOST_ENTRIES: Final = 10_000
+_NO_ROWS: Final = b'"queueData":['
 
 
-def query_consume_queue(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def query_consume_queue(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(QueryConsumeQueueRequestHeader)
     topic, queue_id, store = header.topic, header.queue_id, broker.store
     low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
@@ -42,12 +45,19 @@ def query_consume_queue(broker: Broker, connection: Connection, command: Command
         else:
             body.filter_data = "null"
     count = min(header.count, _MOST_ENTRIES)
-    units = store.units(topic, queue_id, header.index, count) if count > 0 else []
-    body.queue_data = [
-        ConsumeQueueData(physic_offset=unit.physical_offset, physic_size=unit.size, tags_code=unit.tags_code)
-        for unit in units
-    ]
-    return response(command, body=body.encode())
+
+    async def answer() -> Command:
+        rows = []
+        async for share in in_steps(range(header.index, min(high, header.index + count))):
+            data = [
+                ConsumeQueueData(physic_offset=unit.physical_offset, physic_size=unit.size, tags_code=unit.tags_code)
+                for unit in store.units(topic, queue_id, share[0], len(share))
+            ]
+            rows.append(fastjson.dumps(data)[1:-1])
+        text = body.encode().replace(_NO_ROWS, _NO_ROWS + b",".join(rows), 1)
+        return response(command, body=text)
+
+    return broker.answer_in_steps(connection, command, answer())
 
 
 HANDLERS = {RequestCode.QUERY_CONSUME_QUEUE: query_consume_queue}

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sprocketmq.broker.steps import in_steps
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.bodies import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC, TopicConfig
+from sprocketmq.wire import fastjson
+from sprocketmq.wire.bodies import MessageQueueForC, ResetOffsetBody, TopicConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
 from sprocketmq.wire.command import Command, request, response
 from sprocketmq.wire.headers import PullMessageResponseHeader, ResetOffsetRequestHeader
@@ -34,12 +36,13 @@ def reset_offset(broker: Broker, connection: Connection, command: Command, now_m
     if topic is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {header.topic} does not exist")
     if broker.config.use_server_side_reset_offset:
-        answer = _move_here(broker, command, header, topic)
-        if answer.code != ResponseCode.SUCCESS:
-            return answer
-        broker.answer_when_saved(connection, command, answer, offsets=True)
-        return None
-    return _tell_members(broker, command, header, topic)
+        refusal = _refusal(broker, command, header, topic)
+        if refusal is not None:
+            return refusal
+        broker.answer_later(connection, command, _move_here(broker, connection, command, header, topic))
+    else:
+        broker.answer_later(connection, command, _tell_members(broker, command, header, topic))
+    return None
 
 
 def answer_of_reset(broker: Broker, command: Command, group: str, topic: str, queue_id: int) -> Command | None:
@@ -59,7 +62,7 @@ def answer_of_reset(broker: Broker, command: Command, group: str, topic: str, qu
     return response(command, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", header)
 
 
-def _move_here(broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig) -> Command:
+def _refusal(broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig) -> Command | None:
     name, group, store = header.topic, header.group, broker.store
     if group not in broker.groups:
         return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"consumer group {group} does not exist")
@@ -67,34 +70,63 @@ def _move_here(broker: Broker, command: Command, header: ResetOffsetRequestHeade
         limit = max(topic.read_queue_nums, topic.write_queue_nums) - 1
         remark = f"queueId is {header.queue_id}, 0 to {limit} are allowed for topic {name}, or -1 for all"
         return response(command, ResponseCode.INVALID_PARAMETER, remark)
-    queue_ids = range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,)
-    if header.queue_id >= 0 and header.offset is not None and header.offset != -1:
+    exact = _exact_offset(header)
+    if exact is not None:
         low, high = store.min_offset(name, header.queue_id), store.max_offset(name, header.queue_id)
-        if not low <= header.offset <= high + 1:
-            remark = f"offset is {header.offset}, {low} to {high + 1} are allowed for {name} queue {header.queue_id}"
+        if not low <= exact <= high + 1:
+            remark = f"offset is {exact}, {low} to {high + 1} are allowed for {name} queue {header.queue_id}"
             return response(command, ResponseCode.SYSTEM_ERROR, remark)
-        offsets = {header.queue_id: header.offset}
-    else:
-        offsets = {queue_id: _offset_at(broker, name, queue_id, header.timestamp) for queue_id in queue_ids}
-    if not offsets:
+    elif header.queue_id < 0 and not topic.read_queue_nums:
         return response(command, ResponseCode.SYSTEM_ERROR, f"topic {name} has no queue to read, nothing was moved")
-    for queue_id, offset in offsets.items():
-        broker.offsets.reset(group, name, queue_id, offset)
-    table = {_queue(broker, name, queue_id): offset for queue_id, offset in offsets.items()}
-    return response(command, body=ResetOffsetBody(offset_table=table).encode())
+    return None
 
 
-def _tell_members(broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig) -> Command:
+def _exact_offset(header: ResetOffsetRequestHeader) -> int | None:
+    """Where one queue is to go on, not by a time."""
+    return header.offset if header.queue_id >= 0 and header.offset != -1 else None
+
+
+async def _move_here(
+    broker: Broker, connection: Connection, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig
+) -> None:
+    """In steps: a topic may have 65,536 queues."""
+    name, exact, rows = header.topic, _exact_offset(header), []
+    async with broker.making_long_answer:
+        async for share in in_steps(range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,)):
+            table = {}
+            for queue_id in share:
+                offset = _offset_at(broker, name, queue_id, header.timestamp) if exact is None else exact
+                broker.offsets.reset(header.group, name, queue_id, offset)
+                table[_queue(broker, name, queue_id)] = offset
+            rows.append(fastjson.dumps(table)[1:-1])
+    answer = response(command, body=_with_rows(rows))
+    broker.answer_when_saved(connection, command, answer, offsets=True)
+
+
+def _with_rows(rows: list[bytes]) -> bytes:
+    return ResetOffsetBody().encode().replace(b"{}", b"{%b}" % b",".join(rows), 1)
+
+
+async def _tell_members(
+    broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig
+) -> Command:
     name, group = header.topic, header.group
-    table: dict[MessageQueue, int] = {}
-    for queue_id in range(topic.write_queue_nums):
-        consumed = broker.offsets.query(group, name, queue_id)
-        if consumed < 0:
-            remark = f"consumer group {group} has no offset for {name} queue {queue_id}, so it cannot be moved"
-            return response(command, ResponseCode.SYSTEM_ERROR, remark)
-        # Only -1 means the end here: a time before 1970 is before every message, and may not skip them all.
-        offset = _offset_at(broker, name, queue_id, -1 if header.timestamp == -1 else max(0, header.timestamp))
-        table[_queue(broker, name, queue_id)] = offset if header.is_force else min(offset, consumed)
+    rows, listed = [], []
+    async with broker.making_long_answer:
+        async for share in in_steps(range(topic.write_queue_nums)):
+            table: dict[MessageQueue, int] = {}
+            for queue_id in share:
+                consumed = broker.offsets.query(group, name, queue_id)
+                if consumed < 0:
+                    remark = f"consumer group {group} has no offset for {name} queue {queue_id}, so it cannot be moved"
+                    return response(command, ResponseCode.SYSTEM_ERROR, remark)
+                # Only -1 means the end here: a time before 1970 is before every message, and may not skip them all.
+                offset = _offset_at(broker, name, queue_id, -1 if header.timestamp == -1 else max(0, header.timestamp))
+                table[_queue(broker, name, queue_id)] = offset if header.is_force else min(offset, consumed)
+            rows.append(fastjson.dumps(table)[1:-1])
+            if command.language == "CPP":
+                of_cpp = [MessageQueueForC(q.topic, q.broker_name, q.queue_id, offset) for q, offset in table.items()]
+                listed.append(fastjson.dumps(of_cpp)[1:-1])
     members = broker.consumers.get(group)
     if members is None:
         remark = f"consumer group {group} is not online, so it cannot be told its new offsets; start a member first"
@@ -103,12 +135,8 @@ def _tell_members(broker: Broker, command: Command, header: ResetOffsetRequestHe
         if member.version < Version.V3_0_7_SNAPSHOT:
             remark = f"{member.client_id} is of version {member.version}, which cannot be told; upgrade it"
             return response(command, ResponseCode.SYSTEM_ERROR, remark)
-    body = ResetOffsetBody(offset_table=table).encode()
-    if command.language == "CPP":
-        rows = [MessageQueueForC(q.topic, q.broker_name, q.queue_id, offset) for q, offset in table.items()]
-        pushed = ResetOffsetBodyForC(offset_table=rows).encode()
-    else:
-        pushed = body
+    body = _with_rows(rows)
+    pushed = b'{"offsetTable":[%b]}' % b",".join(listed) if command.language == "CPP" else body
     told = ResetOffsetRequestHeader(topic=name, group=group, timestamp=header.timestamp, is_force=header.is_force)
     deaf = [
         member.client_id

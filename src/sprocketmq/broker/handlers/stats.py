@@ -59,7 +59,8 @@ def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms
 
     async def answer() -> Command:
         rows = await _rows(broker, ((topic, queue_id) for queue_id in queues), lambda _, queue_id: row(queue_id))
-        return response(command, body=_with_rows(TopicStatsTable(topic_put_tps=put_tps), rows))
+        text = _with_rows(TopicStatsTable(topic_put_tps=put_tps), rows)
+        return answer_in_a_frame(command, None, text, "ask for the offsets of its queues one by one (codes 30 and 31)")
 
     put_tps = broker.statistics.put_per_second(topic)
     return broker.answer_in_steps(connection, command, answer())
@@ -171,7 +172,8 @@ def consume_time_span(broker: Broker, connection: Connection, command: Command, 
     async def answer() -> Command:
         shares = in_steps(queues, _QUEUES_PER_STEP)
         found = [fastjson.dumps([span(queue_id) for queue_id in share])[1:-1] async for share in shares]
-        return response(command, body=b'{"consumeTimeSpanSet":[%b]}' % b",".join(found))
+        text = b'{"consumeTimeSpanSet":[%b]}' % b",".join(found)
+        return answer_in_a_frame(command, None, text, "ask for the queues one by one (code 208)")
 
     return broker.answer_in_steps(connection, command, answer())
 

@@ -1,0 +1,115 @@
+"""Requests about topics of very many queues, long settings, and frames of large requests: none holds the loop for long."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from test_loop_share import Fields, Turns, turns  # noqa: F401 - a fixture
+
+from interop.remoting import request_frame
+from sprocketmq.broker.handlers import assignment
+from sprocketmq.broker.steps import STEP
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import QueryConsumeQueueResponseBody, ResetOffsetBody
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.java_properties import parse_properties
+
+QUEUES = 10 * STEP
+
+
+class EveryCode(dict[bytes, Any]):
+    """Short ways that take whatever comes."""
+
+    def get(self, code: bytes, default: Any = None) -> Any:
+        return lambda *_: b"."
+
+
+@pytest.fixture
+def wide(cluster, client):
+    client.send("flights", b"1")
+    client.heartbeat("c1", group="g", topics={"flights": "*"})
+    config = cluster.broker.topics.table["flights"]
+    config.read_queue_nums = config.write_queue_nums = QUEUES
+    return cluster
+
+
+@pytest.mark.parametrize("by_broker", [True, False])
+def test_a_group_is_moved_in_all_queues_of_a_topic_in_steps(wide, client, turns, by_broker, monkeypatch):  # noqa: F811
+    if not by_broker:
+        monkeypatch.setattr(type(wide.broker.config), "use_server_side_reset_offset", False)
+        wide.on_loop(lambda: [wide.broker.offsets.commit("g", "flights", number, 0) for number in range(QUEUES)])
+    turns.count = 0
+    answer = client.ask(222, Fields(topic="flights", group="g", timestamp="-1", isForce="true"))
+    offsets = ResetOffsetBody.decode(answer.body).offset_table
+    assert {queue.queue_id: offset for queue, offset in offsets.items()} == {0: 1, **dict.fromkeys(range(1, QUEUES), 0)}
+    assert turns.count >= QUEUES // STEP - 1
+
+
+def test_a_long_look_into_a_queue_is_taken_in_steps(cluster, client, turns):  # noqa: F811
+    for number in range(3):
+        client.send("flights", b"%d" % number)
+    unit = cluster.broker.store.units("flights", 0, 1, 2)
+    asked = Fields(topic="flights", queueId="0", index="1", count="2147483647")
+    body = QueryConsumeQueueResponseBody.decode(client.ask(321, asked).body)
+    assert [data.physic_offset for data in body.queue_data] == [one.physical_offset for one in unit]
+    for _ in range(3 * STEP):
+        client.send("flights", b"more", oneway=True)
+    cluster.eventually(lambda: cluster.broker.store.max_offset("flights", 0) == 3 + 3 * STEP)
+    turns.count = 0
+    body = QueryConsumeQueueResponseBody.decode(client.ask(321, asked).body)
+    assert len(body.queue_data) == 2 + 3 * STEP
+    assert turns.count == 3
+
+
+def test_a_broker_assigns_no_more_queues_than_it_can_in_one_go(wide, client, monkeypatch):
+    asked = {"topic": "flights", "consumerGroup": "g", "clientId": "c1", "strategyName": "AVG"}
+    body = json.dumps({**asked, "messageModel": "CLUSTERING"}).encode()
+    refusal = client.ask(400, None, body)
+    assert refusal.code == ResponseCode.SYSTEM_ERROR
+    assert refusal.remark == (
+        f"topic flights has {QUEUES} queues, {assignment._MOST_QUEUES} are allowed where the broker assigns them; "
+        "let the clients do it"
+    )
+    monkeypatch.setattr(assignment, "_MOST_QUEUES", QUEUES)
+    assert client.ask(400, None, body).code == 0
+
+
+@pytest.mark.parametrize(("server", "code"), [("broker", 25), ("namesrv", 318)])
+def test_long_settings_are_refused(cluster, client, server, code):
+    asker = client if server == "broker" else cluster.namesrv_client()
+    answer = asker.ask(code, None, b"x=1\n" * 20_000)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert answer.remark == "the settings have 80000 bytes, 65536 are allowed; change fewer at once"
+
+
+def test_lines_that_go_on_are_read_as_they_are_joined():
+    assert parse_properties("a=1\\\n  2\\\n3\nb\\\n=4\nc=5\\") == {"a": "123", "b": "4", "c": "5"}
+    assert parse_properties("x\\\n" * 200_000 + "y=1") == {"x" * 200_000 + "y": "1"}
+
+
+def test_large_requests_that_go_a_short_way_have_no_larger_share_than_others(monkeypatch):
+    """16 small ones take as long as a look at the clock is worth; 16 of 30 KB take a tenth of a second."""
+    looks = 0
+
+    def clock() -> float:
+        nonlocal looks
+        looks += 1
+        return 0.0
+
+    monkeypatch.setattr("sprocketmq.net.connection.perf_counter", clock)
+
+    async def looked(size: int) -> int:
+        nonlocal looks
+        served = Connection(short_ways=EveryCode, is_served=True)
+        frames = request_frame(310, {"a": "x" * size}) * 32
+        looks = 0
+        whole, spans = served._decoder.cut(frames)
+        served._out = []
+        served._take(whole, spans)
+        return looks
+
+    assert asyncio.run(looked(10)) <= 3
+    assert asyncio.run(looked(30_000)) >= 32
