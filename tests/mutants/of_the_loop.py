@@ -11,6 +11,7 @@ SHARE = "tests/inproc/broker/test_loop_share.py"
 TABLES = "tests/inproc/broker/test_loop_tables.py"
 STATUS = "tests/inproc/broker/test_loop_status.py"
 PULLS = "tests/inproc/broker/test_loop_pulls.py"
+QUEUES = "tests/inproc/broker/test_loop_queues.py"
 BATCHES = "tests/inproc/broker/test_large_batches.py"
 KEYS = "tests/inproc/broker/test_loop_kv_config.py"
 PARTS = "tests/unit/broker/test_registration.py"
@@ -19,6 +20,38 @@ WRITES = "tests/inproc/broker/test_config_writes.py"
 BOUNDED = f"{TABLES}::test_ten_times_its_bound_leaves_a_table_at_its_bound"
 
 LOOP_MUTANTS = [
+    Mutant(
+        "broker",
+        "a group is moved in all queues of a topic in one go",
+        "src/sprocketmq/broker/handlers/offset_reset.py",
+        "in_steps(range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,)):",
+        "in_steps(range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,), 1 << 30):",
+        f"{QUEUES}::test_a_group_is_moved_in_all_queues_of_a_topic_in_steps",
+    ),
+    Mutant(
+        "net",
+        "large requests that go a short way are looked at each sixteenth time",
+        "src/sprocketmq/net/connection.py",
+        " or at - spans[number - 1][0] > _SHORT_BYTES)",
+        ")",
+        f"{QUEUES}::test_large_requests_that_go_a_short_way_have_no_larger_share_than_others",
+    ),
+    Mutant(
+        "broker",
+        "settings of a request have any length",
+        "src/sprocketmq/broker/name_checks.py",
+        "    if size <= _MOST_SETTINGS_BYTES:",
+        "    if True:",
+        f"{QUEUES}::test_long_settings_are_refused",
+    ),
+    Mutant(
+        "broker",
+        "a broker assigns any number of queues",
+        "src/sprocketmq/broker/handlers/assignment.py",
+        "if queues is not None and len(queues) > _MOST_QUEUES:",
+        "if False:",
+        f"{QUEUES}::test_a_broker_assigns_no_more_queues_than_it_can_in_one_go",
+    ),
     Mutant(
         "broker",
         "a heartbeat for each group brings as much as one for all of them",
@@ -95,8 +128,8 @@ LOOP_MUTANTS = [
         "broker",
         "what all members tell may be longer than a frame",
         "src/sprocketmq/broker/handlers/relay.py",
-        "        return not self.is_full",
-        "        return True",
+        "    if room.is_full:",
+        "    if False:",
         f"{STATUS}::test_what_all_members_tell_has_to_fit_into_a_frame",
     ),
     Mutant(
