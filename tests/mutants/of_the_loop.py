@@ -21,11 +21,19 @@ BOUNDED = f"{TABLES}::test_ten_times_its_bound_leaves_a_table_at_its_bound"
 
 LOOP_MUTANTS = [
     Mutant(
+        "net",
+        "each of sixty floods has ten milliseconds of each turn",
+        "src/sprocketmq/net/queued_bytes.py",
+        "return max(_LEAST_SHARE_S, _SHARE_S / (1 + self.sharers))",
+        "return _SHARE_S",
+        f"{TURNS}::test_the_more_connections_have_requests_left_the_less_each_of_them_is_served_in_a_turn",
+    ),
+    Mutant(
         "broker",
         "a group is moved in all queues of a topic in one go",
         "src/sprocketmq/broker/handlers/offset_reset.py",
-        "in_steps(range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,)):",
-        "in_steps(range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,), 1 << 30):",
+        "in_steps(queue_ids, _QUEUES_PER_STEP):",
+        "in_steps(queue_ids, 1 << 30):",
         f"{QUEUES}::test_a_group_is_moved_in_all_queues_of_a_topic_in_steps",
     ),
     Mutant(

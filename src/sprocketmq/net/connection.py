@@ -13,8 +13,9 @@ Laws
    already wait, and so does what ``when_writable`` was given (bounded memory per connection). The mark is looked at after each answer, not
    after each read: one read may bring thousands of requests. A client always reads: if both sides stopped, each would wait for the other
    for ever. Its senders wait instead, each until its own deadline. How that is kept: ``net.bounded_protocol``.
-5. A server gives a read of one connection a share of the loop's time (``_SHARE_S``): what that was not enough for waits until all others
-   had their turn. One request that takes longer is not interrupted; see ``broker.steps``.
+5. A server gives a read of one connection a share of the loop's time (``QueuedBytes.share_s``): what that was not enough for waits until
+   all others had their turn. The more connections wait so, the smaller it is: sixty with 10 ms each would leave a turn to the rest each
+   0.6 s. One request that takes longer is not interrupted; see ``broker.steps``.
 
 A server may know a shorter way for requests that come by the hundred thousand: ``short_ways()`` is asked once per read, and gives functions
 by the four characters behind ``{"code":`` of a JSON header. Such a function sees the bytes of one frame and returns its answer's bytes
@@ -64,7 +65,6 @@ RequestHandler = Callable[["Connection", Command], "Command | None"]
 ShortWay = Callable[["Connection", memoryview, int, int], "bytes | None"]
 ShortWays = Callable[[], Mapping[bytes, ShortWay]]
 
-_SHARE_S: Final = 0.01
 _LOOK_EACH: Final = 15  # at requests that go a short way each of 16: some 10 us each
 _SHORT_BYTES: Final = 1024  # of a request that takes no longer than that
 _MAX_REQUEST_HEADER_BYTES: Final = 256 * 1024  # a million fields in one header take a second to read
@@ -163,7 +163,7 @@ class Connection(BoundedProtocol):
     def _take(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
         view, ways, out = memoryview(whole), self._short_ways(), self._out
         assert out is not None
-        ends_s = perf_counter() + _SHARE_S if len(spans) > 1 else 0.0  # asked between two of them only
+        ends_s = perf_counter() + self._queued.share_s if len(spans) > 1 else 0.0  # asked between two of them only
         for number, (at, stop) in enumerate(spans):
             is_looked_at = number and (not number & _LOOK_EACH or at - spans[number - 1][0] > _SHORT_BYTES)
             if is_looked_at and self._is_served and perf_counter() >= ends_s:
@@ -207,7 +207,7 @@ class Connection(BoundedProtocol):
         assert self._loop is not None
         self._stop()
         self._keep_unread(whole, spans)
-        self._loop.call_soon(self._go_on)
+        self._wait_for_share()
 
     def _refuse_bytes(self, error: ProtocolError) -> None:
         _bad_bytes.tell(self.last_read_s, "closing the connection to %s: %s", self.remote_address, error)

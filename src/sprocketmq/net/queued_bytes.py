@@ -28,6 +28,8 @@ log = logging.getLogger("sprocketmq.net")
 COUNTED_OUT_BYTES: Final = 64 * 1024  # netty's own high-water mark
 COUNTED_IN_BYTES: Final = 16 * 1024
 HIGH_WATER_BYTES: Final = 4 * 1024 * 1024
+_SHARE_S: Final = 0.01
+_LEAST_SHARE_S: Final = 0.0005
 _LIMIT_BYTES: Final = 512 * 1024 * 1024
 _ANSWER_BYTES: Final = 16 * 1024 * 1024  # the largest frame that a peer takes
 
@@ -55,6 +57,7 @@ class QueuedBytes:
     def __init__(self, limit_bytes: int = _LIMIT_BYTES, high_water_bytes: int = HIGH_WATER_BYTES) -> None:
         self.high_water_bytes = high_water_bytes
         self.most_out_bytes = high_water_bytes + _ANSWER_BYTES
+        self.sharers = 0  # connections that have requests left, and wait for their next share of the loop
         self._budget: QueueBudget[Holder] = QueueBudget(limit_bytes)
         self._closed = CalmLog(log)
 
@@ -74,6 +77,11 @@ class QueuedBytes:
     def closed_connections(self) -> int:
         """How many were closed by the laws 1 and 2."""
         return self._closed.count
+
+    @property
+    def share_s(self) -> float:
+        """How much of a turn of the loop the requests of one connection may take."""
+        return max(_LEAST_SHARE_S, _SHARE_S / (1 + self.sharers))
 
     def note(self, holder: Holder, in_bytes: int, out_bytes: int, now_s: float) -> None:
         """The connection holds so much now; may close others, and this one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -9,8 +10,10 @@ import struct
 
 import pytest
 
+from interop.remoting import request_frame
 from sprocketmq.net import connection as connection_module
 from sprocketmq.net.connection import Connection
+from sprocketmq.net.queued_bytes import QueuedBytes
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import Command
 
@@ -33,6 +36,19 @@ def time_s(monkeypatch: pytest.MonkeyPatch) -> Time:
     time_s = Time()
     monkeypatch.setattr(connection_module, "perf_counter", time_s)
     return time_s
+
+
+class Paused(asyncio.Transport):
+    """A peer that has written what it has to say."""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
 
 
 def frame(code: int, opaque: int) -> bytes:
@@ -103,3 +119,31 @@ def test_a_header_of_a_million_fields_costs_its_connection(cluster):
         peer.sendall(struct.pack(">ii", 4 + len(head), 1 << 24 | len(head)) + head)
         with contextlib.suppress(ConnectionResetError):
             assert peer.recv(1) == b""
+
+
+def test_the_more_connections_have_requests_left_the_less_each_of_them_is_served_in_a_turn(monkeypatch):
+    """By a clock on which each request takes a millisecond; sixty connections with sixty requests each, all read in one turn."""
+    clock, turns = [0.0], []
+
+    def handle(connection, command):
+        clock[0] += 0.001
+        turns[-1] += 1
+
+    monkeypatch.setattr("sprocketmq.net.connection.perf_counter", lambda: clock[0])
+
+    async def flood(connections: int) -> list[int]:
+        turns[:] = [0]
+        queued = QueuedBytes()
+        frames = request_frame(1, {}) * 60
+        for _ in range(connections):
+            served = Connection(handle, is_served=True, queued=queued)
+            served.connection_made(Paused())
+            served.data_received(frames)
+        while sum(turns) < 60 * connections:
+            turns.append(0)
+            await asyncio.sleep(0)
+        assert queued.sharers == 0
+        return turns[1:]
+
+    assert max(asyncio.run(flood(1))) >= 10
+    assert max(asyncio.run(flood(60))) <= 2 * 60

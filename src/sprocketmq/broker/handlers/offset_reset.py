@@ -13,7 +13,7 @@ the offset of each moved queue.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.steps import in_steps
 from sprocketmq.net.connection import Connection
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
 __all__ = ["HANDLERS", "answer_of_reset"]
+
+_QUEUES_PER_STEP: Final = 100  # some 30 us each
 
 
 def reset_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -91,8 +93,9 @@ async def _move_here(
 ) -> None:
     """In steps: a topic may have 65,536 queues."""
     name, exact, rows = header.topic, _exact_offset(header), []
+    queue_ids = range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,)
     async with broker.making_long_answer:
-        async for share in in_steps(range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,)):
+        async for share in in_steps(queue_ids, _QUEUES_PER_STEP):
             table = {}
             for queue_id in share:
                 offset = _offset_at(broker, name, queue_id, header.timestamp) if exact is None else exact
@@ -113,7 +116,7 @@ async def _tell_members(
     name, group = header.topic, header.group
     rows, listed = [], []
     async with broker.making_long_answer:
-        async for share in in_steps(range(topic.write_queue_nums)):
+        async for share in in_steps(range(topic.write_queue_nums), _QUEUES_PER_STEP):
             table: dict[MessageQueue, int] = {}
             for queue_id in share:
                 consumed = broker.offsets.query(group, name, queue_id)
