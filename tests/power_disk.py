@@ -44,10 +44,16 @@ class PowerDisk:
     """Watches ``os.fsync`` and ``os.fdatasync``. What lies below ``root`` at the beginning is on the disk.
 
     ``before_sync(number)`` is called with the number of each sync before it takes effect.
+
+    Args:
+        rows_in_order: of the files of one row (names of 20 digits) the later ones are there only if the earlier ones are, in full length.
+            ext4, XFS, Btrfs, F2FS and ZFS do that: names and lengths in a folder come to the disk in the order in which they were made,
+            and an ``fsync`` only makes them come sooner.
     """
 
-    def __init__(self, root: Path, patch: Any) -> None:
+    def __init__(self, root: Path, patch: Any, *, rows_in_order: bool = False) -> None:
         self.root = root
+        self._rows_in_order = rows_in_order
         self.syncs = 0
         self.before_sync = lambda number: None
         self._lock = threading.RLock()
@@ -95,20 +101,29 @@ class PowerDisk:
         if path is not None and os.path.isdir(path):
             now = {entry.name: entry.inode() for entry in os.scandir(path)}
         reaches = dice.choice([0.0, 0.2, 0.5, 0.8, 1.0])
-        for name in sorted({*kept, *now}):
+        found: dict[str, int] = {}
+        names = sorted({*kept, *now})
+        for name in names:
             chosen = (now if kept.get(name) != now.get(name) and dice.random() < reaches else kept).get(name)
-            if chosen is None or name == "lock":
-                continue
+            if chosen is not None and name != "lock":
+                found[name] = chosen
+            elif chosen is None and self._is_in_row(name) and name in now:
+                break  # digits come before letters, and no folder has both
+        for name, chosen in found.items():
             live = None if path is None or now.get(name) != chosen else os.path.join(path, name)
             if chosen in self._names or (live is not None and os.path.isdir(live)):
                 (to / name).mkdir()
                 self._folder(chosen, live, to / name, dice)
             else:
-                self._file(chosen, live, to / name, dice)
+                whole = self._is_in_row(name) and name != max(found)
+                self._file(chosen, live, to / name, dice, whole=whole)
 
-    def _file(self, inode: int, live: str | None, to: Path, dice: random.Random) -> None:
+    def _is_in_row(self, name: str) -> bool:
+        return self._rows_in_order and name.isdigit() and len(name) == 20
+
+    def _file(self, inode: int, live: str | None, to: Path, dice: random.Random, *, whole: bool) -> None:
         kept, now = self._contents.get(inode, _EMPTY), self._now(inode, live)
-        length = dice.choice([kept[0], now[0]])
+        length = now[0] if whole else dice.choice([kept[0], now[0]])
         reaches = dice.choice([0.0, 0.1, 0.5, 0.9, 1.0])
         with open(to, "wb") as file:
             file.truncate(length)

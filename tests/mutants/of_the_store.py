@@ -13,6 +13,7 @@ HANDOVER = "tests/unit/store/test_index_handover.py"
 RECOVERY = "tests/unit/store/test_recovery.py"
 RETENTION = "tests/unit/store/test_retention.py"
 CUT = "tests/unit/store/test_power_cut.py"
+TIMER_FILES = "tests/unit/store/test_timer_files.py"
 EXTENSION = "tests/unit/store/test_consume_queue_ext.py"
 
 STORE_MUTANTS = [
@@ -39,6 +40,62 @@ STORE_MUTANTS = [
         "changes == self.synced_changes:",
         "changes in (self.synced_changes, 2):  # the repair, and what it cut",
         f"{CUT}::test_index_entries_that_are_written_again_after_a_cut_survive_the_next_one",
+    ),
+    Mutant(
+        "files",
+        "the names of log files that a killed process made are not synced",
+        f"{STORE}/recovery.py",
+        "            log.files.new_files = True  # the names",
+        "            pass  # the names",
+        f"{CUT}::test_the_names_of_files_that_a_killed_process_made_are_synced_by_the_next",
+    ),
+    Mutant(
+        "files",
+        "of the queue files that a killed process wrote the newest two are synced",
+        f"{STORE}/recovery.py",
+        "        for file in reversed(queue.files.files):\n            queue.flushed",
+        "        for file in reversed(queue.files.files[-2:]):\n            queue.flushed",
+        f"{CUT}::test_all_queue_files_that_a_killed_process_wrote_are_synced_by_the_next",
+    ),
+    Mutant(
+        "files",
+        "queues are synced only when a message has come since the start",
+        f"{STORE}/flush.py",
+        "            if not dirty and indexed_offset in (-1,",
+        "            if indexed_offset in (-1,",
+        f"{CUT}::test_queues_are_synced_by_a_clean_stop_without_a_message_since_the_start",
+    ),
+    Mutant(
+        "files",
+        "a checkpoint that a power cut tore counts as Java's",
+        f"{STORE}/disk_message_store.py",
+        "(checkpoint.is_ours or self._abort_is_ours())",
+        "checkpoint.is_ours",
+        f"{HANDOVER}::test_a_checkpoint_that_a_power_cut_tore_is_not_taken_for_javas",
+    ),
+    Mutant(
+        "files",
+        "what a killed Java broker indexed counts before it is synced",
+        f"{STORE}/disk_message_store.py",
+        "            index.sync()\n",
+        "",
+        f"{HANDOVER}::test_what_a_killed_java_broker_indexed_is_on_the_disk_before_our_mark_counts_it",
+    ),
+    Mutant(
+        "timer",
+        "a timer wheel that a killed process wrote is not synced",
+        f"{STORE}/timer_wheel.py",
+        "        self._is_new = self._may_differ = True  # a killed",
+        "        pass  # a killed",
+        f"{TIMER_FILES}::test_what_a_killed_process_wrote_is_on_the_disk_before_the_next_one_says_so",
+    ),
+    Mutant(
+        "timer",
+        "the name of the timer's checkpoint, which live progress made, is not synced",
+        f"{STORE}/timer_check.py",
+        "        if not is_named:",
+        "        if False:",
+        f"{TIMER_FILES}::test_what_a_killed_process_wrote_is_on_the_disk_before_the_next_one_says_so",
     ),
     Mutant(
         "files",
@@ -84,7 +141,7 @@ STORE_MUTANTS = [
         "files",
         "what a Java broker indexed is cut at an old mark of ours",
         f"{STORE}/disk_message_store.py",
-        "was_ours = checkpoint.is_ours and not clean_stop",
+        "was_ours = not clean_stop and (checkpoint.is_ours or self._abort_is_ours())",
         "was_ours = not clean_stop",
         f"{HANDOVER}::test_what_java_has_indexed_since_is_kept_after_its_kill",
     ),

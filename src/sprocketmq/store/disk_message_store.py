@@ -128,12 +128,13 @@ class DiskMessageStore(QueueLogStore):
 
     def _load_index(self, clean_stop: bool) -> None:
         checkpoint, index = self._checkpoint, self.index
-        was_ours = checkpoint.is_ours and not clean_stop
+        was_ours = not clean_stop and (checkpoint.is_ours or self._abort_is_ours())
         index.load(clean_stop=clean_stop, sure=(checkpoint.index_mark or IndexProgress("", 0)) if was_ours else None)
         mark = checkpoint.index_mark or IndexProgress("", 0)
         lost = mark.newest_file not in {"", *(file.name for file in index.files)}
         if not was_ours:
-            # Somebody else's headers are as sure as they are, and a crash of ours may come before the first sync.
+            # Somebody else's headers are as sure as a sync makes them now: a crash of ours may come before the first one.
+            index.sync()
             offset = mark.offset if mark.newest_file == index.newest_name else 0
             checkpoint.index_mark = mark._replace(
                 newest_file=index.newest_name, offset=offset, index_count=index.newest_count
@@ -142,6 +143,11 @@ class DiskMessageStore(QueueLogStore):
         if self.config.message_index_enable:
             checkpoint.indexed_timestamp = 0 if lost else checkpoint.logics_msg_timestamp
             checkpoint.save()  # the mark comes before the first entry that it does not count
+
+    def _abort_is_ours(self) -> bool:
+        """Whether ours ran last, also where the cut tore the checkpoint: a Java broker writes its process alone, or nothing."""
+        with open(self._abort_path, "rb") as file:
+            return b"\n" in file.read(64)
 
     def _same_boot(self) -> bool:
         """Whether the machine has not been started anew since the abort file was written."""
@@ -178,6 +184,7 @@ class DiskMessageStore(QueueLogStore):
         try:
             write_all(fd, pid, 0)
             os.ftruncate(fd, len(pid))
+            os.fsync(fd)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise

@@ -210,9 +210,10 @@ class Flusher:
         current = self._round
         if current is None:
             indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms
-            if indexed_offset < 0 or indexed_offset == self._checkpoint.durable_offset:
+            dirty = self._queues.dirty()  # without an append there is what the start found or made
+            if not dirty and indexed_offset in (-1, self._checkpoint.durable_offset):
                 return
-            current = _Round(indexed_offset, store_timestamp_ms, self._queues.dirty())
+            current = _Round(indexed_offset, store_timestamp_ms, dirty)
         self._sync_log()
         with self._syncing:
             try:
@@ -221,7 +222,7 @@ class Flusher:
                 raise not_writable(self._queues.directory or "", error) from error
             del current.queues[:at_once]
             self._round = current if current.queues else None
-            if self._round is None:
+            if self._round is None and current.durable_offset >= 0:
                 self._checkpoint.logics_msg_timestamp = current.store_timestamp_ms
                 self._checkpoint.durable_offset = current.durable_offset
                 self._checkpoint.save()

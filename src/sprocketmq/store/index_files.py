@@ -84,6 +84,10 @@ class IndexFiles:
             file.load()
             self.files.append(file)
         self._needs_repair, self._sure = not clean_stop, sure
+        if not clean_stop:  # what a killed process wrote, names too, may be in the page cache only
+            self._new_file = bool(self.files)
+            for file in self.files:
+                file.changes += 1
 
     def make_ready(self, log_end: int) -> None:
         """Before the first use: cut what points behind the log, and after a crash what is not sure.
@@ -211,12 +215,16 @@ class IndexFiles:
         Raises:
             OSError: the disk said no.
         """
-        for file in list(self.files):
-            file.sync()
-        if self._new_file and self.directory is not None:
-            sync_directory(self.directory)
-            sync_directory(os.path.dirname(self.directory))
-            self._new_file = False
+        new_file, self._new_file = self._new_file, False  # first: a file that is made from here on sets it again
+        try:
+            for file in list(self.files):
+                file.sync()
+            if new_file and self.directory is not None:
+                sync_directory(self.directory)
+                sync_directory(os.path.dirname(self.directory))
+        except OSError:
+            self._new_file |= new_file
+            raise
 
     def unmap(self) -> None:
         for file in self.files:

@@ -471,6 +471,8 @@ class Recovery:
             self._keep_first(queue)
         if log.has_data_behind_end() or not clean_stop:
             log.truncate_to_end()
+        if not clean_stop:
+            log.files.new_files = True  # the names, too, may be in the page cache only
         if log.last_store_timestamp_ms == 0:
             log.last_store_timestamp_ms = self._checkpoint.physic_msg_timestamp
 
@@ -487,9 +489,14 @@ class Recovery:
 
     def _cut_queue(self, queue: ConsumeQueue) -> None:
         queue.truncate_to(queue.max_offset)
-        # What a killed process wrote is in the page cache only: count the newest two files as not flushed.
-        files = queue.files.files
-        queue.flushed_offset = files[-2 if len(files) > 1 else -1].start // UNIT_SIZE_BYTES if files else 0
+        if queue.max_offset > queue.min_offset and queue.unit(queue.max_offset - 1)[0] < self.begin:
+            return
+        # What a killed process wrote is in the page cache only: the file where the scan began, and those behind it, are not flushed.
+        for file in reversed(queue.files.files):
+            queue.flushed_offset = min(queue.flushed_offset, file.start // UNIT_SIZE_BYTES)
+            if UNIT.unpack(file.read(0, UNIT_SIZE_BYTES))[0] < self.begin:
+                break
+        queue.files.new_files = True
 
 
 _UNIT_TYPE = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]

@@ -49,8 +49,11 @@ def load_timer_check(path: str | None) -> TimerCheck | None:
         return TimerCheck(*_FIELDS.unpack(file.read(_FIELDS.size).ljust(_FIELDS.size, b"\0")))
 
 
-def save_timer_check(path: str | None, check: TimerCheck) -> None:
+def save_timer_check(path: str | None, check: TimerCheck, *, is_named: bool = False) -> None:
     """Write and sync in place.
+
+    Args:
+        is_named: the names of the file and of its folder are on the disk. That the file is there does not say so: live progress makes it.
 
     Raises:
         StoreNotWritable: the disk said no.
@@ -60,7 +63,6 @@ def save_timer_check(path: str | None, check: TimerCheck) -> None:
     try:
         folder = os.path.dirname(path)
         make_directories(folder)
-        is_new = not os.path.exists(path)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
         try:
             write_all(fd, check.encode(), 0)
@@ -69,7 +71,8 @@ def save_timer_check(path: str | None, check: TimerCheck) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
-        if is_new:
+        if not is_named:
             sync_directory(folder)
+            sync_directory(os.path.dirname(folder))
     except OSError as error:
         raise not_writable(path, error) from error

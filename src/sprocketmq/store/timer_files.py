@@ -54,7 +54,7 @@ class TimerFiles:
         self.queue_offset = self.read_ms = self.done = 0
         self.skip_before = (0, 0)
         self._known: Any = None  # sorted physical offsets of units at or behind queue_offset
-        self._loaded = False
+        self._is_named = self._loaded = False
 
     def _path(self, *names: str) -> str | None:
         return None if self.root is None else os.path.join(self.root, *names)
@@ -189,7 +189,8 @@ class TimerFiles:
         """
         self.log.sync(flushed_position)
         self.wheel.sync()
-        save_timer_check(self._check_path, check)
+        save_timer_check(self._check_path, check, is_named=self._is_named)
+        self._is_named = True
 
     def close(self) -> None:
         self._live.close()

@@ -82,6 +82,7 @@ class TimerLog:
             StoreCorrupt: a file's length or name is wrong.
         """
         self.files.load()
+        self.files.new_files = bool(self.files.files)  # a killed process may not have synced their names
         self.end = self.files.start
 
     def append(self, unit: TimerUnit, previous: int | None = None) -> int:

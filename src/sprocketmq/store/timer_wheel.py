@@ -55,6 +55,7 @@ class TimerWheel:
         self.slots: dict[int, Slot] = {}
         self._map: mmap.mmap | None = None
         self._is_new = False  # its name may not be on the disk
+        self._may_differ = False  # from what is on the disk
         self._pages: set[int] = set()  # whose place on the disk is taken
 
     @property
@@ -71,6 +72,7 @@ class TimerWheel:
         self.slots.clear()
         if self.path is None or not os.path.exists(self.path):
             return
+        self._is_new = self._may_differ = True  # a killed process may have synced neither its name nor its bytes
         length = os.path.getsize(self.path)
         if length not in (0, WHEEL_BYTES):
             raise StoreCorrupt(
@@ -112,6 +114,7 @@ class TimerWheel:
             if at // PAGE_BYTES not in self._pages:
                 self._take_place(self.path, view, at)
             _SLOT.pack_into(view, at, slot.time_ms // self.precision_ms, slot.first, slot.last, slot.number, slot.magic)
+            self._may_differ = True
         self.slots[slot.time_ms] = slot
 
     def forget(self, time_ms: int) -> None:
@@ -129,11 +132,17 @@ class TimerWheel:
 
     def sync(self) -> None:
         """Bring the file to the disk; blocks."""
-        if self.path is not None and self._map is not None:
+        if self.path is None or not self._may_differ:
+            return
+        self._may_differ, is_new = False, self._is_new  # first: what is written from here on sets it again
+        try:
             sync_path(self.path)
-            if self._is_new:
-                self._is_new = False
+            if is_new:
                 sync_directory(os.path.dirname(self.path))
+        except OSError:
+            self._may_differ = True
+            raise
+        self._is_new = False
 
     def close(self) -> None:
         if self._map is not None:
@@ -144,7 +153,7 @@ class TimerWheel:
     def _open(self, path: str) -> mmap.mmap:
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            self._is_new = not os.path.exists(path)
+            self._is_new |= not os.path.exists(path)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
             try:
                 if os.fstat(fd).st_size != WHEEL_BYTES:

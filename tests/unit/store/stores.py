@@ -54,6 +54,19 @@ def crash(store: DiskMessageStore, to: Path) -> Path:
     return to
 
 
+def kill(store: DiskMessageStore) -> None:
+    """What ``kill -9`` leaves: the files as the page cache has them, ``abort`` among them; nothing is synced."""
+    flusher = store._flusher
+    assert flusher is not None
+    assert flusher._thread is not None
+    with flusher._condition:
+        flusher._closed = True
+        flusher._condition.notify()
+    flusher._thread.join()
+    store._flusher = None
+    store._release()
+
+
 def problems(store: MessageStore) -> list[str]:
     """What the checker has to say about an open store, its index brought up to date first; notes left out."""
     assert isinstance(store, QueueLogStore)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import struct
 from pathlib import Path
 
 import pytest
 
-from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from power_disk import PowerDisk
+from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage, live_progress
 from sprocketmq.store.check import check_directory
 from sprocketmq.store.index_file import IndexFile, IndexHeader
 
 from .java_index import JavaIndex
-from .stores import NOW_MS, SMALL, crash, open_disk, problems
+from .stores import NOW_MS, SMALL, crash, kill, open_disk, problems
 
 CONFIG = dataclasses.replace(SMALL, max_index_num=90, flush_interval_consume_queue_ms=1 << 30)
 
@@ -131,3 +133,56 @@ def test_what_java_has_indexed_since_is_kept_after_its_kill(tmp_path: Path) -> N
     store.dispatch(1)
     assert store.index.files[-1].header.index_count == 41
     store.close()
+
+
+def test_a_checkpoint_that_a_power_cut_tore_is_not_taken_for_javas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its timestamps are of one save, its marks of another; the index is believed as far as the mark says, and not as far as its header."""
+    config = dataclasses.replace(CONFIG, max_index_num=500)
+    store = open_disk(tmp_path / "s", config)
+    offsets = fill(store, 0, 30)
+    store.flush()
+    marks = (tmp_path / "s/checkpoint").read_bytes()[2048:2560]
+    offsets += fill(store, 30, 60)
+    store.dispatch(60)
+    assert store._flusher
+    store._flusher._sync_queues()
+    image = crash(store, tmp_path / "image")
+    store.close()
+    checkpoint = bytearray((image / "checkpoint").read_bytes())
+    checkpoint[2048:2560] = marks
+    (image / "checkpoint").write_bytes(checkpoint)
+    (path,) = (image / "index").iterdir()
+    raw = bytearray(path.read_bytes())
+    raw[1536:2048] = bytes(512)  # of entry 68 hash and offset are there, its link to the entries before is not
+    path.write_bytes(raw)
+    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
+    again = open_disk(image, config)
+    assert_ours_finds(again, offsets)
+    again.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_killed_java_broker_indexed_is_on_the_disk_before_our_mark_counts_it(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = dataclasses.replace(CONFIG, max_hash_slot_num=301, max_index_num=500)
+    store = open_disk(tmp_path / "s", dataclasses.replace(config, message_index_enable=False))
+    offsets = fill(store, 0, 60)
+    store.flush()
+    kill(store)
+    disk = PowerDisk(tmp_path / "s", monkeypatch, rows_in_order=True)
+    (tmp_path / "s/abort").write_bytes(b"1234")
+    checkpoint = bytearray((tmp_path / "s/checkpoint").read_bytes())
+    struct.pack_into(">qq", checkpoint, 0, NOW_MS, NOW_MS)
+    (tmp_path / "s/checkpoint").write_bytes(checkpoint)
+    assert_java_finds(JavaIndex(tmp_path / "s", config), offsets)
+    store = open_disk(tmp_path / "s", config)
+    disk.cut(tmp_path / "image", random.Random(seed))
+    kill(store)
+    disk.close()
+    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
+    again = open_disk(tmp_path / "image", config)
+    assert_ours_finds(again, offsets)
+    again.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import struct
 
 import pytest
 
+from power_disk import PowerDisk
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store import live_progress
 from sprocketmq.store.live_progress import LiveProgress
@@ -363,6 +365,23 @@ def test_after_a_power_cut_that_took_the_end_of_the_log_slots_that_point_there_a
     assert again.files.queue_offset == 31
     assert again.lists() == {slot: [n for n in entries if n < 31] for slot, entries in everything().items()}
     again.close()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_killed_process_wrote_is_on_the_disk_before_the_next_one_says_so(tmp_path, monkeypatch, seed):
+    root, image = tmp_path / "store", tmp_path / "image"
+    root.mkdir()
+    disk = PowerDisk(root, monkeypatch, rows_in_order=True)
+    fill(str(root), saved_after=-1).close()
+    again = Waiting(str(root))
+    again.save()
+    disk.cut(image, random.Random(seed))
+    again.close()
+    disk.close()
+    power_cut(monkeypatch)
+    after = Waiting(str(image))
+    assert (after.files.queue_offset, after.lists()) == (45, everything())
+    after.close()
 
 
 @pytest.mark.parametrize("boot", ["the same", "another"])
