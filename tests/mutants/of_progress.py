@@ -139,6 +139,14 @@ PROGRESS_MUTANTS = [
         "tests/unit/core/test_pull_cursor.py::test_an_answer_under_another_subscription_is_asked_again_from_the_same_offset",
     ),
     Mutant(
+        "S6",
+        "other threads are given the live process queues",
+        f"{CLIENT}/push_consumer.py",
+        "        return self._started().queue_snapshots()\n",
+        "        return self._started().rebalancer.table.active()  # type: ignore[return-value]\n",
+        "tests/inproc/client/test_client_snapshots.py::test_no_client_shows_a_live_part_of_itself",
+    ),
+    Mutant(
         "S7",
         "a stuck call is told of each time its send-back is tried",
         f"{CLIENT}/concurrent_service.py",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.group import ConsumeService, Group
     from sprocketmq.client.running_consumer import RunningConsumer
     from sprocketmq.client.stuck_listener import StuckListenerCallback
-    from sprocketmq.core.process_queue import ProcessQueue
+    from sprocketmq.core.process_queue import QueueSnapshot
     from sprocketmq.core.statistics import ConsumerStatistics
     from sprocketmq.wire import bodies
 
@@ -312,9 +312,9 @@ class AsyncPushConsumer:
         return self._started().group.statistics
 
     @property
-    def process_queues(self) -> dict[MessageQueue, ProcessQueue]:
-        """The cached messages by queue, to look at."""
-        return self._started().rebalancer.table.active()
+    def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:
+        """What is cached and unfinished of each queue, as it is at this moment."""
+        return self._started().queue_snapshots()
 
     def pause(self) -> None:
         """Pull nothing more until ``resume``; what is cached is still consumed."""
@@ -413,8 +413,8 @@ class PushConsumer(BlockingFace):
         return self._async.statistics
 
     @property
-    def process_queues(self) -> dict[MessageQueue, ProcessQueue]:
-        """The cached messages by queue, to look at."""
+    def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:
+        """What is cached and unfinished of each queue, as it is at this moment."""
         return self._on_loop(lambda: self._async.process_queues)
 
     def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:

@@ -29,7 +29,7 @@ from sprocketmq.client.queue_watcher import QueueWatcher
 from sprocketmq.client.rebalancer import Rebalancer
 from sprocketmq.client.send_back import SendBack
 from sprocketmq.core import flow_control, retry_schedule
-from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.process_queue import ProcessQueue, QueueSnapshot
 from sprocketmq.core.pull_cursor import BROKER_SUSPEND_MS, PULL_TIMEOUT_MS, PullCursor, PullDue
 from sprocketmq.core.queue_lock import LOCK_RENEW_INTERVAL_MS
 from sprocketmq.core.statistics import ConsumerStatistics, Window
@@ -301,6 +301,11 @@ class RunningConsumer:
         balanced = await self.rebalancer.rebalance(self.subscriptions)
         self._share_limits()
         return balanced
+
+    def queue_snapshots(self) -> dict[MessageQueue, QueueSnapshot]:
+        """The queues read now, for whoever looks from outside of the loop: a live process queue is the loop's alone."""
+        self.service.record_ended()
+        return {queue: process_queue.snapshot() for queue, process_queue in self.rebalancer.table.active().items()}
 
     async def persist_offsets(self) -> None:
         self.service.record_ended()

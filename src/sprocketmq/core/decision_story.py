@@ -374,7 +374,8 @@ class Story:
                 self._release(life, "turn", at_ms)
                 self._taken(step.result.messages, at_ms)
             return
-        batch = list(self._known(step.args[0]))
+        # What ended before an offset is in the commit that follows from it.
+        batch = [] if step.do == "ended_before" else list(self._known(step.args[0]))
         for effect in step.result or ():
             if isinstance(effect, Commit):
                 done = [one for offset, one in self._open.get(life, {}).items() if offset < effect.offset]

@@ -26,13 +26,43 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+import msgspec
+
 from sprocketmq.core.queue_lock import LocalQueueLock
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
-__all__ = ["PULL_MAX_IDLE_MS", "ProcessQueue"]
+__all__ = ["PULL_MAX_IDLE_MS", "ProcessQueue", "QueueSnapshot"]
 
 PULL_MAX_IDLE_MS = 120_000
 """``rocketmq.client.pull.pullMaxIdleTime``: a queue not pulled for so long has lost its pull loop and is dropped by rebalance."""
+
+
+class QueueSnapshot(msgspec.Struct, frozen=True):
+    """A process queue as it was at one moment: numbers that do not change any more, for any thread to look at.
+
+    ``count`` and ``size_bytes`` of the messages cached here, ``pending_count`` of them not taken yet; ``min_offset``, ``max_offset``: the
+    lowest and the highest (None: nothing is cached); ``span`` between them; ``commit_offset``: the lowest unfinished, None before the
+    first message; ``max_offset_seen``: the highest that ever came, -1 before; ``broker_backlog``: messages at the broker behind those;
+    ``consuming``: an orderly listener runs; ``locked``, ``last_lock_ms``: the broker granted the lock, and when that was asked for;
+    ``last_pull_ms``, ``last_consume_ms``; ``try_unlock_times``: how often a running listener kept it from being given up.
+    """
+
+    count: int
+    pending_count: int
+    size_bytes: int
+    min_offset: int | None
+    max_offset: int | None
+    span: int
+    commit_offset: int | None
+    max_offset_seen: int
+    broker_backlog: int
+    consuming: bool
+    dropped: bool
+    locked: bool
+    last_lock_ms: int
+    last_pull_ms: int
+    last_consume_ms: int
+    try_unlock_times: int
 
 
 class ProcessQueue:
@@ -247,6 +277,27 @@ class ProcessQueue:
         """Distance between the highest and the lowest cached offset: what a crash would make the group repeat."""
         lowest, highest = self.min_offset, self.max_offset
         return 0 if lowest is None or highest is None else highest - lowest
+
+    def snapshot(self) -> QueueSnapshot:
+        """All of it as it is now. Only its owner may ask: the looks above clean up behind them."""
+        return QueueSnapshot(
+            count=self.count,
+            pending_count=self.pending_count,
+            size_bytes=self.size_bytes,
+            min_offset=self.min_offset,
+            max_offset=self.max_offset,
+            span=self.span,
+            commit_offset=self.commit_offset,
+            max_offset_seen=self.max_offset_seen,
+            broker_backlog=self.broker_backlog,
+            consuming=self.consuming,
+            dropped=self.dropped,
+            locked=self.lock.locked,
+            last_lock_ms=self.lock.last_lock_ms,
+            last_pull_ms=self.last_pull_ms,
+            last_consume_ms=self.last_consume_ms,
+            try_unlock_times=self.try_unlock_times,
+        )
 
     def is_pull_expired(self, now_ms: int, max_idle_ms: int = PULL_MAX_IDLE_MS) -> bool:
         """Nobody tried to pull for longer than ``max_idle_ms``."""

@@ -124,7 +124,7 @@ def test_without_record_nothing_is_made_and_the_plain_machines_run(
     assert running is not None
     assert running.group.tape is None
     assert type(running.group.offset_store.progress) is ConsumeProgress
-    assert {type(one) for one in consumer.process_queues.values()} == {ProcessQueue}
+    assert {type(one) for one in running.rebalancer.table.active().values()} == {ProcessQueue}
     assert running.group.hooks.consume == []
     assert list(tmp_path.iterdir()) == []
 
@@ -195,6 +195,27 @@ def test_an_orderly_run_with_a_second_member_replays(
     told = [happening.what for one in story.deliveries.values() for happening in one.story or ()]
     assert "the queue pauses for 1.0 s" in told
     assert len({one.message_id for one in story.deliveries.values() if one.consumed}) == 80
+
+
+def test_a_long_orderly_call_is_told_of_beside_those_that_ended_before(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Path
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    running, release = threading.Event(), threading.Event()
+
+    def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
+        if messages[0].body == b"3":
+            running.set()
+            release.wait(30)
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    producer.send_batch([rmq.Message("flights", str(number).encode()) for number in range(5)])
+    consumer = consumers(in_order, kind="orderly", record=tmp_path / "long.jsonl")
+    assert running.wait(20)
+    consumer.persist_offsets()
+    _, story = replayed(tmp_path / "long.jsonl")
+    assert sorted(one.offset for one in story.deliveries.values() if one.settled_ms is not None) == [0, 1, 2]
+    release.set()
 
 
 def test_a_queue_that_is_held_back_says_since_when_and_why(

@@ -88,7 +88,8 @@ def test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_u
     rocketmq.advance_until(lambda: len(consumer.assigned_queues) == 3)
     _send(producer, 0, "a0", "a1", "a2")
     assert running.wait(20)
-    in_hand = consumer.process_queues[rmq.MessageQueue("flights", "broker-a", 0)]
+    assert consumer._async._running is not None
+    in_hand = consumer._async._running.rebalancer.table.active()[rmq.MessageQueue("flights", "broker-a", 0)]
     _reset(rocketmq, -1)
     rocketmq.advance_until(lambda: in_hand.dropped)  # at its next pull, where the broker does not push
     rocketmq.advance_until(lambda: _committed(rocketmq, consumer).get(0) == 3)

@@ -32,7 +32,7 @@ QUEUES = [MessageQueue("flights", "broker-a", number) for number in range(3)]
 HEADER: Line = {"record": 1, "run": "test", "part": 0, "group": "delays", "settings": {}}
 # What is only looked at: everything else that a machine can be told to do has to be in its record.
 LOOKS = {
-    "ProcessQueue": {"in_flight", "is_in_flight", "is_pull_expired", "check_invariants"},
+    "ProcessQueue": {"in_flight", "is_in_flight", "is_pull_expired", "snapshot", "check_invariants"},
     "LocalQueueLock": {"is_expired", "is_ours", "is_valid"},
     "PullCursor": set(),
     "RebalanceTable": {"get", "active", "life", "check_invariants"},
