@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all test-old-spark lint format mixed-groups soak spark-soak bench bench-client bench-spark bench-delay crash full-disk spark-kills hostile loop-share fuzz docs interop lock mutants clean
+.PHONY: help setup demo test test-all test-old-spark lint format mixed-groups soak spark-soak bench bench-client bench-spark bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -79,6 +79,9 @@ spark-soak: setup ## an hour of streaming at a steady rate, rows failing at rand
 
 crash: setup ## 500 kills under a mixed load, each followed by an audit (KILLS=20 makes it short)
 	@$(BIN)/python bench/kill_storm.py --kills $(or $(KILLS),500) $(CRASH_ARGS)
+
+outage: setup ## name servers and brokers frozen, killed, cut off, slow, silent for 20 minutes beside clients, judged (MINUTES=1 makes it short)
+	@$(BIN)/python bench/outage.py --minutes $(or $(MINUTES),20) $(OUTAGE_ARGS)
 
 full-disk: setup ## disks (ext4, XFS, tmpfs; needs root) that run full at random moments under a broker, judged to the message (ROUNDS=3 makes it short)
 	@SPROCKETMQ_FULL_DISK_ROUNDS=$(or $(ROUNDS),20) $(BIN)/python -m pytest tests/system/broker/test_full_disk.py -k under_load -s $(PYTEST_ARGS)
