@@ -6,10 +6,10 @@ Here are the public verbs; the instance and what sends are loaded by the first s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from types import TracebackType
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
 from sprocketmq.client.namespace import wrap
 from sprocketmq.client.options import ClientOptions
@@ -22,21 +22,18 @@ from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
 from sprocketmq.wire.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from sprocketmq.client.batch_accumulator import BatchAccumulator, ResultFuture
     from sprocketmq.client.instance import ClientInstance
+    from sprocketmq.client.running_producer import RunningProducer
     from sprocketmq.client.sender import QueueSelector, Sender
     from sprocketmq.client.trace import MessageTrace
 
 __all__ = ["AsyncProducer"]
 
-# LatencyFaultToleranceImpl.startDetector
-_DETECT_ROUND_MS: Final = 3_000
 _BATCHED_HOW: Final = frozenset({"queue", "selector", "sharding_key", "timeout_ms"})
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncClient["RunningProducer"]):
     """Sends messages from a running event loop.
 
     ::
@@ -54,14 +51,14 @@ class AsyncProducer:
     """
 
     def __init__(self, group: str, **options: Any) -> None:
+        super().__init__()
         self._options, settings = split_options(options, ClientOptions, SendSettings, "a producer")
         check_group(group, "the producer group")
         self._settings = SendSettings(group=wrap(self._options.namespace, group), **settings)
         self._group = group
-        self._instance: ClientInstance | None = None
+        self._instance: ClientInstance | None = None  # these four are there while it runs
         self._sender: Sender | None = None
         self._batches: BatchAccumulator | None = None  # None without auto_batch
-        self._detector: asyncio.Task[None] | None = None
         self._permits: SendPermits | None = None  # None without back-pressure
         if self._settings.enable_backpressure_for_async_mode:
             self._permits = SendPermits(
@@ -95,65 +92,47 @@ class AsyncProducer:
         self._hooks.add(hook, ("send", "check_forbidden", "end_transaction"))
 
     async def start(self) -> None:
-        """Join the client instance; connections open with the first send. Harmless when started already."""
-        if self._instance is not None:
-            return
-        from sprocketmq.client.instance import ClientInstance  # who only imports the class does not pay for it
+        """Join the client instance; connections open with the first send. Harmless when started already.
 
-        instance = ClientInstance.acquire(self._options, self._options.client_id())
-        try:
-            self._sender = instance.sender(self._settings, self._options)
-            self._sender.client_id = instance.client_id
-            hooks = self._hooks
-            if self._options.enable_trace:
-                from sprocketmq.client.trace import MessageTrace  # only who traces pays for it
-
-                self._trace = MessageTrace(instance, self._options, self._group, "PRODUCE")
-                hooks = hooks.joined_by(self._trace)
-            self._sender.hooks = hooks if hooks else None
-        except BaseException:
-            await instance.release()
-            raise
-        self._instance = instance
-        if self._settings.auto_batch:
-            from sprocketmq.client.batch_accumulator import BatchAccumulator  # only who batches pays for it
-
-            self._batches = BatchAccumulator(self._sender, instance.routes, instance.clock, instance.spawn)
-        if self._settings.send_latency_fault_enable and self._settings.start_detector_enable:
-            self._detector = instance.spawn(self._detect(self._sender))
-        if self._settings.topics:
-            await instance.routes.refresh_all(self._sender.topics)  # what fails is logged, and tried again each 30 s
-            await instance.heartbeats.to_all()
+        Raises:
+            ConfigurationError: the instance has a producer of that group already.
+            ClosedError: it was shut down meanwhile.
+        """
+        await super().start()
 
     async def shutdown(self) -> None:
-        """Leave; what still lingers in batches is sent, other sends that still run fail with ClosedError or ConnectionLost. Harmless when
-        not started."""
-        if self._detector is not None:
-            self._detector.cancel()
-        batches, self._batches = self._batches, None
-        if batches is not None:
-            await batches.close()
-        instance, self._instance, self._sender = self._instance, None, None
-        if instance is not None:
-            trace, self._trace = self._trace, None
-            if trace is not None:
-                await trace.close()
-            await instance.remove_sender(self._settings.group)
-            await instance.release()
+        """Leave. What was begun by ``send_async`` is answered first, or fails within its timeout; other sends that still run fail with
+        ClosedError or ConnectionLost. Harmless when not started."""
+        await asyncio.sleep(0)  # what was begun in this turn of the loop takes its first step
+        await super().shutdown()
 
-    async def _detect(self, sender: Sender) -> None:
-        while True:
-            await self._options.clock.sleep(_DETECT_ROUND_MS)
-            await sender.detect()
+    async def flush(self) -> None:
+        """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout.
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
+        Whether it is stored, the futures say. What lingers in a batch is sent at once.
+        """
+        self._started()
+        parts = self._parts
+        assert parts is not None
+        await asyncio.sleep(0)  # as above
+        await parts.flush()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.shutdown()
+    @property
+    def _name(self) -> str:
+        return f"producer {self.group!r}"
+
+    def _make(self) -> RunningProducer:
+        from sprocketmq.client.running_producer import RunningProducer  # who only imports the class does not pay for it
+
+        return RunningProducer(self._options, self._settings, self._group, self._hooks)
+
+    def _use(self, parts: RunningProducer | None) -> None:
+        if parts is None:
+            self._instance = self._sender = self._batches = self._trace = None
+        else:
+            self._instance, self._sender, self._batches, self._trace = (
+                parts.instance, parts.sender, parts.batches, parts.trace,
+            )  # fmt: skip
 
     async def send(
         self,
@@ -228,13 +207,33 @@ class AsyncProducer:
         """Like ``send``, without waiting: the future has the SendResult or the exception."""
         batches = self._batches
         if batches is None or self._permits is not None:
-            return asyncio.ensure_future(self.send(message, **how))
+            return self._begin_send(message, how)
         future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
         if how or not batches.join(message, future):
             if not self.takes_into_batches(message, how):
-                return asyncio.ensure_future(self.send(message, **how))
+                return self._begin_send(message, how)
             self.send_into(message, future, how)
         return future
+
+    def _begin_send(self, message: Message, how: dict[str, Any]) -> asyncio.Future[SendResult]:
+        task = asyncio.ensure_future(self.send(message, **how))
+        if self._parts is not None:  # else it is about to say so
+            begun = self._parts.begun
+            begun.add(task)
+            task.add_done_callback(begun.discard)
+        return task
+
+    async def send_begun(self, sending: Coroutine[Any, Any, SendResult]) -> SendResult:
+        """Run ``sending`` as a send that ``flush`` waits for."""
+        task = asyncio.current_task()
+        if self._parts is None or task is None:
+            return await sending
+        begun = self._parts.begun
+        begun.add(task)
+        try:
+            return await sending
+        finally:
+            begun.discard(task)
 
     @property
     def is_limited(self) -> bool:
@@ -260,7 +259,10 @@ class AsyncProducer:
         how = {**how, "timeout_ms": timeout_ms}
         try:
             if not self.takes_into_batches(message, how):
-                return await self._started().send(message, **how)
+                # Its turn may come while the producer ends, which waits for it.
+                parts = self._parts
+                sender = (parts.sender if parts is not None else None) or self._started()
+                return await sender.send(message, **how)
             future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
             self.send_into(message, future, how)
             return await future
@@ -407,5 +409,5 @@ class AsyncProducer:
         return self._sender
 
     def __repr__(self) -> str:
-        state = "started" if self._instance is not None else "not started"
+        state = "started" if self._instance is not None else self._life.state.value
         return f"{type(self).__name__}(group={self.group!r}, namesrv_addr={self._options.namesrv_addr!r}, {state})"

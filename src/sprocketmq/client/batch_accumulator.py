@@ -112,6 +112,7 @@ class BatchAccumulator:
         self._is_watched = True  # by hooks, which are shown the messages; else they need not be kept
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._delivering: set[Batch[_Send]] = set()
         self._routes_in_use: dict[str, list[MessageQueue]] = {}  # by topic: the queues that keys are shared out to
         self._lanes_in_use: dict[str, set[MessageQueue]] = {}
         self._sweep: asyncio.TimerHandle | None = None  # law 6
@@ -200,6 +201,16 @@ class BatchAccumulator:
             self._put(wrap_queue(sender.namespace, queue), send, ordered=True)
             return
         self._add_chosen(topic, send, message, selector, sharding_key)
+
+    async def flush(self) -> None:
+        """Send what lingers, and wait for the answers to what is here now, not to what comes meanwhile."""
+        self._batches.flush()
+        self._go()
+        here = [send for batch in (*self._delivering, *self._batches.waiting) for send in batch.items]
+        here += [send for held in self._held.values() for send, _ in held]
+        for *_, future, _ in here:
+            while not future.done():  # by one of the tasks, or its owner cancelled it
+                await asyncio.wait(set(self._tasks), return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
         """Send what lingers and wait for all answers."""
@@ -295,6 +306,7 @@ class BatchAccumulator:
         while batches.ready:
             ready, batches.ready = batches.ready, []
             for batch in ready:
+                self._delivering.add(batch)
                 self._start(self._deliver(batch))
         if self._timer is None and (due_ms := batches.next_due_ms) is not None:
             self._timer = self._clock.call_later(due_ms - self._clock.now_ms(), self._on_time)
@@ -344,6 +356,7 @@ class BatchAccumulator:
                 if not future.done():
                     future.set_result(result)
         finally:
+            self._delivering.discard(batch)
             self._batches.answered(batch)
             self._go()
 

@@ -123,6 +123,10 @@ class ConcurrentService:
         )
         self._arm(self._timeouts.limit_ms)
 
+    @property
+    def runs_caller(self) -> bool:
+        return self._pool.runs_caller
+
     def resize(self, workers: int) -> None:
         self._pool.resize(workers)
 

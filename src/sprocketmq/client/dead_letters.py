@@ -27,9 +27,10 @@ from sprocketmq.client.namespace import wrap
 from sprocketmq.client.producer import AsyncProducer
 from sprocketmq.client.results import PullResult, SendResult
 from sprocketmq.client.validators import check_group, check_topic
+from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.core.retry_schedule import dlq_topic
-from sprocketmq.errors import ConfigurationError, GroupNotExist, NetworkError, NoPermission, RocketMQError
+from sprocketmq.errors import ClosedError, ConfigurationError, GroupNotExist, NetworkError, NoPermission, RocketMQError
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import MessageQueue
@@ -69,7 +70,6 @@ class AsyncDeadLetters(AdminSession):
         self._given = dict(options)
         super().__init__(**options)
         self._reader = wrap(self._options.namespace, self._group)
-        self._producer: AsyncProducer | None = None
 
     @property
     def topic(self) -> str:
@@ -79,15 +79,6 @@ class AsyncDeadLetters(AdminSession):
     @property
     def _stored_topic(self) -> str:
         return wrap(self._options.namespace, self.topic)
-
-    # -- life ------------------------------------------------------------------------------------------------------------------
-
-    async def shutdown(self) -> None:
-        """Close all connections; a later request opens new ones."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            await producer.shutdown()
-        await super().shutdown()
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
@@ -228,12 +219,16 @@ class AsyncDeadLetters(AdminSession):
                 f"dead letter {letter.message_id} does not say which topic it came from; pass topic= to replay it"
             )
         copy = replay_copy(letter.message, check_topic(target))
-        if self._producer is None:
-            producer = AsyncProducer(_REPLAY_GROUP, **self._given)
-            await producer.start()
-            self._producer = producer
+        parts = self._open_parts
+        if parts.producer is None:
+            parts.producer = AsyncProducer(_REPLAY_GROUP, **self._given)
+        producer = parts.producer
+        await producer.start()
+        if self._parts is not parts or self._life.state is not LifeState.RUNNING:  # shut down meanwhile
+            await producer.shutdown()
+            raise ClosedError("the dead letters were shut down before this one was replayed")
         # A message that was sent by a sharding key goes to the queue of that key again.
-        return await self._producer.send(copy, sharding_key=copy.properties.get(props.SHARDING_KEY))
+        return await producer.send(copy, sharding_key=copy.properties.get(props.SHARDING_KEY))
 
     async def replay_all(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sprocketmq.net import fork
 from sprocketmq.net.engine import Engine
@@ -16,12 +16,11 @@ from sprocketmq.net.engine import Engine
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from sprocketmq.client.async_client import AsyncClient
+
 __all__ = ["BlockingFace"]
 
 T = TypeVar("T")
-
-# What an async client holds once it has connections: an instance, running parts, a pool of its own.
-_HELD: Final = ("_instance", "_running", "_pool")
 
 
 class BlockingFace:
@@ -38,8 +37,8 @@ class BlockingFace:
 
     def left_behind(self) -> None:
         """In a forked child: a client that holds nothing of the parent yet may start, on an engine of this process."""
-        held_by = getattr(self, "_async", None)
-        if not any(getattr(held_by, name, None) is not None for name in _HELD):
+        client: AsyncClient[Any] | None = getattr(self, "_async", None)
+        if client is None or client.holds_nothing:
             self._engine = cast(Engine, _EngineLater(self))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:

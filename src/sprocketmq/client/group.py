@@ -57,6 +57,11 @@ class ConsumeService(Protocol):
     @property
     def orderly(self) -> bool: ...
 
+    @property
+    def runs_caller(self) -> bool:
+        """Whether the caller is a listener that ``close`` waits for."""
+        ...
+
     def start(self) -> None: ...
 
     def submit(self, process_queue: ProcessQueue) -> None:

@@ -18,12 +18,15 @@ Laws
    leaves behind is offered to the others first.
 5. An item whose ``run`` raises is done, too, and reported itself: nothing that ran goes unreported.
 6. An item that runs is found in ``running`` with the moment it began, and not any more once it is reported.
+7. Whoever is called by a listener, in its thread, in a thread or task that it started, or by a blocking call on the loop, can be told from
+   others as long as that worker's call lasts (``runs_caller``): it must not wait for ``close``, which waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import queue
 import threading
@@ -34,7 +37,14 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from sprocketmq.client.stuck_listener import task_stack, thread_stack
 
-__all__ = ["AsyncListenerPool", "ListenerPool", "Running", "ThreadListenerPool", "run_beside_the_loop"]
+__all__ = [
+    "AsyncListenerPool",
+    "ListenerPool",
+    "Running",
+    "ThreadListenerPool",
+    "called_by_no_listener",
+    "run_beside_the_loop",
+]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -78,6 +88,11 @@ class ListenerPool(Protocol[T]):
 
     def stack_of(self, item: T) -> tuple[str, str]:
         """Worker and stack of the call that runs for ``item``; ``("", "")`` when it has ended."""
+        ...
+
+    @property
+    def runs_caller(self) -> bool:
+        """Law 7."""
         ...
 
     async def close(self, timeout_ms: float) -> bool:
@@ -128,6 +143,25 @@ class _Seat(Generic[T]):
         item, started_ms = self.item, self.started_ms
         # Another item now: it began a moment ago, and the next look is early enough for it.
         return None if item is None or self.item is not item else Running(item, self.origin, started_ms)
+
+
+_seat: contextvars.ContextVar[tuple[object, _Seat[Any]] | None] = contextvars.ContextVar("seat", default=None)
+"""Law 7: the pool and the seat of the worker that runs this, or that began what runs this."""
+
+
+def _is_at(pool: object) -> bool:
+    here = _seat.get()
+    return here is not None and here[0] is pool and here[1].item is not None
+
+
+@contextlib.contextmanager
+def called_by_no_listener() -> Iterator[None]:
+    """What is started in this block is no part of a listener's call."""
+    token = _seat.set(None)
+    try:
+        yield
+    finally:
+        _seat.reset(token)
 
 
 class _Reports(Generic[T]):
@@ -195,6 +229,10 @@ class ThreadListenerPool(Generic[T]):
     @property
     def running(self) -> list[Running[T]]:
         return [running for seat in self._seats.values() if (running := seat.runs()) is not None]
+
+    @property
+    def runs_caller(self) -> bool:
+        return _is_at(self)
 
     def stack_of(self, item: T) -> tuple[str, str]:
         for number, seat in self._seats.items():
@@ -271,6 +309,7 @@ class ThreadListenerPool(Generic[T]):
         """Run items of a chunk until it is empty, or (True) until this worker is one too many."""
         run, origin, now_ms, clock = self._run, chunk.origin, self._now_ms, time.perf_counter
         seat = self._seats[me] = self._reports.open(origin)
+        _seat.set((self, seat))
         reported_s, reported = clock(), 0.0
         count = 0
         try:
@@ -381,6 +420,10 @@ class AsyncListenerPool(Generic[T]):
     def running(self) -> list[Running[T]]:
         return [running for seat in self._seats.values() if (running := seat.runs()) is not None]
 
+    @property
+    def runs_caller(self) -> bool:
+        return _is_at(self)
+
     def stack_of(self, item: T) -> tuple[str, str]:
         for task, seat in self._seats.items():
             if seat.item is item and task is not None:
@@ -458,6 +501,7 @@ class AsyncListenerPool(Generic[T]):
         """Run items of a chunk until it is empty, or this task is one too many; gives how many more until the loop has its turn."""
         run, origin, now_ms, clock = self._run, chunk.origin, self._now_ms, time.perf_counter
         seat = self._seats[me] = self._reports.open(origin)
+        _seat.set((self, seat))
         finished = seat.finished
         try:
             while chunk and self._working <= self._workers:

@@ -136,6 +136,10 @@ class OrderlyService:
     def _stack_of(self, batch: _Batch) -> tuple[str, str]:
         return ("", "") if batch.turn is None else self._pool.stack_of(batch.turn)
 
+    @property
+    def runs_caller(self) -> bool:
+        return self._pool.runs_caller
+
     def resize(self, workers: int) -> None:
         self._pool.resize(workers)
 

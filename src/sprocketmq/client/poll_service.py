@@ -63,8 +63,11 @@ class PollService:
         self._told: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
         self._telling: dict[str, asyncio.Task[None]] = {}
         self._waiting_for_room = False
+        self._closed = False
 
     # -- ConsumeService ----------------------------------------------------------------------------------------------------------
+
+    runs_caller = False  # ``close`` waits for no listener: it cancels them
 
     def start(self) -> None:
         """Nothing to start."""
@@ -86,6 +89,7 @@ class PollService:
         for task in self._telling.values():
             task.cancel()
         await asyncio.gather(*self._telling.values(), return_exceptions=True)
+        self._closed = True
         self._arrived.set()
         return True
 
@@ -150,6 +154,8 @@ class PollService:
             try:
                 await asyncio.wait_for(self._arrived.wait(), max(end_s - loop.time(), 0))
             except asyncio.TimeoutError:
+                return []
+            if self._closed:  # what is handed out now is nobody's to commit
                 return []
             messages = self._take(max_messages)
         return messages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.async_producer import AsyncProducer
@@ -48,11 +48,11 @@ class Producer(BlockingFace):
         return self._async.client_id
 
     def start(self) -> None:
-        """Join the client instance; connections open with the first send."""
+        """As ``AsyncProducer.start``."""
         self._run(self._async.start())
 
     def shutdown(self) -> None:
-        """Leave; harmless when not started."""
+        """As ``AsyncProducer.shutdown``."""
         self._run(self._async.shutdown())
 
     def send(
@@ -88,10 +88,17 @@ class Producer(BlockingFace):
         """
         if self._async.is_limited:
             left_ms = self._run(self._async.take_permit(message, how))
-            return self._engine.submit(self._async.send_permitted(message, how, left_ms))
+            return self._begin(self._async.send_permitted(message, how, left_ms))
         if self._async.takes_into_batches(message, how) and not self._engine.is_inherited:
             return self._into_batches(message, how)
-        return self._engine.submit(self._async.send(message, **how))
+        return self._begin(self._async.send(message, **how))
+
+    def _begin(self, sending: Coroutine[Any, Any, SendResult]) -> concurrent.futures.Future[SendResult]:
+        return self._engine.submit(self._async.send_begun(sending))
+
+    def flush(self) -> None:
+        """As ``AsyncProducer.flush``."""
+        self._run(self._async.flush())
 
     def _into_batches(self, message: Message, how: dict[str, Any]) -> concurrent.futures.Future[SendResult]:
         """Hand over many messages by one call of the engine: the first of a burst wakes it, the others join."""

@@ -17,16 +17,18 @@ import asyncio
 import concurrent.futures
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.name_servers import parse_addresses
 from sprocketmq.client.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.poll_service import MessageQueueListener, PollService, TopicQueuesListener, call_listener
+from sprocketmq.client.poll_service import MessageQueueListener, PollService, TopicQueuesListener
 from sprocketmq.client.pull_settings import PullSettings
 from sprocketmq.client.running_consumer import RunningConsumer
+from sprocketmq.client.running_pull_consumer import RunningPullConsumer
 from sprocketmq.client.split_options import split_options
 from sprocketmq.client.validators import check_range, check_topic
 from sprocketmq.core.subscription import FilterExpression, build_subscription
@@ -36,18 +38,14 @@ from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 __all__ = ["AsyncPullConsumer", "PullConsumer"]
 
 Expression = FilterExpression | str | None
 T = TypeVar("T")
-_FIRST_METADATA_CHECK_MS: Final = 10_000
 _MAX_OFFSET: Final = 1 << 62
 
 
-class AsyncPullConsumer:
+class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     """Receives messages by ``poll`` on a running event loop.
 
     ::
@@ -63,6 +61,7 @@ class AsyncPullConsumer:
     """
 
     def __init__(self, group: str, *, auto_commit: bool = True, **options: Any) -> None:
+        super().__init__()
         self._options, settings = split_options(options, ClientOptions, PullSettings, "a pull consumer")
         self._settings = PullSettings(group=wrap(self._options.namespace, group), auto_commit=auto_commit, **settings)
         self._auto_commit = auto_commit
@@ -70,8 +69,6 @@ class AsyncPullConsumer:
         self._assigned: set[MessageQueue] | None = None
         self._listeners: dict[str, MessageQueueListener] = {}
         self._topic_listeners: dict[str, TopicQueuesListener] = {}
-        self._topic_queues: dict[str, list[MessageQueue]] = {}
-        self._topic_watch: asyncio.Task[None] | None = None
         self._hooks = Hooks()
         self._running: RunningConsumer | None = None
         self._next_write_ms = 0
@@ -97,58 +94,50 @@ class AsyncPullConsumer:
         self._auto_commit = bool(value)
 
     async def start(self) -> None:
-        """Join the client instance. Harmless when started already."""
-        if self._running is not None:
-            return
-        settings = self._settings
-        running = RunningConsumer(
-            self._options,
-            settings.of_the_engine(),
-            self._subscriptions,
-            lambda group: PollService(group, self._listeners, self._known_queues),
-            consume_type=bodies.ConsumeType.CONSUME_ACTIVELY,
-            with_retry_topic=False,
-            suspend_ms=settings.broker_suspend_max_time_ms,
-            pull_timeout_ms=settings.consumer_timeout_when_suspend_ms,
-            hooks=self._hooks,
-        )
-        service = self._service(running)
-        service.queues.max_waiting = settings.pull_threshold_for_all
-        running.watcher = service
-        running.rebalancer.fixed = self._assigned
-        self._running = running
-        try:
-            await running.start()
-        except BaseException:
-            self._running = None
-            await running.stop()
-            raise
-        self._watch_topics()
+        """Join the client instance. Harmless when started already.
+
+        Raises:
+            ConfigurationError: the instance has a consumer of this group already.
+            NetworkError, RequestTimeout: no name server can be reached.
+            ClosedError: it was shut down meanwhile.
+        """
+        await super().start()
 
     async def shutdown(self) -> None:
         """Commit what was handed out (with ``auto_commit``), persist progress, leave. Harmless twice."""
-        await self._leave(commit=self._auto_commit)
+        await self._end(commit=self._auto_commit)
 
-    async def _leave(self, *, commit: bool) -> None:
-        running, self._running = self._running, None
-        if running is None:
-            return
-        if self._topic_watch is not None:
-            self._topic_watch.cancel()
-            self._topic_watch = None
-        if commit:
-            self._service(running).commit()
-        await running.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
+    async def _end(self, *, commit: bool) -> None:
+        if self._running is not None and self._parts is not None:  # else somebody else ends it already, and has said so
+            self._parts.commits_at_stop = commit
+        await super().shutdown()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # An exception that leaves the block came while the last poll's messages were worked on: they come again.
-        await self._leave(commit=self._auto_commit and error is None)
+        await self._end(commit=self._auto_commit and error is None)
+
+    @property
+    def _name(self) -> str:
+        return f"consumer {self.group!r}"
+
+    def _make(self) -> RunningPullConsumer:
+        return RunningPullConsumer(
+            self._options,
+            self._settings,
+            self._subscriptions,
+            self._assigned,
+            self._listeners,
+            self._topic_listeners,
+            self._hooks,
+        )
+
+    def _use(self, parts: RunningPullConsumer | None) -> None:
+        self._running = None if parts is None else parts.consumer
+        if parts is not None and parts.consumer.rebalancer.fixed is not self._assigned:  # assigned while it started
+            parts.consumer.rebalancer.fixed = self._assigned
+            parts.consumer.subscription_changed()
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Tell ``hook`` of what polls hand out, or let it take messages out before; see ``sprocketmq.client.hooks``. Before ``start``.
@@ -248,7 +237,7 @@ class AsyncPullConsumer:
         running = self._started()
         wrapped = wrap(self._options.namespace, check_topic(topic))
         await running.instance.routes.refresh(wrapped)
-        queues = [self._outside(queue) for queue in self._known_queues(wrapped)]
+        queues = [self._outside(queue) for queue in self._known_queues(running, wrapped)]
         if not queues:
             raise TopicNotExist(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -264,36 +253,12 @@ class AsyncPullConsumer:
         """
         topic = wrap(self._options.namespace, check_topic(topic))
         self._topic_listeners[topic] = listener
-        self._topic_queues.pop(topic, None)
-        if self._running is not None:
-            self._topic_queues[topic] = await self._look_up(self._running, topic)
-            self._watch_topics()
+        if self._running is not None and self._parts is not None:
+            await self._parts.topics.look_again(topic)
 
-    def _watch_topics(self) -> None:
-        if self._topic_listeners and self._topic_watch is None and self._running is not None:
-            self._topic_watch = self._running.instance.spawn(self._watch(self._running))
-
-    async def _watch(self, running: RunningConsumer) -> None:
-        for topic in self._topic_listeners:
-            if topic not in self._topic_queues:
-                self._topic_queues[topic] = await self._look_up(running, topic)
-        delay_ms = _FIRST_METADATA_CHECK_MS
-        while True:
-            await running.group.clock.sleep(min(delay_ms, self._settings.topic_metadata_check_interval_ms))
-            delay_ms = self._settings.topic_metadata_check_interval_ms
-            for topic, listener in list(self._topic_listeners.items()):
-                queues = await self._look_up(running, topic)
-                if queues != self._topic_queues.get(topic):
-                    self._topic_queues[topic] = queues
-                    outside = [self._outside(queue) for queue in queues]
-                    await call_listener(listener, unwrap(self._options.namespace, topic), outside)
-
-    async def _look_up(self, running: RunningConsumer, topic: str) -> list[MessageQueue]:
-        await running.instance.routes.refresh_all([topic])
-        return self._known_queues(topic)
-
-    def _known_queues(self, topic: str) -> list[MessageQueue]:
-        return sorted(self._started().instance.routes.table.subscribe_queues(topic))
+    @staticmethod
+    def _known_queues(running: RunningConsumer, topic: str) -> list[MessageQueue]:
+        return sorted(running.instance.routes.table.subscribe_queues(topic))
 
     # -- messages --------------------------------------------------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from types import FrameType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
+from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.listener_call import OneAtATime, is_async_listener
@@ -28,8 +29,6 @@ from sprocketmq.net.engine import Engine
 from sprocketmq.wire.message import MessageQueue
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from sprocketmq.client.group import ConsumeService, Group
     from sprocketmq.client.running_consumer import RunningConsumer
     from sprocketmq.client.stuck_listener import StuckListenerCallback
@@ -45,10 +44,8 @@ T = TypeVar("T")
 L = TypeVar("L", bound=Callable[..., Any])
 C = TypeVar("C", bound="StuckListenerCallback")
 
-_FIRST_RENEWAL_MS: Final = 1_000
 
-
-class AsyncPushConsumer:
+class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     """Receives messages by calling a listener.
 
     ::
@@ -73,7 +70,10 @@ class AsyncPushConsumer:
     At least once: a message whose listener call did not succeed, or was cut short by a crash, comes again.
     """
 
+    _restarts: ClassVar[bool] = False
+
     def __init__(self, group: str, **options: Any) -> None:
+        super().__init__()
         self._options, settings = split_options(options, ClientOptions, PushSettings, "a push consumer")
         check_group(group, "the consumer group")
         self._settings = PushSettings(group=wrap(self._options.namespace, group), **settings)
@@ -85,8 +85,6 @@ class AsyncPushConsumer:
         self._hooks = Hooks()
         self._stuck_callbacks: list[StuckListenerCallback] = []
         self._running: RunningConsumer | None = None
-        self._was_shut_down = False
-        self._ended: asyncio.Event | None = None
 
     # -- before start ----------------------------------------------------------------------------------------------------------
 
@@ -209,10 +207,16 @@ class AsyncPushConsumer:
             NetworkError, RequestTimeout: no name server can be reached.
             ClosedError: it was shut down before; make a new one.
         """
-        if self._running is not None:
-            return
-        if self._was_shut_down:
-            raise ClosedError(f"consumer {self.group!r} was shut down, make a new one")
+        await super().start()
+
+    @property
+    def _name(self) -> str:
+        return f"consumer {self.group!r}"
+
+    def _use(self, parts: RunningConsumer | None) -> None:
+        self._running = parts
+
+    def _make(self) -> RunningConsumer:
         if self._listener is None:
             raise ConfigurationError(
                 f"consumer {self.group!r} has no listener; register one with on_message, concurrent_listener or orderly_listener"
@@ -221,20 +225,9 @@ class AsyncPushConsumer:
             raise ConfigurationError(
                 f"consumer {self.group!r} subscribes to nothing; call subscribe(topic) before start()"
             )
-        self._ended = asyncio.Event()
-        running = self._assemble()
-        try:
-            await running.start()
-        except BaseException:
-            await running.stop()
-            raise
-        self._running = running
-
-    def _assemble(self) -> RunningConsumer:
         from sprocketmq.client.running_consumer import RunningConsumer  # who only imports the class does not pay for it
 
         listener, orderly = self._listener, self._orderly
-        assert listener is not None
         batch_size = self._batch_size or self._settings.consume_message_batch_max_size
 
         def make_service(group: Group) -> ConsumeService:
@@ -253,18 +246,11 @@ class AsyncPushConsumer:
         return running
 
     async def shutdown(self) -> None:
-        """Stop pulling, wait for running listeners (``await_termination_ms``), persist progress, leave the group. Harmless twice."""
-        running, self._running = self._running, None
-        if running is not None:
-            self._was_shut_down = True
-            await running.stop()
-        if self._ended is not None:
-            self._ended.set()
+        """Stop pulling, wait for running listeners (``await_termination_ms``), persist progress, leave the group. Harmless twice.
 
-    async def wait(self) -> None:
-        """Until ``shutdown`` is complete."""
-        if self._ended is not None:
-            await self._ended.wait()
+        A listener may call it: it returns at once there, and the listener's own result still counts.
+        """
+        await super().shutdown()
 
     async def run_forever(self) -> None:
         """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from elsewhere), shut down."""
@@ -284,15 +270,6 @@ class AsyncPushConsumer:
             for number in (signal.SIGTERM, signal.SIGINT):
                 with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
                     loop.remove_signal_handler(number)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.shutdown()
 
     # -- while running ---------------------------------------------------------------------------------------------------------
 
@@ -359,8 +336,7 @@ class AsyncPushConsumer:
         return self._running
 
     def __repr__(self) -> str:
-        state = "running" if self._running is not None else "shut down" if self._was_shut_down else "not started"
-        return f"{type(self).__name__}(group={self.group!r}, topics={sorted(self._subscriptions)}, {state})"
+        return f"{type(self).__name__}(group={self.group!r}, topics={sorted(self._subscriptions)}, {self._life.state.value})"
 
 
 class PushConsumer(BlockingFace):

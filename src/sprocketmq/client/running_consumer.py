@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
+from sprocketmq.client.async_client import in_order
 from sprocketmq.client.consumer_requests import ConsumerRequests
 from sprocketmq.client.group import ConsumeService, Group
 from sprocketmq.client.group_retry_policy import GroupRetryPolicy
@@ -184,6 +185,7 @@ class RunningConsumer:
 
             self.trace = MessageTrace(instance, self.options, self.group.name, "CONSUME")
             self.group.hooks = self.group.hooks.joined_by(self.trace)
+        wanted = dict(self.subscriptions)
         await self.group.offset_store.load()
         self.service.start()
         self._service_started = True
@@ -197,39 +199,62 @@ class RunningConsumer:
         if self.service.orderly and settings.clustering:
             self._spawn(self._renew_locks())
         self._spawn(self._log_statistics())
-        instance.rebalance_soon()
+        if self.subscriptions == wanted:
+            instance.rebalance_soon()
+        else:  # by another task, meanwhile: the brokers may not have heard of it
+            self.subscription_changed()
+
+    @property
+    def runs_caller(self) -> bool:
+        return self._service_started and self.service.runs_caller
 
     async def stop(self) -> None:
         self.stopping = True
         if self.instance.is_inherited:
             return  # a forked child has nothing to stop: tasks and connections are the parent's
+        await in_order(
+            self._stop_pulls, self._stop_listeners, self._stop_tasks, self._end_trace, self._leave_in_time, self._end_record,
+            self.instance.release,
+        )  # fmt: skip
+
+    async def _stop_pulls(self) -> None:
         await asyncio.gather(*(loop.stop() for loop in self._loops.values()))
+
+    async def _stop_listeners(self) -> None:
         if self._service_started and not await self.service.close(self._settings.await_termination_ms):
             log.warning(
                 "group %s: a listener still runs after %d ms, its messages will come again",
                 self.group.name,
                 self._settings.await_termination_ms,
             )
+
+    async def _stop_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _end_trace(self) -> None:
         if self.trace is not None:
             await self.trace.close()
-        if self._registered:
-            try:
-                # Each request has its own limit; brokers that are frozen must not add them up without end.
-                await asyncio.wait_for(self._leave(), _LEAVE_TIMEOUT_S)
-            except asyncio.TimeoutError:
-                log.warning(
-                    "group %s: the brokers did not answer within %g s that we leave; they notice by themselves",
-                    self.group.name,
-                    _LEAVE_TIMEOUT_S,
-                )
-            finally:
-                self.instance.forget_consumer(self.group.name)
+
+    async def _leave_in_time(self) -> None:
+        if not self._registered:
+            return
+        try:
+            # Each request has its own limit; brokers that are frozen must not add them up without end.
+            await asyncio.wait_for(self._leave(), _LEAVE_TIMEOUT_S)
+        except asyncio.TimeoutError:
+            log.warning(
+                "group %s: the brokers did not answer within %g s that we leave; they notice by themselves",
+                self.group.name,
+                _LEAVE_TIMEOUT_S,
+            )
+        finally:
+            self.instance.forget_consumer(self.group.name)
+
+    async def _end_record(self) -> None:
         if self._recorder is not None:
             self._recorder.close()
-        await self.instance.release()
 
     async def _leave(self) -> None:
         await self.rebalancer.drop_all()

@@ -86,6 +86,11 @@ class TransactionChecks:
         )
         _Desk.of(instance).producers[group] = self
 
+    @property
+    def runs_caller(self) -> bool:
+        """Whether the caller is a callback that ``close`` waits for."""
+        return self._pool.runs_caller
+
     async def close(self) -> bool:
         """Take no more questions and wait for the callbacks that run; False when one still ran after 3 s."""
         _Desk.of(self._instance).producers.pop(self._group, None)

@@ -20,13 +20,13 @@ import contextlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sprocketmq.client.message_writer import Outgoing
 from sprocketmq.client.producer import AsyncProducer, Producer
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.sender import BegunSend, QueueSelector
-from sprocketmq.client.transaction_checks import CheckCallback, TransactionChecks
+from sprocketmq.client.transaction_checks import CheckCallback
 from sprocketmq.client.validators import check_range
 from sprocketmq.core.open_transactions import (
     HalfPlace,
@@ -41,6 +41,9 @@ from sprocketmq.wire.command import Command
 from sprocketmq.wire.message import Message, MessageQueue, format_host
 from sprocketmq.wire.message_id import decode_offset_message_id
 from sprocketmq.wire.send_frames import StoredAnswer
+
+if TYPE_CHECKING:
+    from sprocketmq.client.running_producer import RunningProducer
 
 __all__ = [
     "AsyncTransactionProducer",
@@ -123,26 +126,12 @@ class AsyncTransactionProducer(AsyncProducer):
         self._workers = check_range("check_thread_pool_max_size", check_thread_pool_max_size, 1, 1000)
         self._hold_max = check_range("check_request_hold_max", check_request_hold_max, 1, 0x7FFFFFFF)
         self._open = OpenTransactions(self._hold_max)
-        self._checks: TransactionChecks | None = None
         self._half_properties = {props.TRAN_MSG: "true", props.PGROUP: self._settings.group}
 
-    async def start(self) -> None:
-        """As ``AsyncProducer.start``; from now on brokers may ask."""
-        if self._checks is not None:
-            return
-        await super().start()
-        assert self._instance is not None
-        self._checks = TransactionChecks(
-            self._instance, self._settings.group, self._options.namespace, self._check, self._open, self._workers
-        )
-        self._checks.hooks = self._started().hooks
-
-    async def shutdown(self) -> None:
-        """As ``AsyncProducer.shutdown``; checks that run get 3 s to end."""
-        checks, self._checks = self._checks, None
-        if checks is not None and not await checks.close():
-            log.warning("group %s: a check still runs, the broker will ask again", self.group)
-        await super().shutdown()
+    def _make(self) -> RunningProducer:
+        parts = super()._make()
+        parts.check_with(self._check, self._open, self._workers)
+        return parts
 
     async def send_in_transaction(
         self,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.client.name_servers import parse_addresses
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -140,7 +141,7 @@ class BrokerRequests(AdminSession):
     @property
     def name_servers(self) -> list[str]:
         """The addresses of the name servers that this client knows."""
-        return self._api.name_servers.addresses
+        return parse_addresses(self._options.addresses)
 
     async def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
         """Let nobody send to a broker any more, until it registers anew or ``add_write_perm`` (mqadmin: wipeWritePerm).

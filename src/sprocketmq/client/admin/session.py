@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.async_client import AsyncClient, in_order
 from sprocketmq.client.name_servers import NameServers, parse_addresses
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.routes import Routes
 from sprocketmq.client.split_options import split_options
 from sprocketmq.client.validators import check_topic
+from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.core.route_table import MASTER_ID
 from sprocketmq.errors import ConfigurationError, RemoteError, TopicNotExist, remote_error
 from sprocketmq.net.pool import ConnectionPool
@@ -21,7 +22,7 @@ from sprocketmq.wire.command import Buffer, Command, Header, request
 from sprocketmq.wire.message import MessageQueue
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from sprocketmq.client.async_producer import AsyncProducer
 
 __all__ = ["NO_DATA", "PAGE", "AdminSession", "all_pages"]
 
@@ -38,17 +39,37 @@ NO_DATA: Final = (
 """How a broker says that it has nothing about a group or topic; the versions do not agree."""
 
 
-class AdminSession:
+class AdminParts:
+    """What one administrative client asks with."""
+
+    runs_caller = False
+
+    def __init__(self, options: ClientOptions) -> None:
+        self.pool = ConnectionPool(
+            ssl_context=options.new_ssl_context(), credentials=options.credentials, namespace=options.namespace_v2
+        )
+        servers = NameServers(self.pool, parse_addresses(options.addresses))
+        self.api = RemotingApi(self.pool, servers, options.mq_client_api_timeout_ms)
+        self.routes = Routes(self.api)
+        self.producer: AsyncProducer | None = None
+
+    async def start(self) -> None:
+        """Nothing is opened before the first request."""
+
+    async def stop(self) -> None:
+        steps = [self.routes.aclose, self.pool.aclose]
+        await in_order(*([self.producer.shutdown] if self.producer is not None else []), *steps)
+
+
+class AdminSession(AsyncClient[AdminParts]):
     """Connections open as they are needed; ``shutdown`` closes them.
 
     ``broker`` in all requests: a broker's name (its master is meant) or ``host:port``; ``cluster``: all its masters; neither: all masters.
     """
 
     def __init__(self, **options: Any) -> None:
+        super().__init__()
         self._options, _ = split_options(options, ClientOptions, None, "an admin client")
-        self._pool: ConnectionPool | None = None
-        self._routes_: Routes | None = None
-        self._api_: RemotingApi | None = None
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
@@ -57,38 +78,33 @@ class AdminSession:
 
     async def shutdown(self) -> None:
         """Close all connections; a later request opens new ones."""
-        pool, routes = self._pool, self._routes_
-        self._pool = self._api_ = self._routes_ = None
-        if routes is not None:
-            await routes.aclose()
-        if pool is not None:
-            await pool.aclose()
+        await super().shutdown()
 
-    async def __aenter__(self) -> Self:
-        return self
+    @property
+    def _name(self) -> str:
+        return "the admin client"
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.shutdown()
+    def _make(self) -> AdminParts:
+        return AdminParts(self._options)
+
+    def _use(self, parts: AdminParts | None) -> None:
+        """Requests look at the parts themselves."""
+
+    @property
+    def _open_parts(self) -> AdminParts:
+        """Opened by the first request."""
+        if self._life.state is not LifeState.RUNNING or self._loop is None:
+            self._open_now()
+        assert self._parts is not None
+        return self._parts
 
     @property
     def _api(self) -> RemotingApi:
-        if self._api_ is None:
-            options = self._options
-            self._pool = ConnectionPool(
-                ssl_context=options.new_ssl_context(), credentials=options.credentials, namespace=options.namespace_v2
-            )
-            servers = NameServers(self._pool, parse_addresses(options.addresses))
-            self._api_ = RemotingApi(self._pool, servers, options.mq_client_api_timeout_ms)
-            self._routes_ = Routes(self._api_)
-        return self._api_
+        return self._open_parts.api
 
     @property
     def _routes(self) -> Routes:
-        assert self._api is not None
-        assert self._routes_ is not None
-        return self._routes_
+        return self._open_parts.routes
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 

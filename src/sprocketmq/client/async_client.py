@@ -1,0 +1,308 @@
+"""Starting and shutting down, for every async client: the driver of ``core.lifecycle``.
+
+    start --> opening (a task) --> parts --> closing (a task) --> nothing is left
+      ^                              |          ^
+      callers wait for the task,     |          `-- shutdown, ``async with`` that is left, a client that nobody holds any more,
+      and may stop waiting           |              the end of the program
+                                     `-- what sends and receives; it does not hold the client, so that it is noticed when nobody does
+
+Laws, beside those of the machine
+    1. A caller who is cancelled leaves at once; a shutdown that has begun goes on without it.
+    2. Who calls ``shutdown`` in a callback that the closing waits for (a listener, a check) does not wait for the closing.
+    3. A client that was forgotten is closed and warned about (ResourceWarning, as for files): when it is collected, or, where a loop of
+       another thread runs it (the blocking clients), at the end of the program, all together within ``EXIT_TIMEOUT_S``.
+    4. A loop that was closed took everything of its clients along.
+    5. After a fork the child closes nothing: all of it is the parent's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import logging
+import os
+import sys
+import warnings
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
+
+from sprocketmq.client.listener_pool import called_by_no_listener
+from sprocketmq.core.lifecycle import Lifecycle, LifeState, ShutdownStep, StartStep
+from sprocketmq.errors import ClosedError, ConfigurationError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["EXIT_TIMEOUT_S", "AsyncClient", "Parts", "in_order"]
+
+log = logging.getLogger("sprocketmq.client")
+
+EXIT_TIMEOUT_S: Final = 5.0
+"""How long the end of a program waits for the clients that were not shut down, all of them together."""
+
+
+class Parts(Protocol):
+    """What a client is made of while it runs."""
+
+    async def start(self) -> None:
+        """Called once; ``stop`` follows where it fails or is cancelled."""
+        ...
+
+    async def stop(self) -> None:
+        """Give everything back. Called once; a cancellation ends the step that it meets and no other (``in_order``)."""
+        ...
+
+    @property
+    def runs_caller(self) -> bool:
+        """Whether the caller is a callback (a listener, a check) that ``stop`` waits for."""
+        ...
+
+
+P = TypeVar("P", bound=Parts)
+
+
+async def in_order(*steps: Callable[[], Awaitable[object]]) -> None:
+    """Each step, whatever became of those before it: a failure is logged, a cancellation ends the step that it meets."""
+    for step in steps:
+        try:
+            await step()
+        except asyncio.CancelledError:  # noqa: PERF203 - this is what the loop is for
+            log.info("a step of a shutdown was cut short")
+        except Exception:
+            log.exception("a step of a shutdown failed")
+
+
+class AsyncClient(Generic[P]):
+    """Base of the async clients. A subclass says what it is made of (``_make``), and what it keeps at hand while it runs (``_use``)."""
+
+    _restarts: ClassVar[bool] = True
+    """Whether it may be started again after a shutdown."""
+
+    _parts: P | None = None  # from the beginning of the opening to the end of the closing
+    _loop: asyncio.AbstractEventLoop | None = None
+    _work: asyncio.Task[BaseException | None]  # the last opening or closing
+    _pid = 0
+
+    def __init__(self) -> None:
+        self._life = Lifecycle(restarts=self._restarts)
+        self._ended = asyncio.Event()
+
+    def _make(self) -> P:
+        """What it consists of from now on. Raises ConfigurationError where it cannot be made."""
+        raise NotImplementedError
+
+    def _use(self, parts: P | None) -> None:
+        """It runs with ``parts`` from now on; None: it does not run any more."""
+        raise NotImplementedError
+
+    @property
+    def _name(self) -> str:
+        """How sentences call it: ``consumer 'delays'``."""
+        raise NotImplementedError
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Nothing is open, and nothing is about to be."""
+        return self._life.holds_nothing
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin; several callers at once share one beginning. Harmless when it runs.
+
+        Raises:
+            ClosedError: it was shut down, meanwhile or for good.
+        """
+        while True:
+            self._check_loop()
+            step = self._life.start()
+            if step is StartStep.DONE:
+                return
+            if step is StartStep.REFUSED:
+                raise ClosedError(f"{self._name} was shut down, make a new one")
+            if step is StartStep.AFTER_CLOSING:
+                await asyncio.shield(self._work)
+                continue
+            if step is StartStep.OPEN:
+                self._ended.clear()
+                self._begin(self._opening())
+            break
+        try:
+            failure = await asyncio.shield(self._work)
+        except asyncio.CancelledError:
+            if self._life.starter_left():
+                self._cancel_opening()
+            raise
+        if isinstance(failure, asyncio.CancelledError):
+            raise ClosedError(f"{self._name} was shut down while it started")
+        if failure is not None:
+            raise failure
+
+    def _open_now(self) -> None:
+        """``start``, for parts that have nothing to wait for; also before there is a loop, which the next call on one makes its own.
+
+        Raises:
+            ClosedError: it is being shut down.
+        """
+        self._check_loop()
+        step = self._life.start()
+        if step is StartStep.OPEN:
+            self._parts = self._make()
+            self._life.opened()
+            self._begun_here()
+            self._use(self._parts)
+        elif step is StartStep.DONE:
+            self._begun_here()
+        else:
+            raise ClosedError(f"{self._name} is being shut down; wait for that, or make a new one")
+
+    async def shutdown(self) -> None:
+        """End, and wait until nothing is left; several callers share one end. Harmless when not started.
+
+        In a listener or check of this client it returns at once, and the end comes when that is over.
+        """
+        self._check_loop()
+        runs_caller = self._parts is not None and self._parts.runs_caller
+        step = self._life.shutdown()
+        if step is ShutdownStep.DONE:
+            return
+        if step is ShutdownStep.CLOSE:
+            self._use(None)
+            self._begin(self._closing())
+        elif step is ShutdownStep.CANCEL_OPENING:
+            self._cancel_opening()
+        if not runs_caller:
+            await asyncio.shield(self._work)
+
+    async def wait(self) -> None:
+        """Until nothing is left of it, whoever ended it; at once when it is not started."""
+        if not self._life.holds_nothing:
+            await self._ended.wait()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    # -- the work --------------------------------------------------------------------------------------------------------------
+
+    def _begun_here(self) -> None:
+        self._loop = _running_loop()
+        self._pid = os.getpid()
+        _begun.add(self)
+
+    def _begin(self, work: Coroutine[Any, Any, BaseException | None]) -> None:
+        self._begun_here()
+        with (
+            called_by_no_listener()
+        ):  # who starts a client in a listener does not make that client's own callbacks part of it
+            self._work = asyncio.ensure_future(work)
+
+    def _cancel_opening(self) -> None:
+        # Behind its first step: a task that is cancelled before that never learns of it.
+        asyncio.get_running_loop().call_soon(self._work.cancel)
+
+    async def _opening(self) -> BaseException | None:
+        """Gives its failure instead of raising it: there may be many callers, and there may be none."""
+        try:
+            self._parts = parts = self._make()
+            await parts.start()
+            if self._life.opened():
+                self._use(parts)
+                return None
+            failure: BaseException = asyncio.CancelledError()
+        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+            failure = error
+        await self._closing()
+        return failure
+
+    async def _closing(self) -> None:
+        try:
+            if self._parts is not None:
+                await in_order(self._parts.stop)
+        finally:
+            self._parts = None
+            self._life.closed()
+            self._ended.set()
+
+    def _check_loop(self) -> None:
+        """Law 4, and a sentence for who calls from another loop than it lives on."""
+        loop = self._loop
+        if loop is None or self._life.holds_nothing:
+            return
+        if loop.is_closed():
+            self._life.shutdown()
+            self._life.closed()
+            self._parts = None
+            self._use(None)
+            self._ended = asyncio.Event()
+        elif _running_loop() not in (loop, None):
+            raise ConfigurationError(
+                f"{self._name} belongs to another event loop; start it and shut it down on the same one"
+            )
+
+    # -- forgotten clients (law 3) ---------------------------------------------------------------------------------------------
+
+    def _warn(self, where: str) -> None:
+        warnings.warn(
+            f"{self!r} was not shut down {where}; call shutdown(), or use it in a with block",
+            ResourceWarning,
+            2,
+            source=self,
+        )
+
+    def __del__(self) -> None:
+        parts, loop = self._parts, self._loop
+        if parts is None or loop is None or self._pid != os.getpid() or sys.is_finalizing():
+            return
+        if self._life.state is LifeState.RUNNING:
+            self._warn("before it was forgotten")
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_stop_forgotten, parts)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+_begun: weakref.WeakSet[AsyncClient[Any]] = weakref.WeakSet()
+_stopping: set[asyncio.Task[None]] = set()
+
+
+def _stop_forgotten(parts: Parts) -> None:
+    task = asyncio.ensure_future(in_order(parts.stop))
+    _stopping.add(task)
+    task.add_done_callback(_stopping.discard)
+
+
+def _is_driven_elsewhere(client: AsyncClient[Any]) -> bool:
+    loop = client._loop
+    return client._pid == os.getpid() and not client.holds_nothing and loop is not None and loop.is_running()
+
+
+def _shut_down_at_exit() -> None:
+    """Law 3. Threads that are no daemons have ended, the engines' loops still run, and no thread can be started any more."""
+    clients = [client for client in list(_begun) if _is_driven_elsewhere(client)]
+    ends: dict[concurrent.futures.Future[None], AsyncClient[Any]] = {}
+    for client in clients:
+        if client._life.state is LifeState.RUNNING:
+            client._warn("before the program ended")
+        assert client._loop is not None
+        ends[asyncio.run_coroutine_threadsafe(client.shutdown(), client._loop)] = client
+    if ends:
+        _, late = concurrent.futures.wait(ends, EXIT_TIMEOUT_S)
+        for end in late:
+            log.warning("%s was not shut down within %g s at the end of the program", ends[end]._name, EXIT_TIMEOUT_S)
+
+
+atexit.register(_shut_down_at_exit)

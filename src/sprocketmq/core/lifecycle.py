@@ -1,0 +1,137 @@
+"""The life of a client: which call does what in which state (Java: ServiceState, and the ``switch`` at the top of each ``start``).
+
+                start                     opened
+        NEW -----------> STARTING -----------------> RUNNING
+         ^ ^                |  |                        |
+         | `--open_failed---'  | shutdown, or           | shutdown, or
+         |                     | the last starter left  | nobody holds it any more
+         |       closed        v                        |
+         `---(not shut down)- STOPPING <----------------'
+                               |   ^
+                       closed  |   | start (only what may be started again), once it is over
+                               v   |
+                              ENDED
+
+    call        NEW     STARTING         RUNNING   STOPPING                           ENDED
+    start       OPEN    JOIN             DONE      AFTER_CLOSING, or REFUSED          OPEN, or REFUSED
+    shutdown    DONE    CANCEL_OPENING   CLOSE     JOIN                               DONE
+
+Opening and closing take time, and belong to nobody who called: the driver runs each as a task of its own, and whoever called waits for it.
+So a caller may stop waiting (be cancelled) at any moment. What that means is decided here: a start that nobody waits for any more is
+undone, a shutdown goes on to its end.
+
+Laws
+    1. At most one opening or closing is under way.
+    2. What was opened is closed once, and nothing is closed that was not opened.
+    3. After ``shutdown`` nothing but a later ``start`` leads to RUNNING, whatever was under way when it was called.
+    4. An opening that everybody stopped waiting for does not lead to RUNNING.
+    5. A start that failed or was undone leaves the client as it was before: it may be started again.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["LifeState", "Lifecycle", "ShutdownStep", "StartStep"]
+
+
+class LifeState(Enum):
+    """Where a client is in its life."""
+
+    NEW = "not started"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "shut down"
+
+
+class StartStep(Enum):
+    """What a call of ``start`` has to do."""
+
+    OPEN = "begin to open, and wait for it"
+    JOIN = "wait for the opening that is under way"
+    DONE = "nothing, it runs"
+    AFTER_CLOSING = "wait until the closing is over, and ask again"
+    REFUSED = "nothing, it was shut down for good"
+
+
+class ShutdownStep(Enum):
+    """What a call of ``shutdown`` has to do."""
+
+    CLOSE = "begin to close, and wait for it"
+    CANCEL_OPENING = "cancel the opening, and wait until it has undone itself"
+    JOIN = "wait for what is under way"
+    DONE = "nothing, nothing is open"
+
+
+class Lifecycle:
+    """The life of one client. Not thread-safe: one owner.
+
+    Args:
+        restarts: whether it may be started again after a shutdown.
+    """
+
+    __slots__ = ("_restarts", "_starters", "_was_shut_down", "state")
+
+    def __init__(self, *, restarts: bool) -> None:
+        self._restarts = restarts
+        self._starters = 0  # who waits for the opening that is under way
+        self._was_shut_down = False
+        self.state = LifeState.NEW
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Nothing is open, and nothing is about to be."""
+        return self.state in (LifeState.NEW, LifeState.ENDED)
+
+    # -- calls -----------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> StartStep:
+        """Somebody wants it to run. After OPEN and JOIN say ``starter_left`` if the caller stops waiting."""
+        if self.state is LifeState.RUNNING:
+            return StartStep.DONE
+        if self.state is LifeState.STARTING:
+            self._starters += 1
+            return StartStep.JOIN
+        if self._was_shut_down and not self._restarts:
+            return StartStep.REFUSED
+        if self.state is LifeState.STOPPING:
+            return StartStep.AFTER_CLOSING
+        self.state, self._starters, self._was_shut_down = LifeState.STARTING, 1, False
+        return StartStep.OPEN
+
+    def starter_left(self) -> bool:
+        """A caller of ``start`` waits no longer; True when the opening is to be cancelled, because nobody does (law 4)."""
+        if self.state is not LifeState.STARTING:
+            return False
+        self._starters -= 1
+        if self._starters:
+            return False
+        self.state = LifeState.STOPPING
+        return True
+
+    def shutdown(self) -> ShutdownStep:
+        """Somebody wants it to end, or nobody holds it any more."""
+        if self.state in (LifeState.NEW, LifeState.ENDED):
+            return ShutdownStep.DONE
+        before, self.state, self._was_shut_down = self.state, LifeState.STOPPING, True
+        if before is LifeState.STOPPING:
+            return ShutdownStep.JOIN
+        return ShutdownStep.CANCEL_OPENING if before is LifeState.STARTING else ShutdownStep.CLOSE
+
+    # -- what became of the work -----------------------------------------------------------------------------------------------
+
+    def opened(self) -> bool:
+        """The opening succeeded; False when it was to be undone: close what it opened, and say ``closed`` (laws 3 and 4)."""
+        if self.state is not LifeState.STARTING:
+            return False
+        self.state = LifeState.RUNNING
+        return True
+
+    def open_failed(self) -> None:
+        """The opening failed, or was cancelled, and has undone itself (law 5)."""
+        self.closed()
+
+    def closed(self) -> None:
+        """Nothing is open any more."""
+        self.state = LifeState.ENDED if self._was_shut_down else LifeState.NEW
