@@ -104,6 +104,11 @@ class AsyncClient(Generic[P]):
         raise NotImplementedError
 
     @property
+    def _at_stake(self) -> str:
+        """What is lost when it is not shut down, as the rest of a sentence."""
+        return ""
+
+    @property
     def holds_nothing(self) -> bool:
         """Nothing is open, and nothing is about to be."""
         return self._life.holds_nothing
@@ -251,12 +256,8 @@ class AsyncClient(Generic[P]):
     # -- forgotten clients (law 3) ---------------------------------------------------------------------------------------------
 
     def _warn(self, where: str) -> None:
-        warnings.warn(
-            f"{self!r} was not shut down {where}; call shutdown(), or use it in a with block",
-            ResourceWarning,
-            2,
-            source=self,
-        )
+        sentence = f"{self!r} was not shut down {where}; call shutdown(), or use it in a with block"
+        warnings.warn(sentence, ResourceWarning, stacklevel=2, source=self)
 
     def __del__(self) -> None:
         parts, loop = self._parts, self._loop
@@ -266,6 +267,8 @@ class AsyncClient(Generic[P]):
             self._warn("before it was forgotten")
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_stop_forgotten, parts)
+            elif lost := self._at_stake:
+                log.warning("%s was not shut down before its event loop was closed%s", self._name, lost)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -302,7 +305,13 @@ def _shut_down_at_exit() -> None:
     if ends:
         _, late = concurrent.futures.wait(ends, EXIT_TIMEOUT_S)
         for end in late:
-            log.warning("%s was not shut down within %g s at the end of the program", ends[end]._name, EXIT_TIMEOUT_S)
+            client = ends[end]
+            log.warning(
+                "%s was not shut down within %g s at the end of the program%s",
+                client._name,
+                EXIT_TIMEOUT_S,
+                client._at_stake,
+            )
 
 
 atexit.register(_shut_down_at_exit)

@@ -121,6 +121,11 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     def _name(self) -> str:
         return f"producer {self.group!r}"
 
+    @property
+    def _at_stake(self) -> str:
+        count = self._parts.unanswered_count if self._parts is not None else 0
+        return f"; {count} sends were not answered" if count else ""
+
     def _make(self) -> RunningProducer:
         from sprocketmq.client.running_producer import RunningProducer  # who only imports the class does not pay for it
 

@@ -204,13 +204,19 @@ class BatchAccumulator:
 
     async def flush(self) -> None:
         """Send what lingers, and wait for the answers to what is here now, not to what comes meanwhile."""
-        self._batches.flush()
-        self._go()
         here = [send for batch in (*self._delivering, *self._batches.waiting) for send in batch.items]
         here += [send for held in self._held.values() for send, _ in held]
         for *_, future, _ in here:
-            while not future.done():  # by one of the tasks, or its owner cancelled it
+            while not future.done():
+                self._batches.flush()  # again each time: what was held for its route (law 3) joins a batch later
+                self._go()
                 await asyncio.wait(set(self._tasks), return_when=asyncio.FIRST_COMPLETED)
+
+    @property
+    def unanswered_count(self) -> int:
+        """How many sends are here."""
+        batches = (*self._delivering, *self._batches.waiting)
+        return sum(len(batch.items) for batch in batches) + sum(map(len, self._held.values()))
 
     async def close(self) -> None:
         """Send what lingers and wait for all answers."""

@@ -86,6 +86,11 @@ class RunningProducer:
             await instance.routes.refresh_all(sender.topics)  # what fails is logged, and tried again each 30 s
             await instance.heartbeat()
 
+    @property
+    def unanswered_count(self) -> int:
+        """How many of the sends that nobody may be waiting for are not answered yet."""
+        return len(self.begun) + (self.batches.unanswered_count if self.batches is not None else 0)
+
     async def flush(self) -> None:
         """Until everything that was begun before this is answered or has failed."""
         begun = set(self.begun)

@@ -178,9 +178,12 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture(autouse=True)
 def _forgetting_is_on_purpose() -> Iterator[None]:
+    gc.collect()
+    gc.freeze()  # a collection looks at what the test makes only
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         yield
+    gc.unfreeze()
 
 
 class Stage:
@@ -233,8 +236,7 @@ class Stage:
             await asyncio.wait_for(holder.client.shutdown(), LIMIT_S)
             assert not await self.members(group), f"{kind}: {first} beside {second}: a shutdown left a ghost"
             await holder.client.shutdown()
-        holder.client = None
-        gc.collect()
+        await _collect(holder)
         assert await _eventually(self._only_the_keeper), f"{kind}: {first} beside {second} left {await self.left()}"
         assert not await self.members(group), f"{kind}: {first} beside {second} left a ghost"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -163,6 +164,7 @@ def test_the_faces_share_a_client_on_one_loop_and_are_refused_on_another(rocketm
         assert asyncio.run(client_id("push-1")).endswith("@shared")
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # it says that nobody shut it down
 def test_a_client_that_was_left_behind_on_a_closed_loop_keeps_nobody_out(rocketmq: EmbeddedRocketMQ) -> None:
     async def leave() -> ClientInstance:
         producer = rmq.AsyncProducer("left", namesrv_addr=rocketmq.namesrv_addr, instance_name="shared")
@@ -173,6 +175,8 @@ def test_a_client_that_was_left_behind_on_a_closed_loop_keeps_nobody_out(rocketm
     left = asyncio.run(leave())
     with rocketmq.producer("new", instance_name="shared") as producer:
         assert _instance(producer) is not left
+    del left
+    gc.collect()
 
 
 def test_tools_see_each_consumers_own_options(

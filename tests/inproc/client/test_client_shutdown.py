@@ -1,0 +1,369 @@
+"""Shutting down from within, half way, twice, too early; and clients that nobody shuts down."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from recorder import Recorder, send_all
+
+import sprocketmq as rmq
+from sprocketmq.net.engine import Engine
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
+
+Consumers = Callable[..., rmq.PushConsumer]
+LIMIT_S = 30
+
+
+def _members(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> list[str]:
+    with rocketmq.admin() as admin:
+        return admin.consumer_ids(group)
+
+
+@pytest.mark.parametrize("kind", ["message", "orderly"])
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_listener_may_shut_its_consumer_down(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, is_async: bool
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    returned = threading.Event()
+    answer = rmq.ConsumeOrderlyStatus.SUCCESS if kind == "orderly" else None
+
+    def plain(*_: Any) -> Any:
+        consumer.shutdown()
+        returned.set()
+        return answer
+
+    async def asynchronous(*_: Any) -> Any:
+        await asyncio.ensure_future(consumer._async.shutdown())  # the task that the listener starts is part of its call
+        returned.set()
+        return answer
+
+    # Far beyond the test's own limit: who waits for itself is found.
+    consumer = consumers(asynchronous if is_async else plain, kind=kind, await_termination_ms=600_000)
+    send_all(producer, ["x"])
+    assert returned.wait(LIMIT_S)
+    consumer.shutdown()  # from outside: waits for the listener and all the rest
+    assert _members(rocketmq) == []
+    assert rocketmq.consumer_offset("delays", "flights") == {0: 1}, "the listener's result was lost"
+
+
+def test_a_check_may_shut_its_producer_down(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    returned = threading.Event()
+
+    def check(message: rmq.MessageExt) -> rmq.LocalTransactionState:
+        producer.shutdown()
+        returned.set()
+        return rmq.LocalTransactionState.COMMIT_MESSAGE
+
+    producer = rmq.TransactionProducer("ops", check=check, namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+    producer.start()
+    producer.send_in_transaction(
+        rmq.Message("flights", b"x"), execute=lambda message: rmq.LocalTransactionState.UNKNOWN
+    )
+    rocketmq.advance_until(returned.is_set, step_ms=10_000)
+    producer.shutdown()
+    with pytest.raises(rmq.ClosedError, match="not started or was shut down"):
+        producer.send(rmq.Message("flights", b"x"))
+
+
+class Held:
+    """A listener that runs until it is let go."""
+
+    def __init__(self) -> None:
+        self.began, self.let_go = threading.Event(), threading.Event()
+
+    def __call__(self, message: rmq.MessageExt) -> None:
+        self.began.set()
+        assert self.let_go.wait(LIMIT_S)
+
+
+def test_a_cancelled_shutdown_goes_on_and_whoever_calls_again_waits_for_it(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    held = Held()
+    consumer = consumers(held, await_termination_ms=600_000)
+    keeper = consumers(Recorder(), group="keeper")  # a second, so that the engine has more to do than this one
+    send_all(producer, ["x"])
+    assert held.began.wait(LIMIT_S)
+
+    async def cancel_one_shutdown() -> list[bool]:
+        first = asyncio.ensure_future(consumer._async.shutdown())
+        second = asyncio.ensure_future(consumer._async.shutdown())
+        await asyncio.sleep(0.05)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        third = asyncio.ensure_future(consumer._async.shutdown())
+        await asyncio.sleep(0.05)
+        early = [first.cancelled(), second.done(), third.done()]
+        held.let_go.set()
+        await asyncio.wait_for(asyncio.gather(second, third), LIMIT_S)
+        return early
+
+    assert keeper._engine.run(cancel_one_shutdown()) == [True, False, False]
+    assert _members(rocketmq) == []
+    assert rocketmq.consumer_offset("delays", "flights") == {0: 1}
+
+
+def test_two_starts_at_once_make_one_member(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    consumer = rocketmq.push_consumer("delays")
+    consumer.subscribe("flights")
+    consumer.on_message(Recorder())
+    pull = rocketmq.pull_consumer("backfill")
+    pull.subscribe("flights")
+
+    async def start_twice(client: Any) -> None:
+        await asyncio.gather(client.start(), client.start())
+
+    for client in (consumer, pull):
+        client._engine.run(start_twice(client._async))
+    assert len(_members(rocketmq)) == 1
+    assert len(_members(rocketmq, "backfill")) == 1
+    assert [queue.topic for queue in consumer.assigned_queues].count("flights") == 2
+    consumer.shutdown()
+    pull.shutdown()
+    assert _members(rocketmq) == _members(rocketmq, "backfill") == []
+
+
+def test_a_shutdown_while_it_starts_ends_the_start(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    consumer = consumers(Recorder(), start=False)
+
+    async def both() -> BaseException | None:
+        start = asyncio.ensure_future(consumer._async.start())
+        await asyncio.wait([start], timeout=0.1)
+        assert not start.done(), "its heartbeat is not answered yet"
+        await asyncio.wait_for(consumer._async.shutdown(), LIMIT_S)
+        return start.exception()
+
+    with rocketmq.faults.drop(RequestCode.HEART_BEAT, times=None):
+        failure = consumer._engine.run(both())
+    assert isinstance(failure, rmq.ClosedError)
+    assert "was shut down while it started" in str(failure)
+    assert _members(rocketmq) == []
+    with pytest.raises(rmq.ClosedError, match="make a new one"):
+        consumer.start()
+
+
+def test_a_cancelled_start_leaves_nothing_and_may_be_repeated(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    recorder = Recorder()
+    consumer = consumers(recorder, start=False)
+
+    async def cancelled() -> None:
+        start = asyncio.ensure_future(consumer._async.start())
+        await asyncio.wait([start], timeout=0.1)
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
+
+    with rocketmq.faults.drop(RequestCode.HEART_BEAT, times=1):
+        consumer._engine.run(cancelled())
+    rocketmq.wait_until(lambda: consumer._async.holds_nothing)
+    assert _members(rocketmq) == []
+    consumer.start()
+    send_all(producer, ["x"])
+    rocketmq.wait_until(lambda: recorder.bodies == ["x"])
+
+
+def test_what_was_subscribed_while_it_started_is_consumed(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    for topic in ("flights", "delays"):
+        rocketmq.create_topic(topic, queues=1)
+    recorder = Recorder()
+    consumer = consumers(recorder, start=False)
+
+    async def start_and_subscribe() -> None:
+        start = asyncio.ensure_future(consumer._async.start())
+        await asyncio.wait([start], timeout=0.1)
+        consumer._async.subscribe("delays")
+        await start
+
+    with rocketmq.faults.delay_answer(RequestCode.HEART_BEAT, 1, times=1):
+        threading.Timer(0.5, lambda: rocketmq.advance(1)).start()
+        consumer._engine.run(start_and_subscribe())
+    rocketmq.wait_until(lambda: {queue.topic for queue in consumer.assigned_queues} >= {"flights", "delays"})
+    producer.send(rmq.Message("delays", b"late"))
+    rocketmq.advance_until(lambda: recorder.bodies == ["late"])  # a first pull may have come before the broker heard of it
+
+
+def test_a_poll_that_waits_ends_with_its_consumer(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = rocketmq.pull_consumer("backfill")
+    consumer.start()
+    consumer.subscribe("flights")
+    polled: list[Any] = []
+    waiting = threading.Thread(target=lambda: polled.append(consumer.poll(timeout_ms=3_600_000)))
+    waiting.start()
+    consumer.shutdown()
+    waiting.join(LIMIT_S)
+    assert polled in ([[]], []), "nothing is handed out any more"
+    assert not waiting.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # its first loop was closed with sockets open
+def test_a_client_of_a_loop_that_was_closed_is_over() -> None:
+    with EmbeddedRocketMQ(clock="system") as rocketmq:
+        rocketmq.create_topic("flights", queues=1)
+        producer = rmq.AsyncProducer("ops", namesrv_addr=rocketmq.namesrv_addr)
+
+        async def send() -> None:
+            await producer.start()
+            await producer.send(rmq.Message("flights", b"x"))
+
+        asyncio.run(send())
+        asyncio.run(send())  # a producer may be started again, and its first loop is gone
+        asyncio.run(producer.shutdown())
+        assert len(rocketmq.messages("flights")) == 2
+        with rocketmq.producer("another"):  # who comes next forgets the instances of closed loops
+            gc.collect()
+
+
+# -- forgotten clients ----------------------------------------------------------------------------------------------------------------
+
+
+def _forget(held: list[Any]) -> None:
+    held.clear()
+    gc.collect()
+
+
+def test_a_client_that_nobody_holds_leaves_and_says_so(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    makers: list[Callable[[], Any]] = [
+        lambda: rocketmq.push_consumer("delays"), lambda: rocketmq.pull_consumer("delays"),
+        lambda: rocketmq.producer("ops", topics=["flights"]),
+    ]  # fmt: skip
+    for make in makers:
+        client = make()
+        if hasattr(client, "subscribe"):
+            client.subscribe("flights")
+        if hasattr(client, "on_message"):
+            client.on_message(Recorder())
+        client.start()
+        name = repr(client._async)[:20]
+        held = [client]
+        del client
+        with pytest.warns(
+            ResourceWarning, match=r"was not shut down before it was forgotten; call shutdown\(\)"
+        ) as seen:
+            _forget(held)
+        assert any(name in str(warning.message) for warning in seen)
+        with rocketmq.admin() as admin:
+            rocketmq.wait_until(lambda admin=admin: not admin.consumer_ids("delays"))
+            rocketmq.wait_until(lambda admin=admin: not admin.producer_connection("ops", "flights"))
+
+
+_PROGRAM = textwrap.dedent(
+    """
+    import sys
+    import sprocketmq as rmq
+    producer = rmq.Producer("ops", namesrv_addr=sys.argv[1], auto_batch=sys.argv[2] == "True")
+    producer.start()
+    for number in range(2000):
+        producer.send_async(rmq.Message("flights", str(number).encode()))
+    consumer = rmq.PushConsumer("delays", namesrv_addr=sys.argv[1])
+    consumer.subscribe("flights")
+    consumer.on_message(lambda message: None)
+    consumer.start()
+    print("end", flush=True)
+    """
+)
+
+
+@pytest.mark.parametrize("auto_batch", [False, True])
+def test_the_end_of_a_program_sends_what_was_begun_and_warns(rocketmq: EmbeddedRocketMQ, auto_batch: bool) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    ended = subprocess.run(
+        [sys.executable, "-W", "always::ResourceWarning", "-c", _PROGRAM, rocketmq.namesrv_addr, str(auto_batch)],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert ended.stdout.strip() == "end"
+    sent = sorted(int(message.body) for message in rocketmq.messages("flights"))
+    assert sent == list(range(2000)), f"{2000 - len(sent)} of 2000 were lost"
+    for name in ("Producer(group='ops'", "PushConsumer(group='delays'"):
+        assert f"{name}" in ended.stderr, ended.stderr
+    assert "was not shut down before the program ended" in ended.stderr
+
+
+def test_the_end_of_a_program_does_not_wait_for_ever(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    with rocketmq.faults.drop(RequestCode.SEND_MESSAGE_V2, times=None):
+        program = _PROGRAM.replace("auto_batch=", "send_msg_timeout_ms=600_000, auto_batch=")
+        ended = subprocess.run(
+            [sys.executable, "-c", program, rocketmq.namesrv_addr, "False"],
+            capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+    assert ended.stdout.strip() == "end"
+    assert "producer 'ops' was not shut down within 5 s at the end of the program" in ended.stderr
+    assert "2000 sends" in ended.stderr
+
+
+@pytest.mark.parametrize("auto_batch", [False, True])
+def test_flush_and_shutdown_wait_for_what_send_async_began(rocketmq: EmbeddedRocketMQ, auto_batch: bool) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    with rocketmq.producer("ops", auto_batch=auto_batch) as producer:
+        first = [producer.send_async(rmq.Message("flights", str(n).encode())) for n in range(500)]
+        producer.flush()
+        assert all(future.done() for future in first)
+        producer.flush()  # nothing to wait for
+        second = [
+            producer.send_async(rmq.Message("flights", str(n).encode()), sharding_key=str(n % 7)) for n in range(500)
+        ]
+    assert [future.result(0).status for future in (*first, *second)] == [rmq.SendStatus.SEND_OK] * 1000
+
+    async def asynchronous() -> None:
+        producer = rmq.AsyncProducer(
+            "ops", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, auto_batch=auto_batch
+        )
+        with pytest.raises(rmq.ClosedError):
+            await producer.flush()
+        async with producer:
+            first = [producer.send_async(rmq.Message("flights", b"x")) for n in range(500)]
+            await producer.flush()
+            assert all(future.done() for future in first)
+            second = [producer.send_async(rmq.Message("flights", b"x")) for n in range(500)]
+        for future in (*first, *second):
+            assert (await future).status is rmq.SendStatus.SEND_OK
+
+    engine = Engine("flush")
+    engine.run(asynchronous())
+    engine.close()
+
+
+def test_flush_does_not_wait_for_what_comes_meanwhile(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    async def run() -> None:
+        async with rmq.AsyncProducer(
+            "ops", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, auto_batch=True
+        ) as producer:
+            going_on = True
+
+            async def send_without_end() -> None:
+                while going_on:
+                    await producer.send_async(rmq.Message("flights", b"y"), sharding_key="y")
+
+            other = [asyncio.ensure_future(send_without_end()) for _ in range(20)]
+            mine = producer.send_async(rmq.Message("flights", b"x"), sharding_key="y")
+            await asyncio.wait_for(producer.flush(), LIMIT_S)
+            assert mine.done()
+            going_on = False
+            await producer.flush()
+            await asyncio.wait_for(asyncio.gather(*other), LIMIT_S)
+
+    engine = Engine("flush")
+    engine.run(run())
+    engine.close()
