@@ -252,6 +252,10 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         """
         await super().shutdown()
 
+    async def wait(self) -> None:
+        """Until ``shutdown`` is complete, whoever called it; at once when it is not started."""
+        await super().wait()
+
     async def run_forever(self) -> None:
         """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from elsewhere), shut down."""
         loop = asyncio.get_running_loop()

@@ -6,6 +6,8 @@ A keeper stays in the client instance, so that its connection to the broker stay
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import gc
 import itertools
 import os
@@ -289,3 +291,115 @@ def test_each_call_beside_each_other_leaves_no_ghost_no_thread_no_socket_and_no_
     engine.run(run())
     rocketmq.wait_until(lambda: set(threading.enumerate()) <= threads)
     rocketmq.wait_until(lambda: _sockets() <= sockets)
+
+
+# -- the blocking faces -------------------------------------------------------------------------------------------------------------------
+
+
+def _faces(engine: Engine, options: dict[str, Any]) -> dict[str, Callable[[str], Any]]:
+    def push(group: str) -> Any:
+        consumer = rmq.PushConsumer(group, engine=engine, consume_from_where="CONSUME_FROM_FIRST_OFFSET", **options)
+        consumer.subscribe(TOPIC)
+        consumer.on_message(lambda message: None)
+        return consumer
+
+    def transactional(group: str) -> Any:
+        return rmq.TransactionProducer(
+            group, check=lambda message: rmq.LocalTransactionState.UNKNOWN, topics=[TOPIC], engine=engine, **options
+        )
+
+    return {
+        "producer": lambda group: rmq.Producer(group, topics=[TOPIC], engine=engine, **options),
+        "transactional producer": transactional,
+        "push consumer": push,
+        "pull consumer": lambda group: rmq.PullConsumer(group, engine=engine, **options),
+        "admin": lambda group: rmq.Admin(engine=engine, **options),
+        "dead letters": lambda group: rmq.DeadLetters(group, engine=engine, **options),
+    }
+
+
+def _interrupted(client: Any, call: Callable[[], Any]) -> None:
+    """As by Ctrl-C: the caller leaves while the call runs on the loop."""
+    with contextlib.suppress(concurrent.futures.TimeoutError):
+        client._engine.run(call(), timeout_s=0.001)
+
+
+def _blocking_use(client: Any) -> None:
+    if hasattr(client, "send_async"):
+        client.send_async(rmq.Message(TOPIC, b"x")).result(LIMIT_S)
+    elif hasattr(client, "poll"):
+        client.poll(timeout_ms=5)
+    elif hasattr(client, "rebalance_now"):
+        client.rebalance_now()
+    elif hasattr(client, "count"):
+        client.count()
+    else:
+        client.topics()
+
+
+BLOCKING_CALLS: dict[str, Callable[[Any], Any]] = {
+    "start": lambda client: client.start(),
+    "shutdown": lambda client: client.shutdown(),
+    "subscribe": lambda client: client.subscribe(TOPIC, "A") if hasattr(client, "subscribe") else _blocking_use(client),
+    "use": _blocking_use,
+    "an interrupted start": lambda client: _interrupted(client, client._async.start),
+    "an interrupted shutdown": lambda client: _interrupted(client, client._async.shutdown),
+}
+
+
+@pytest.mark.parametrize("was_started", [False, True], ids=["new", "running"])
+@pytest.mark.parametrize(
+    "kind", ["producer", "transactional producer", "push consumer", "pull consumer", "admin", "dead letters"]
+)
+def test_each_blocking_call_beside_each_other_leaves_no_ghost_and_no_task(
+    rocketmq: EmbeddedRocketMQ, engine: Engine, kind: str, was_started: bool
+) -> None:
+    rocketmq.create_topic(TOPIC, queues=2)
+
+    async def make_stage() -> Stage:
+        stage = Stage(rocketmq)
+        await stage.set_up()
+        return stage
+
+    stage = engine.run(make_stage())
+    assert rocketmq._engine is not None
+    rocketmq._engine.run(asyncio.to_thread(int))
+    engine.run(asyncio.to_thread(int))
+    threads = set(threading.enumerate())
+    make = _faces(engine, stage.options)[kind]
+    failures: list[BaseException] = []
+
+    def call(name: str, client: Any) -> None:
+        try:
+            BLOCKING_CALLS[name](client)
+        except rmq.RocketMQError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            failures.append(error)
+
+    for first, second in itertools.product(BLOCKING_CALLS, BLOCKING_CALLS):
+        group = f"g{len(stage.groups)}"
+        stage.groups.add(group)
+        client = make(group)
+        if was_started:
+            client.start()
+        both = [threading.Thread(target=call, args=(name, client), daemon=True) for name in (first, second)]
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join(LIMIT_S)
+            assert not thread.is_alive(), f"{kind}: {first} beside {second} hangs"
+        assert not failures, f"{kind}: {first} beside {second}"
+        client.shutdown()
+        assert not engine.run(stage.members(group)), f"{kind}: {first} beside {second}: a shutdown left a ghost"
+        del client, both
+        if first == "start":  # a client that runs is forgotten
+            client = make(group)
+            client.start()
+            call(second, client)
+            del client
+            gc.collect()
+        assert engine.run(_eventually(stage._only_the_keeper)), f"{kind}: {first} beside {second} left something"
+        assert not engine.run(stage.members(group)), f"{kind}: {first} beside {second} left a ghost"
+    engine.run(stage.tear_down())
+    rocketmq.wait_until(lambda: set(threading.enumerate()) <= threads)

@@ -197,7 +197,9 @@ def test_what_was_subscribed_while_it_started_is_consumed(
         consumer._engine.run(start_and_subscribe())
     rocketmq.wait_until(lambda: {queue.topic for queue in consumer.assigned_queues} >= {"flights", "delays"})
     producer.send(rmq.Message("delays", b"late"))
-    rocketmq.advance_until(lambda: recorder.bodies == ["late"])  # a first pull may have come before the broker heard of it
+    rocketmq.advance_until(
+        lambda: recorder.bodies == ["late"]
+    )  # a first pull may have come before the broker heard of it
 
 
 def test_a_poll_that_waits_ends_with_its_consumer(rocketmq: EmbeddedRocketMQ) -> None:
@@ -206,7 +208,7 @@ def test_a_poll_that_waits_ends_with_its_consumer(rocketmq: EmbeddedRocketMQ) ->
     consumer.start()
     consumer.subscribe("flights")
     polled: list[Any] = []
-    waiting = threading.Thread(target=lambda: polled.append(consumer.poll(timeout_ms=3_600_000)))
+    waiting = threading.Thread(target=lambda: polled.append(consumer.poll(timeout_ms=3_600_000)), daemon=True)
     waiting.start()
     consumer.shutdown()
     waiting.join(LIMIT_S)

@@ -1,0 +1,129 @@
+"""Mutants of starting and shutting down."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["LIFECYCLE_MUTANTS"]
+
+MACHINE = "src/sprocketmq/core/lifecycle.py"
+DRIVER = "src/sprocketmq/client/async_client.py"
+CLIENT = "src/sprocketmq/client"
+LAWS = "tests/unit/core/test_lifecycle.py"
+PAIRS = "tests/inproc/client/test_client_lifecycle.py"
+SHUTDOWN = "tests/inproc/client/test_client_shutdown.py"
+
+LIFECYCLE_MUTANTS = [
+    Mutant(
+        "S1",
+        "a start that one of two callers gave up is undone for both",
+        MACHINE,
+        "        if self._starters:\n            return False\n",
+        "",
+        LAWS,
+    ),
+    Mutant(
+        "S1",
+        "an opening that ends after a shutdown runs all the same",
+        MACHINE,
+        "        if self.state is not LifeState.STARTING:\n            return False\n        self.state = LifeState.RUNNING",
+        "        self.state = LifeState.RUNNING",
+        LAWS,
+    ),
+    Mutant(
+        "S1",
+        "a consumer is started a second time",
+        MACHINE,
+        "        if self._was_shut_down and not self._restarts:\n",
+        "        if False:\n",
+        LAWS,
+    ),
+    Mutant(
+        "S1",
+        "a cancelled shutdown takes the closing along",
+        DRIVER,
+        "        if not runs_caller:\n            await asyncio.shield(self._work)\n",
+        "        if not runs_caller:\n            await self._work\n",
+        f"{SHUTDOWN}::test_a_cancelled_shutdown_goes_on_and_whoever_calls_again_waits_for_it",
+    ),
+    Mutant(
+        "S1",
+        "a second shutdown returns before the first is done",
+        DRIVER,
+        "        if not runs_caller:\n",
+        "        if not runs_caller and step is ShutdownStep.CLOSE:\n",
+        f"{SHUTDOWN}::test_a_cancelled_shutdown_goes_on_and_whoever_calls_again_waits_for_it",
+    ),
+    Mutant(
+        "S5",
+        "a shutdown in a listener waits for itself",
+        f"{CLIENT}/running_consumer.py",
+        "        return self._service_started and self.service.runs_caller\n",
+        "        return False\n",
+        f"{SHUTDOWN}::test_a_listener_may_shut_its_consumer_down",
+    ),
+    Mutant(
+        "S1",
+        "a start that nobody waits for goes on",
+        DRIVER,
+        "            if self._life.starter_left():\n                self._cancel_opening()\n",
+        "            self._life.starter_left()\n",
+        f"{SHUTDOWN}::test_a_cancelled_start_leaves_nothing_and_may_be_repeated",
+    ),
+    Mutant(
+        "S1",
+        "a client that nobody holds stays a member",
+        DRIVER,
+        "                loop.call_soon_threadsafe(_stop_forgotten, parts)\n",
+        "                pass\n",
+        f"{SHUTDOWN}::test_a_client_that_nobody_holds_leaves_and_says_so",
+    ),
+    Mutant(
+        "S1",
+        "the end of a program forgets what send_async began",
+        DRIVER,
+        "atexit.register(_shut_down_at_exit)\n",
+        "",
+        f"{SHUTDOWN}::test_the_end_of_a_program_sends_what_was_begun_and_warns",
+    ),
+    Mutant(
+        "S1",
+        "the end of a program waits for a broker that does not answer",
+        DRIVER,
+        "concurrent.futures.wait(ends, EXIT_TIMEOUT_S)",
+        "concurrent.futures.wait(ends, 300)",
+        f"{SHUTDOWN}::test_the_end_of_a_program_does_not_wait_for_ever",
+    ),
+    Mutant(
+        "S1",
+        "shutdown leaves what send_async began",
+        f"{CLIENT}/running_producer.py",
+        "            self._end_checks, self.flush, self._end_batches,",
+        "            self._end_checks, self._end_batches,",
+        f"{SHUTDOWN}::test_flush_and_shutdown_wait_for_what_send_async_began",
+    ),
+    Mutant(
+        "S1",
+        "flush waits for whatever comes meanwhile, too",
+        f"{CLIENT}/batch_accumulator.py",
+        "            while not future.done():\n",
+        "            while self._tasks or not future.done():\n",
+        f"{SHUTDOWN}::test_flush_does_not_wait_for_what_comes_meanwhile",
+    ),
+    Mutant(
+        "S1",
+        "what is subscribed while a consumer starts waits for the next round",
+        f"{CLIENT}/running_consumer.py",
+        "        if self.subscriptions == wanted:\n",
+        "        if True:\n",
+        f"{SHUTDOWN}::test_what_was_subscribed_while_it_started_is_consumed",
+    ),
+    Mutant(
+        "S4",
+        "a poll outlives its consumer",
+        f"{CLIENT}/poll_service.py",
+        "            if self._closed:",
+        "            if False:",
+        f"{SHUTDOWN}::test_a_poll_that_waits_ends_with_its_consumer",
+    ),
+]
