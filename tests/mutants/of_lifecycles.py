@@ -119,6 +119,22 @@ LIFECYCLE_MUTANTS = [
         f"{SHUTDOWN}::test_what_was_subscribed_while_it_started_is_consumed",
     ),
     Mutant(
+        "S1",
+        "a heartbeat under way registers again who has left",
+        f"{CLIENT}/instance.py",
+        "            await self.heartbeats.over(address)\n",
+        "",
+        f"{SHUTDOWN}::test_a_heartbeat_under_way_does_not_bring_back_who_has_left",
+    ),
+    Mutant(
+        "S1",
+        "a request that a shutdown interrupts looks as if its caller were cancelled",
+        "src/sprocketmq/net/pool.py",
+        "            if task.cancelled():",
+        "            if False:",
+        "tests/system/net/test_connection.py::test_who_waits_for_a_connection_while_its_pool_is_closed_is_told_so_and_not_cancelled",
+    ),
+    Mutant(
         "S4",
         "a poll outlives its consumer",
         f"{CLIENT}/poll_service.py",

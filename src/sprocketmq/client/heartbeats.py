@@ -7,7 +7,9 @@ Laws
 1. One heartbeat at a time to a broker: two that overtake each other would leave it with the older subscription.
 2. Who asks gets a heartbeat that begins after that, and says what is true then. All who ask while one is under way share the next.
 3. A broker that does not answer holds up the heartbeats to no other one. Each has the time of one request.
-4. ``soon`` begins at most one round a second: 256 queues whose pulls fail because a broker has forgotten us are one wish.
+4. Who left waits for the heartbeat under way (``over``) before it says so: that one still names it, and would register it again. One that
+   begins later does not name it.
+5. ``soon`` begins at most one round a second: 256 queues whose pulls fail because a broker has forgotten us are one wish.
 """
 
 from __future__ import annotations
@@ -87,6 +89,17 @@ class Heartbeats:
         if lane.following is None:
             lane.following = self._spawn(self._tell_after(address, lane))
         return lane.following
+
+    @property
+    def under_way(self) -> set[str]:
+        """The brokers that are being told now."""
+        return set(self._lanes)
+
+    async def over(self, address: str) -> None:
+        """Wait until the heartbeat that is under way to this broker has been answered or has failed."""
+        lane = self._lanes.get(address)
+        if lane is not None:
+            await asyncio.wait([lane.under_way])
 
     async def _begin_all(self) -> None:
         for address in self._targets():

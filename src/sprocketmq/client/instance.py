@@ -296,13 +296,18 @@ class ClientInstance:
 
     async def _unregister(self, producer_group: str | None, consumer_group: str | None) -> None:
         async def tell(address: str) -> None:
+            await self.heartbeats.over(address)
+            if address not in self.pool.addresses:
+                return
             try:
                 await self.api.unregister_client(address, self.client_id, producer_group, consumer_group)
             except (NetworkError, RemoteError, RequestTimeout) as error:
                 log.info("broker %s was not told that %s left: %s", address, self.client_id, error)
 
-        # Only brokers we are connected to have heard of us; a dead one must not hold up a shutdown.
-        addresses = set(self.pool.addresses) & {address for _, _, address in self._broker_addresses()}
+        # Only brokers we are connected to have heard of us, or a heartbeat is on its way to them; a dead one must not hold up a shutdown.
+        addresses = self.heartbeats.under_way.union(self.pool.addresses) & {
+            address for _, _, address in self._broker_addresses()
+        }
         await asyncio.gather(*(tell(address) for address in addresses))
 
     # -- periodic work ---------------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class RunningProducer:
             self._detector = instance.spawn(self._detect(sender))
         if settings.topics:
             await instance.routes.refresh_all(sender.topics)  # what fails is logged, and tried again each 30 s
-            await instance.heartbeat()
+            await instance.heartbeats.to_all()
 
     @property
     def unanswered_count(self) -> int:

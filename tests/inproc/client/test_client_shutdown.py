@@ -202,6 +202,47 @@ def test_what_was_subscribed_while_it_started_is_consumed(
     )  # a first pull may have come before the broker heard of it
 
 
+@pytest.mark.parametrize("kind", ["consumer", "producer"])
+def test_a_heartbeat_under_way_does_not_bring_back_who_has_left(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, kind: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    keeper = consumers(Recorder(), group="keeper", instance_name="shared")
+    leaver = (
+        consumers(Recorder(), instance_name="shared")
+        if kind == "consumer"
+        else rocketmq.producer("delays", instance_name="shared", topics=["flights"])
+    )
+    leaver.start()
+    running = keeper._async._running
+    assert running is not None
+    instance = running.instance
+    told = instance.api.heartbeat
+
+    async def leave() -> None:
+        connected = asyncio.Event()
+
+        async def slowly(address: str, heartbeat: Any) -> None:
+            await connected.wait()  # as while its connection opens
+            await told(address, heartbeat)
+
+        instance.api.heartbeat = slowly  # type: ignore[method-assign]
+        heartbeat = asyncio.ensure_future(instance.heartbeats.to_all())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        shutdown = asyncio.ensure_future(leaver._async.shutdown())
+        await asyncio.wait([shutdown], timeout=0.1)
+        connected.set()
+        await asyncio.wait_for(asyncio.gather(heartbeat, shutdown), LIMIT_S)
+        instance.api.heartbeat = told  # type: ignore[method-assign]
+
+    keeper._engine.run(leave())
+    with rocketmq.admin() as admin:
+        assert admin.consumer_ids("delays") == []
+        assert admin.producer_connection("delays", "flights") == []
+        assert len(admin.consumer_ids("keeper")) == 1
+
+
 def test_a_poll_that_waits_ends_with_its_consumer(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
     consumer = rocketmq.pull_consumer("backfill")

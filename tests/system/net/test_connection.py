@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.errors import ConfigurationError, ConnectFailed, ConnectionLost, RequestTimeout
+from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed, ConnectionLost, RequestTimeout
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
@@ -57,6 +57,21 @@ def test_an_answer_finds_its_request_however_many_are_in_flight(engine: Engine) 
         return [bytes(answer.body) for answer in answers]
 
     assert with_server(engine, scenario) == [b"%d" % n for n in range(500)]
+
+
+def test_who_waits_for_a_connection_while_its_pool_is_closed_is_told_so_and_not_cancelled(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        for turns in (0, 1, 2):
+            pool = ConnectionPool()
+            asked = asyncio.ensure_future(pool.invoke(address, request(ECHO), 5000))
+            await asyncio.sleep(0)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await pool.aclose()
+            with pytest.raises((ClosedError, ConnectionLost)):
+                await asyncio.wait_for(asked, 30)
+
+    with_server(engine, scenario)
 
 
 def test_answers_in_another_order_than_the_questions_find_their_own(engine: Engine) -> None:
