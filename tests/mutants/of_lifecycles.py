@@ -64,14 +64,6 @@ LIFECYCLE_MUTANTS = [
     ),
     Mutant(
         "S1",
-        "a start that nobody waits for goes on",
-        DRIVER,
-        "            if self._life.starter_left():\n                self._cancel_opening()\n",
-        "            self._life.starter_left()\n",
-        f"{SHUTDOWN}::test_a_cancelled_start_leaves_nothing_and_may_be_repeated",
-    ),
-    Mutant(
-        "S1",
         "a client that nobody holds stays a member",
         DRIVER,
         "                loop.call_soon_threadsafe(_stop_forgotten, parts)\n",
@@ -130,8 +122,8 @@ LIFECYCLE_MUTANTS = [
         "S1",
         "a request that a shutdown interrupts looks as if its caller were cancelled",
         "src/sprocketmq/net/pool.py",
-        "            if task.cancelled():",
-        "            if False:",
+        '        if task.cancelled():\n            raise ClosedError("the client was shut down")\n',
+        "",
         "tests/system/net/test_connection.py::test_who_waits_for_a_connection_while_its_pool_is_closed_is_told_so_and_not_cancelled",
     ),
     Mutant(

@@ -204,8 +204,7 @@ class BatchAccumulator:
 
     async def flush(self) -> None:
         """Send what lingers, and wait for the answers to what is here now, not to what comes meanwhile."""
-        here = [send for batch in (*self._delivering, *self._batches.waiting) for send in batch.items]
-        here += [send for held in self._held.values() for send, _ in held]
+        here = self._here()
         for *_, future, _ in here:
             while not future.done():
                 self._batches.flush()  # again each time: what was held for its route (law 3) joins a batch later
@@ -215,8 +214,11 @@ class BatchAccumulator:
     @property
     def unanswered_count(self) -> int:
         """How many sends are here."""
-        batches = (*self._delivering, *self._batches.waiting)
-        return sum(len(batch.items) for batch in batches) + sum(map(len, self._held.values()))
+        return len(self._here())
+
+    def _here(self) -> list[_Send]:
+        under_way = [send for batch in self._delivering for send in batch.items]
+        return [*under_way, *self._batches.waiting(), *(send for held in self._held.values() for send, _ in held)]
 
     async def close(self) -> None:
         """Send what lingers and wait for all answers."""

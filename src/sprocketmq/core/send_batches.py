@@ -158,11 +158,6 @@ class SendBatches(Generic[T]):
         return (item for batches in self._lanes.values() for batch in batches for item in batch.items)
 
     @property
-    def waiting(self) -> list[Batch[T]]:
-        """What was not sent yet, lane by lane."""
-        return [batch for lane in self._lanes.values() for batch in lane]
-
-    @property
     def is_empty(self) -> bool:
         """Nothing waits and no ordered batch is out; unordered ones may be."""
         return not self._lanes and not self._out
