@@ -20,19 +20,31 @@ STEP: Final = 500
 """Things of some 10 us each: a topic encoded, a sample of a metric, an offset written out."""
 
 
-async def in_steps(things: Iterable[T], size: int = STEP) -> AsyncIterator[list[T]]:
+def in_steps(things: Iterable[T], size: int = STEP) -> AsyncIterator[list[T]]:
     """``things``, ``size`` at a time, with a turn of the loop between; at once when they are not more.
 
     A table changes meanwhile: hand in a copy of its keys, and look each of them up.
     """
-    iterator = iter(things)
-    share = list(islice(iterator, size))
-    while share:
-        following = list(islice(iterator, size)) if len(share) == size else []
-        yield share
-        if following:
+    return _Shares(things, size)
+
+
+class _Shares(AsyncIterator[list[T]]):
+    """No asynchronous generator: one whose work is given up at a step cannot be closed any more ("already running"), and says so."""
+
+    def __init__(self, things: Iterable[T], size: int) -> None:
+        self._things, self._size = iter(things), size
+        self._following = list(islice(self._things, size))
+        self._has_begun = False
+
+    async def __anext__(self) -> list[T]:
+        share = self._following
+        if not share:
+            raise StopAsyncIteration
+        if self._has_begun:
             await asyncio.sleep(0)
-        share = following
+        self._has_begun = True
+        self._following = list(islice(self._things, self._size)) if len(share) == self._size else []
+        return share
 
 
 class Long(NamedTuple):
