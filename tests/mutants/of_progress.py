@@ -147,6 +147,14 @@ PROGRESS_MUTANTS = [
         "tests/inproc/client/test_client_snapshots.py::test_no_client_shows_a_live_part_of_itself",
     ),
     Mutant(
+        "S4",
+        "a queue that cannot be read is told of once",
+        f"{CLIENT}/pull_loop.py",
+        "now_ms - self._told_ms >= _TELL_EACH_MS",
+        "False",
+        "tests/inproc/client/test_client_unreadable.py::test_a_refusal_is_told_at_once_and_each_minute_and_nothing_is_skipped",
+    ),
+    Mutant(
         "S7",
         "a stuck call is told of each time its send-back is tried",
         f"{CLIENT}/concurrent_service.py",

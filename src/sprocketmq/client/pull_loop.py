@@ -46,6 +46,9 @@ __all__ = ["PullLoop", "PullOwner", "decode_pull"]
 log = logging.getLogger("sprocketmq.client")
 
 _ANY_COUNT: Final = 1 << 31
+_TELL_EACH_MS: Final = 60_000
+# Somebody has to do something before such a pull is answered.
+_REFUSALS: Final = (ResponseCode.NO_PERMISSION, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
 _UNKNOWN_TO_BROKER: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
 
@@ -122,6 +125,8 @@ class PullLoop:
         self._asked_under: SubscriptionData | None = None  # while the broker has our pull
         self._stopped = False
         self._complaint = ""
+        self._failing_since_ms: int | None = None  # since when brokers answer pulls with what cannot be used
+        self._told_ms: int | None = None
 
     @property
     def process_queue(self) -> ProcessQueue:
@@ -241,14 +246,36 @@ class PullLoop:
         except RemoteError as error:
             if error.code in _UNKNOWN_TO_BROKER:
                 self._owner.heartbeat()  # the broker restarted and has not heard of us yet
+            self._tell_unreadable(offset, error, lasting=error.code in _REFUSALS)
             return pull_cursor.PullFailed(str(error), broker_flow_control=error.code == ResponseCode.FLOW_CONTROL)
-        except (NetworkError, RequestTimeout, ProtocolError, ConfigurationError) as error:
+        except (ProtocolError, ConfigurationError) as error:
+            self._tell_unreadable(offset, error, lasting=True)
+            return pull_cursor.PullFailed(str(error))
+        except (NetworkError, RequestTimeout) as error:
             return pull_cursor.PullFailed(str(error))
         except Exception as error:  # a bug, ours or a hook's, costs a second; the end of this loop would cost 120
             log.exception("group %s: a pull of %s failed", self._group.name, self.queue)
             return pull_cursor.PullFailed(f"{type(error).__name__}: {error}")
         self._complaint = ""
+        self._failing_since_ms = self._told_ms = None
         return pull_cursor.PullReturned(result.status, result.next_begin_offset, messages)
+
+    def _tell_unreadable(self, offset: int, error: Exception, *, lasting: bool) -> None:
+        """A queue that stands still is told of each minute: at once where waiting does not mend it, else after the first one."""
+        now_ms = self._group.clock.now_ms()
+        if self._failing_since_ms is None:
+            self._failing_since_ms = now_ms
+            self._told_ms = None if lasting else now_ms
+        if self._told_ms is None or now_ms - self._told_ms >= _TELL_EACH_MS:
+            self._told_ms = now_ms
+            log.error(
+                "group %s: %s cannot be read at offset %d, its messages wait there since %d s: %s",
+                self._group.name,
+                self.queue,
+                offset,
+                (now_ms - self._failing_since_ms) // 1000,
+                error,
+            )
 
     async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:
         """What the broker answers; None when another subscription is in force by then."""
