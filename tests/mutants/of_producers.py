@@ -15,6 +15,7 @@ REPLYING = "tests/inproc/client/test_client_request_reply.py"
 PRESSURE = "tests/inproc/client/test_client_back_pressure.py"
 NAMES = "tests/unit/client/test_namespace.py"
 SPACES = "tests/inproc/client/test_client_namespace.py"
+WRONG = "tests/inproc/client/test_client_wrong_values.py"
 OPTIONS = "tests/inproc/client/test_client_send_options.py"
 
 PRODUCER_MUTANTS = [
@@ -137,5 +138,53 @@ PRODUCER_MUTANTS = [
         "lambda name: latency.is_available(name, now_ms)",
         "lambda name: True",
         f"{OPTIONS}::test_a_broker_that_failed_is_avoided_for_ten_seconds_and_then_used_again",
+    ),
+    Mutant(
+        "producers",
+        "a separator within a value is another property",
+        "src/sprocketmq/wire/properties.py",
+        'if text.count("\\x02") != pairs or text.count("\\x01") != pairs or "\\x01\\x02" in text:',
+        'if "\\x01\\x02" in text:',
+        f"{WRONG}::test_a_property_that_was_put_in_later_forges_no_other",
+    ),
+    Mutant(
+        "producers",
+        "a body that was changed is not looked at before a send",
+        f"{CLIENT}/message_writer.py",
+        "            or type(message.body) is not bytes\n",
+        "",
+        f"{WRONG}::test_what_is_put_into_a_message_later_is_looked_at_when_it_is_sent",
+    ),
+    Mutant(
+        "producers",
+        "a flag that was changed is not looked at before it joins a batch",
+        f"{CLIENT}/batch_accumulator.py",
+        "self._max_body_bytes or message.flag is not _NO_FLAG:",
+        "self._max_body_bytes:",
+        f"{WRONG}::test_what_is_put_into_a_message_later_is_looked_at_when_it_is_sent",
+    ),
+    Mutant(
+        "producers",
+        "settings take any type",
+        f"{CLIENT}/send_settings.py",
+        "        check_settings(self)\n",
+        "",
+        f"{WRONG}::test_each_argument_of_each_constructor",
+    ),
+    Mutant(
+        "producers",
+        "arguments of administrative requests are not looked at",
+        f"{CLIENT}/admin/session.py",
+        "                setattr(cls, name, checked(verb))\n",
+        "                checked(verb)\n",
+        f"{WRONG}::test_each_argument_of_each_verb",
+    ),
+    Mutant(
+        "producers",
+        "a pull consumer's group has the namespace in front",
+        f"{CLIENT}/pull_consumer.py",
+        "        return self._group\n",
+        "        return self._settings.group\n",
+        f"{WRONG}::test_a_consumers_group_is_what_it_was_given_whatever_the_namespace",
     ),
 ]

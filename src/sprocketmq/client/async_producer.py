@@ -183,10 +183,12 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 "deliver_time_ms": deliver_time_ms,
                 "timeout_ms": timeout_ms,
             }
-            how = {name: value for name, value in how.items() if value}
+            how = {
+                name: value for name, value in how.items() if value is not None and (name, value) != ("delay_level", 0)
+            }
             return await self.send_permitted(message, how, await self.take_permit(message, how))
         sender, batches = self._sender or self._started(), self._batches
-        is_delayed = delay_level or delay_ms is not None or deliver_time_ms is not None
+        is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
         if batches is not None and not is_delayed:
             future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
             is_free = queue is None and selector is None and sharding_key is None and timeout_ms is None
@@ -251,7 +253,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         assert self._permits is not None
         sender.check(message)
         timeout_ms = check_range(
-            "timeout_ms", how.get("timeout_ms") or sender.settings.send_msg_timeout_ms, 1, 86_400_000
+            "timeout_ms", how.get("timeout_ms", sender.settings.send_msg_timeout_ms), 1, 86_400_000
         )
         loop = asyncio.get_running_loop()
         started_s = loop.time()

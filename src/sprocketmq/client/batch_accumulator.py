@@ -33,7 +33,7 @@ from sprocketmq.client.namespace import wrap, wrap_queue
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.routes import Routes
 from sprocketmq.client.sender import QueueSelector, Sender
-from sprocketmq.client.validators import check_range
+from sprocketmq.client.validators import check_queue, check_range
 from sprocketmq.core.send_batches import Batch, SendBatches
 from sprocketmq.core.send_latency import queue_of_sharding_key
 from sprocketmq.errors import ClosedError, ConfigurationError, RequestTimeout, RocketMQError
@@ -58,6 +58,7 @@ _NOT_BATCHED: Final = frozenset(
 )
 _NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT, props.UNIQ_KEY}
 _UNIQ_KEY: Final = props.UNIQ_KEY
+_NO_FLAG: Final = 0
 _KEYS_AGE_MS: Final = 10
 _SWEEP_S: Final = 0.1
 _MOST_MESSAGES: Final = (
@@ -131,12 +132,12 @@ class BatchAccumulator:
 
     def join(self, message: Message, future: ResultFuture) -> bool:
         """Take ``message`` in if that takes no thought; False leaves both alone, for ``takes`` and ``add``."""
-        if type(message) is not Message:
+        if type(message) is not Message or type(message.topic) is not str:
             return False
         batch, properties, body = self._open.get(message.topic), message._properties, message.body
         if batch is None or batch.is_closed or not _NOT_JOINED.isdisjoint(properties):
             return False
-        if not 0 < len(body) <= self._max_body_bytes:
+        if type(body) is not bytes or not 0 < len(body) <= self._max_body_bytes or message.flag is not _NO_FLAG:
             return False
         key = next(self._keys, None)
         if key is None:
@@ -172,7 +173,12 @@ class BatchAccumulator:
         """
         sender = self._sender
         topic = self._topics.get(message.topic)
-        if topic is None or not 0 < len(message.body) <= self._max_body_bytes:
+        if (
+            topic is None
+            or type(message.body) is not bytes
+            or not 0 < len(message.body) <= self._max_body_bytes
+            or message.flag is not _NO_FLAG
+        ):
             topic = self._topics[message.topic] = sender.writer.checked_topic(message)
             sender.use(topic)
         if timeout_ms is not None:
@@ -196,7 +202,7 @@ class BatchAccumulator:
                 "more than one of queue, selector and sharding_key is given, one at most is allowed"
             )
         if queue is not None:
-            if not isinstance(queue, MessageQueue) or wrap(sender.namespace, queue.topic) != topic:
+            if wrap(sender.namespace, check_queue(queue).topic) != topic:
                 raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
             self._put(wrap_queue(sender.namespace, queue), send, ordered=True)
             return

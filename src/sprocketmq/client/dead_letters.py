@@ -213,6 +213,8 @@ class AsyncDeadLetters(AdminSession):
             ConfigurationError: nothing in the letter says where it came from, and no ``topic`` is given.
             RemoteError, NetworkError, RequestTimeout: it could not be sent (after a timeout it may have been).
         """
+        if not isinstance(letter, DeadLetterMessage):
+            raise ConfigurationError(f"letter is {letter!r}, a DeadLetterMessage as read or get gave it is allowed")
         target = topic or letter.origin_topic
         if target is None:
             raise ConfigurationError(

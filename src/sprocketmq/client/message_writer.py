@@ -29,6 +29,7 @@ _MAX_DELAY_LEVEL: Final = 0x7FFFFFFF
 _MAX_TIME_MS: Final = 1 << 62
 # MixAll.REPLY_MESSAGE_FLAG
 _REPLY: Final = "reply"
+_NO_FLAG: Final = 0
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _SINGLE: Final = int(RequestCode.SEND_MESSAGE_V2)
 _REPLYING: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
@@ -84,8 +85,13 @@ class MessageWriter:
         Raises:
             ConfigurationError: it cannot be sent. A topic is looked at in full once.
         """
-        topic = self._topics.get(message.topic) if isinstance(message, Message) else None
-        if topic is None or not 0 < len(message.body) <= self._max_body_bytes:
+        topic = self._topics.get(message.topic) if isinstance(message, Message) and type(message.topic) is str else None
+        if (
+            topic is None
+            or message.flag is not _NO_FLAG
+            or type(message.body) is not bytes
+            or not 0 < len(message.body) <= self._max_body_bytes
+        ):
             check_message(message, self._max_body_bytes)
             topic = self._topics[message.topic] = wrap(self.namespace, message.topic)
         return topic
@@ -120,7 +126,7 @@ class MessageWriter:
             properties[props.INSTANCE_ID] = self.namespace
         if sharding_key is not None:
             properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
-        if delay_level or delay_ms is not None or deliver_time_ms is not None:
+        if delay_level != 0 or delay_ms is not None or deliver_time_ms is not None:
             properties.update(_delay(delay_level, delay_ms, deliver_time_ms))
         body, sys_flag = message.body, 0
         if len(body) >= self._compress_from:
@@ -217,7 +223,7 @@ def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | None) 
     Raises:
         ConfigurationError: more than one is given (a broker would take the level and drop the others), or a value is out of range.
     """
-    if bool(delay_level) + (delay_ms is not None) + (deliver_time_ms is not None) > 1:
+    if (delay_level != 0) + (delay_ms is not None) + (deliver_time_ms is not None) > 1:
         raise ConfigurationError(
             "more than one of delay_level, delay_ms and deliver_time_ms is given, one at most is allowed"
         )

@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 
 from sprocketmq.client.name_servers import resolve_namesrv_addr
 from sprocketmq.client.namespace import check_namespace, namespace_of_endpoint
-from sprocketmq.client.validators import check_range, check_topic
+from sprocketmq.client.validators import check_range, check_settings, check_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import Clock, SystemClock
@@ -28,6 +28,8 @@ DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
 SYSTEM_CLOCK: Final[Clock] = SystemClock()
 _DAY_MS: Final = 86_400_000
 _SECRET: Final = frozenset({"secret_key", "security_token"})
+# Secrets are not shown, names of the namespace have their own words.
+_CHECKED_HERE: Final = _SECRET | {"namesrv_addr", "access_key", "namespace", "namespace_v2", "trace_topic"}
 _serial = itertools.count()
 
 
@@ -93,6 +95,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def __post_init__(self) -> None:
         force_setattr(self, "from_environment", self.namesrv_addr is None)
         force_setattr(self, "namesrv_addr", resolve_namesrv_addr(self.namesrv_addr))
+        check_settings(self, _CHECKED_HERE)
         for name, value in (
             ("instance_name", self.instance_name),
             ("client_ip", self.client_ip),
@@ -102,6 +105,10 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 raise ConfigurationError(
                     f"{name} is {value!r}, text without '@' is allowed: it becomes a part of the client id"
                 )
+        if self.ssl_context is not None and not isinstance(self.ssl_context, ssl.SSLContext):
+            raise ConfigurationError(f"ssl_context is {self.ssl_context!r}, an ssl.SSLContext is allowed")
+        if not callable(getattr(self.clock, "call_later", None)):
+            raise ConfigurationError(f"clock is {self.clock!r}, a sprocketmq.net.clock.Clock is allowed")
         if self.namespace is None:
             force_setattr(self, "namespace", namespace_of_endpoint(self.addresses))
         for name, namespace in (("namespace", self.namespace), ("namespace_v2", self.namespace_v2)):
@@ -110,8 +117,16 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.access_channel not in ("LOCAL", "CLOUD"):
             raise ConfigurationError(f"access_channel is {self.access_channel!r}, 'LOCAL' or 'CLOUD' is allowed")
         if self.trace_topic is not None:
-            check_topic(self.trace_topic)
+            check_topic(self.trace_topic, "trace_topic")
+        for name in ("access_key", *sorted(_SECRET)):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and (not value or value.isprintable())):
+                raise ConfigurationError(f"{name} is not shown here; text (str) without control characters is allowed")
         check_range("trace_msg_batch_num", self.trace_msg_batch_num, 1, 20)
+        if self.security_token is not None and not self.access_key:
+            raise ConfigurationError(
+                "security_token is given without access_key and secret_key; a signature needs them"
+            )
         if bool(self.access_key) != bool(self.secret_key):
             given, missing = ("access_key", "secret_key") if self.access_key else ("secret_key", "access_key")
             raise ConfigurationError(f"{given} is given without {missing}; a signature needs both")

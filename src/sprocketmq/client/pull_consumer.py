@@ -30,7 +30,14 @@ from sprocketmq.client.pull_settings import PullSettings
 from sprocketmq.client.running_consumer import RunningConsumer
 from sprocketmq.client.running_pull_consumer import RunningPullConsumer
 from sprocketmq.client.split_options import split_options
-from sprocketmq.client.validators import check_range, check_topic
+from sprocketmq.client.validators import (
+    MAX_OFFSET,
+    check_callable,
+    check_duration,
+    check_queue,
+    check_range,
+    check_topic,
+)
 from sprocketmq.core.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import ClosedError, ConfigurationError, NetworkError, TopicNotExist
 from sprocketmq.net.engine import Engine
@@ -64,6 +71,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         super().__init__()
         self._options, settings = split_options(options, ClientOptions, PullSettings, "a pull consumer")
         self._settings = PullSettings(group=wrap(self._options.namespace, group), auto_commit=auto_commit, **settings)
+        self._group = group
         self._auto_commit = auto_commit
         self._subscriptions: dict[str, bodies.SubscriptionData] = {}
         self._assigned: set[MessageQueue] | None = None
@@ -77,7 +85,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     @property
     def group(self) -> str:
-        return self._settings.group
+        """As it was given; brokers see it within the namespace."""
+        return self._group
 
     @property
     def is_running(self) -> bool:
@@ -91,7 +100,9 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     @auto_commit.setter
     def auto_commit(self, value: bool) -> None:
-        self._auto_commit = bool(value)
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"auto_commit is {value!r}, True or False is allowed")
+        self._auto_commit = value
 
     async def start(self) -> None:
         """Join the client instance. Harmless when started already.
@@ -174,6 +185,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         topic = wrap(self._options.namespace, check_topic(topic))
         self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
         if on_queues_changed is not None:
+            check_callable("on_queues_changed", on_queues_changed, "a function of a topic, its queues and ours")
             self._listeners[topic] = on_queues_changed
         else:
             self._listeners.pop(topic, None)
@@ -181,7 +193,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     async def unsubscribe(self, topic: str) -> None:
         """Leave the queues of ``topic`` to others; their progress is persisted. Harmless when not subscribed."""
-        topic = wrap(self._options.namespace, topic)
+        topic = wrap(self._options.namespace, check_topic(topic))
         self._subscriptions.pop(topic, None)
         self._listeners.pop(topic, None)
         if self._assigned is not None:
@@ -202,11 +214,15 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         """
         if self._subscriptions and self._assigned is None:
             raise ConfigurationError("topics were subscribed, a consumer either subscribes or is assigned")
-        assigned = {self._inside(queue) for queue in queues}
+        assigned = {self._inside(queue) for queue in _several("queues", queues)}
         if not assigned:
             raise ConfigurationError(
                 "no queue is given to assign, one at least is needed; unsubscribe gives up a topic"
             )
+        if isinstance(expression, Mapping) and not expression.keys() <= {
+            queue.topic for queue in map(self._outside, assigned)
+        }:
+            raise ConfigurationError(f"expression is {expression!r}, topics of the assigned queues are allowed in it")
         now_ms, subscriptions = self._options.clock.now_ms(), {}
         for topic in sorted({queue.topic for queue in assigned}):
             named = unwrap(self._options.namespace, topic)
@@ -252,6 +268,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         The queues are looked up each ``topic_metadata_check_interval_ms``; those there now are no news. For consumers that ``assign``.
         """
         topic = wrap(self._options.namespace, check_topic(topic))
+        check_callable("listener", listener, "a function of a topic and its queues")
         self._topic_listeners[topic] = listener
         if self._running is not None and self._parts is not None:
             await self._parts.topics.look_again(topic)
@@ -275,8 +292,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         check_range("max_messages", max_messages, 1, 1 << 20)
         if timeout_ms is None:
             timeout_ms = self._settings.poll_timeout_ms
-        elif not timeout_ms >= 0:
-            raise ConfigurationError(f"timeout_ms is {timeout_ms!r}, 0 or more is allowed")
+        else:
+            check_duration("timeout_ms", timeout_ms)
         service = self._service(running)
         if self._auto_commit:
             service.commit()
@@ -301,7 +318,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         if queues is None:
             running.paused = True
         else:
-            self._service(running).paused_queues.update(self._ours(running, [self._inside(queue) for queue in queues]))
+            inside = [self._inside(queue) for queue in _several("queues", queues)]
+            self._service(running).paused_queues.update(self._ours(running, inside))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
         """End ``pause`` of ``queues``; without an argument of everything."""
@@ -310,7 +328,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             running.paused = False
             self._service(running).paused_queues.clear()
         else:
-            self._service(running).paused_queues.difference_update(map(self._inside, queues))
+            self._service(running).paused_queues.difference_update(map(self._inside, _several("queues", queues)))
         running.wake()
 
     @property
@@ -331,7 +349,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             ConfigurationError: the queue is not read by this consumer, or the offset is not between its oldest message and its end.
         """
         running = self._started()
-        check_range("offset", offset, 0, _MAX_OFFSET)
+        check_range("offset", offset, 0, MAX_OFFSET)
         queue = self._inside(queue)
         self._ours(running, [queue])
         low, high = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
@@ -361,7 +379,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
         When there is none, one behind the last message; a 4.9 broker names the last message itself then.
         """
-        check_range("timestamp_ms", timestamp_ms, 0, _MAX_OFFSET)
+        check_range("timestamp_ms", timestamp_ms, 0, MAX_OFFSET)
         running, queue = self._started(), self._inside(queue)
         return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)
 
@@ -413,6 +431,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             RemoteError, NetworkError, RequestTimeout: a broker did not take it; call again, or leave it to the periodic writing.
         """
         running = self._started()
+        if not isinstance(persist, bool):
+            raise ConfigurationError(f"persist is {persist!r}, True or False is allowed")
         service = self._service(running)
         wanted = self._to_commit(service, offsets)
         done = service.commit(wanted)
@@ -438,11 +458,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             return None
         if isinstance(offsets, Mapping):
             return {
-                self._inside(queue): check_range(f"offset of {queue}", offset, 0, _MAX_OFFSET)
+                self._inside(queue): check_range(f"offset of {queue}", offset, 0, MAX_OFFSET)
                 for queue, offset in offsets.items()
             }
         positions = service.queues.positions()
-        return {queue: positions[queue] for queue in map(self._inside, offsets) if queue in positions}
+        return {
+            queue: positions[queue] for queue in map(self._inside, _several("offsets", offsets)) if queue in positions
+        }
 
     async def _persist(self, running: RunningConsumer, offsets: Mapping[MessageQueue, int]) -> None:
         """Written and acknowledged; the periodic writing does not wait for the brokers."""
@@ -452,7 +474,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         async def write(queue: MessageQueue, offset: int) -> None:
             if running.group.clustering:
                 address = await self._address(running, queue)
-                await running.instance.api.update_consumer_offset(address, self.group, queue, offset)
+                await running.instance.api.update_consumer_offset(address, self._settings.group, queue, offset)
             else:
                 await running.group.offset_store.persist(queue)
             queues.persisted(queue, offset)
@@ -473,7 +495,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             return offset
         if running.group.clustering:
             address = await self._address(running, queue)
-            return await running.instance.api.query_consumer_offset(address, self.group, queue)
+            return await running.instance.api.query_consumer_offset(address, self._settings.group, queue)
         offset = await running.group.offset_store.read(queue)
         return offset if offset >= 0 else None
 
@@ -481,7 +503,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     def _inside(self, queue: MessageQueue) -> MessageQueue:
         """A queue as brokers name it: within the namespace."""
-        return wrap_queue(self._options.namespace, queue)
+        return wrap_queue(self._options.namespace, check_queue(queue))
 
     def _outside(self, queue: MessageQueue) -> MessageQueue:
         """A queue as the user names it."""
@@ -506,6 +528,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
                 f"consumer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
             )
         return self._running
+
+
+def _several(name: str, queues: Iterable[MessageQueue]) -> Iterable[MessageQueue]:
+    """The queues themselves, when there may be several."""
+    if not isinstance(queues, Iterable) or isinstance(queues, str | bytes | MessageQueue):
+        raise ConfigurationError(f"{name} is {queues!r}, several queues are allowed, as in [queue]")
+    return queues
 
 
 class PullConsumer(BlockingFace):

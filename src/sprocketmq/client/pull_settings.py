@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from sprocketmq.client.push_settings import PushSettings
-from sprocketmq.client.validators import check_range
+from sprocketmq.client.validators import check_range, check_settings
 from sprocketmq.core.allocation import AVG, AllocationStrategy, MachineRoomResolver
 from sprocketmq.core.consume_progress import ConsumeFromWhere
 from sprocketmq.errors import ConfigurationError
@@ -71,8 +71,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
     local_offset_store_dir: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.auto_commit, bool):
-            raise ConfigurationError(f"auto_commit is {self.auto_commit!r}, True or False is allowed")
+        check_settings(self)
         for name, low, high in _RANGES:
             check_range(name, getattr(self, name), low, high)
         if self.consumer_timeout_when_suspend_ms < self.broker_suspend_max_time_ms:

@@ -114,7 +114,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     def unsubscribe(self, topic: str) -> None:
         """Leave ``topic``; harmless when not subscribed."""
-        topic = wrap(self._options.namespace, topic)
+        topic = wrap(self._options.namespace, check_topic(topic))
         if self._subscriptions.pop(topic, None) is not None and self._running is not None:
             self._running.subscription_changed()
 
@@ -179,6 +179,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         return callback
 
     def _register(self, listener: Callable[..., Any] | None, batch_size: int | None, *, orderly: bool) -> Any:
+        if batch_size is not None:
+            check_range("batch_size", batch_size, 1, 1024)
         if listener is not None:
             self._set_listener(listener, orderly=orderly, batch_size=batch_size)
             return listener
@@ -193,8 +195,6 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         is_async_listener(listener)  # refuses what is no function, and generators
         if self._running is not None:
             raise ConfigurationError("the consumer is running, register the listener before start()")
-        if batch_size is not None:
-            check_range("batch_size", batch_size, 1, 1024)
         self._listener, self._orderly, self._batch_size = listener, orderly, batch_size
 
     # -- life ------------------------------------------------------------------------------------------------------------------

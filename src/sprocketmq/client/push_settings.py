@@ -10,7 +10,14 @@ from enum import Enum
 import msgspec
 from msgspec.structs import force_setattr
 
-from sprocketmq.client.validators import check_group, check_range
+from sprocketmq.client.validators import (
+    check_callable,
+    check_group,
+    check_queue,
+    check_range,
+    check_settings,
+    check_text,
+)
 from sprocketmq.core.allocation import AVG, AllocationStrategy, MachineRoomResolver, strategy_by_name
 from sprocketmq.core.consume_progress import ConsumeFromWhere
 from sprocketmq.core.flow_control import FlowLimits
@@ -120,10 +127,12 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_group(self.group, "the consumer group")
+        check_settings(self)
         force_setattr(self, "message_model", _member(MessageModel, "message_model", self.message_model))
         force_setattr(
             self, "consume_from_where", _member(ConsumeFromWhere, "consume_from_where", self.consume_from_where)
         )
+        self._check_allocation()
         if isinstance(self.allocate_strategy, str):
             found = strategy_by_name(
                 self.allocate_strategy,
@@ -138,7 +147,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.consume_timestamp is not None:
             consume_timestamp_ms(self.consume_timestamp)
-        if self.record is not None and not isinstance(self.record, str | os.PathLike):
+        if self.record is not None and not (isinstance(self.record, str | os.PathLike) and _is_path(self.record)):
             raise ConfigurationError(f"record is {self.record!r}, the path of a file is allowed")
         if self.consume_thread_max is not None:
             check_range("consume_thread_max", self.consume_thread_max, self.consume_thread_count, 1000)
@@ -147,6 +156,20 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name, high in (("pull_threshold_for_topic", 6_553_500), ("pull_threshold_size_for_topic", 102_400)):
             if getattr(self, name) != -1:
                 check_range(name, getattr(self, name), 1, high)
+
+    def _check_allocation(self) -> None:
+        for name, given in (("allocate_queues", self.allocate_queues), ("allocate_rooms", self.allocate_rooms)):
+            if given is not None and (isinstance(given, str | bytes) or not isinstance(given, Collection)):
+                raise ConfigurationError(f"{name} is {given!r}, a list is allowed")
+        for queue in self.allocate_queues or ():
+            check_queue(queue, "a queue of allocate_queues")
+        for room in self.allocate_rooms or ():
+            check_text("a room of allocate_rooms", room)
+        resolver = self.machine_room_resolver
+        for method in ("broker_deploy_in", "consumer_deploy_in") if resolver is not None else ():
+            check_callable(
+                "machine_room_resolver", getattr(resolver, method, None), f"an object with the function {method}"
+            )
 
     @property
     def strategy(self) -> AllocationStrategy:
@@ -190,6 +213,11 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("pull_time_delay_when_exception_ms", 0, _MAX_INT),
     ("record_max_bytes", 64 * 1024, 1 << 40),
 )
+
+
+def _is_path(path: str | os.PathLike[str]) -> bool:
+    text = os.fspath(path)
+    return isinstance(text, str) and bool(text.strip()) and text.isprintable()
 
 
 def _member(enum: type[Enum], name: str, value: object) -> Enum:

@@ -27,7 +27,7 @@ import contextlib
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -35,9 +35,12 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.name_servers import NameServers, parse_addresses, resolve_namesrv_addr
 from sprocketmq.client.results import PullResult
+from sprocketmq.client.validators import MAX_OFFSET, check_callable, check_group, check_queue, check_range
 from sprocketmq.core.pull_cursor import PullStatus
+from sprocketmq.core.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import (
     ClosedError,
+    ConfigurationError,
     NetworkError,
     RemoteError,
     RequestTimeout,
@@ -103,6 +106,20 @@ class _Range:
     whole_answers: int = 0  # since then
 
 
+def _checked_ranges(ranges: Sequence[tuple[MessageQueue, int, int]]) -> Sequence[tuple[MessageQueue, int, int]]:
+    """The ranges themselves. Raises ConfigurationError for what is none."""
+    given: object = ranges
+    if isinstance(given, str | bytes) or not isinstance(given, Collection):
+        raise ConfigurationError(f"ranges is {ranges!r}, a list of (queue, first offset, end offset) is allowed")
+    for one in ranges:
+        if not isinstance(one, tuple) or len(one) != 3:
+            raise ConfigurationError(f"one of ranges is {one!r}, (queue, first offset, end offset) is allowed")
+        check_queue(one[0], "the queue of one of ranges")
+        for offset in one[1:]:
+            check_range(f"an offset of {one[0]} in ranges", offset, 0, MAX_OFFSET)
+    return ranges
+
+
 class QueueReader:
     """Reads ranges of queues as fast as the brokers give them; iterate it, in any thread but the engine's own.
 
@@ -144,6 +161,19 @@ class QueueReader:
         credentials: Credentials | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
+        check_group(group)
+        build_subscription(
+            "QUEUE_READER", FilterExpression(expression, expression_type), 0
+        )  # refuses what is no filter
+        for name, value in (
+            ("max_messages", max_messages),
+            ("pulls_in_flight", pulls_in_flight),
+            ("timeout_ms", timeout_ms),
+            ("retry_timeout_ms", retry_timeout_ms),
+        ):
+            check_range(name, value, 0 if name == "retry_timeout_ms" else 1, 0x7FFFFFFF)
+        if on_offset_moved is not None:
+            check_callable("on_offset_moved", on_offset_moved, "a function (queue, wanted, min, max)")
         self._addresses = resolve_namesrv_addr(namesrv_addr) if api is None else ""
         self._engine = engine or Engine.shared()
         self._api = api
@@ -158,7 +188,7 @@ class QueueReader:
         self._on_offset_moved = on_offset_moved or _raise_moved
         self._ranges = deque(
             _Range(queue, start, end, min(max_messages, _LONGEST_SEGMENT))
-            for queue, start, end in ranges
+            for queue, start, end in _checked_ranges(ranges)
             if start < end
         )
         self._broker_addresses: dict[tuple[str, str], str] = {}

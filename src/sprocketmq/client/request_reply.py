@@ -62,7 +62,11 @@ def reply_message(
     Raises:
         ConfigurationError: ``request`` did not come from ``request``.
     """
-    asked = request.properties if isinstance(request, Message) else {}
+    if not isinstance(request, Message):
+        raise ConfigurationError(
+            f"request is {type(request).__name__}, the message of a producer's request() is allowed"
+        )
+    asked = request.properties
     missing = [name for name in (props.CLUSTER, props.REPLY_TO_CLIENT, props.CORRELATION_ID) if not asked.get(name)]
     if missing:
         raise ConfigurationError(

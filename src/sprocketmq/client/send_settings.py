@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from sprocketmq.client.validators import MAX_BODY_BYTES, check_group, check_range, check_topic, int_option
+from sprocketmq.client.validators import (
+    MAX_BODY_BYTES,
+    check_group,
+    check_range,
+    check_settings,
+    check_topic,
+    int_option,
+)
 from sprocketmq.core.route_table import DEFAULT_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import ResponseCode
@@ -96,6 +103,8 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_group(self.group, "the producer group")
+        check_settings(self)
+        check_topic(self.create_topic_key, "create_topic_key")
         force_setattr(self, "topics", self._checked_topics())
         force_setattr(self, "retry_response_codes", self._checked_codes())
         int_option("send_msg_max_timeout_per_request_ms", self.send_msg_max_timeout_per_request_ms, 1, _DAY_MS)
@@ -105,15 +114,21 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
         check_range("compress_level", self.compress_level, 0, 22 if kind is CompressionType.ZSTD else 9)
 
     def _checked_topics(self) -> tuple[str, ...]:
-        if isinstance(self.topics, str):
+        if isinstance(self.topics, str | bytes | Mapping) or not isinstance(self.topics, Collection):
             raise ConfigurationError(f"topics is {self.topics!r}, a list of names is allowed, as in ['flights']")
-        return tuple(check_topic(topic) for topic in self.topics)
+        return tuple(check_topic(topic, "one of topics") for topic in self.topics)
 
     def _checked_codes(self) -> frozenset[int]:
-        codes = frozenset(self.retry_response_codes)
+        if isinstance(self.retry_response_codes, str | bytes | Mapping) or not isinstance(
+            self.retry_response_codes, Collection
+        ):
+            raise ConfigurationError(
+                f"retry_response_codes is {self.retry_response_codes!r}, a list of response codes is allowed, as in [1, 2]"
+            )
+        codes = tuple(self.retry_response_codes)
         for code in codes:
             check_range("a code of retry_response_codes", code, 1, _MAX_INT)
-        return codes
+        return frozenset(codes)
 
 
 _RANGES: Final = (

@@ -31,7 +31,15 @@ from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.routes import Routes
 from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.unique_keys import UniqueKeys
-from sprocketmq.client.validators import check_batch, check_message, check_range, check_topic
+from sprocketmq.client.validators import (
+    check_batch,
+    check_callable,
+    check_message,
+    check_queue,
+    check_range,
+    check_text,
+    check_topic,
+)
 from sprocketmq.core.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
 from sprocketmq.errors import (
     ConfigurationError,
@@ -198,8 +206,10 @@ class Sender:
     ) -> SendResult:
         """See ``AsyncProducer.send_batch``."""
         end_s = self._end_s(timeout_ms)
+        check_batch(messages, self.settings.max_message_bytes)
         messages = list(messages)
         check_batch(messages, self.settings.max_message_bytes)
+        messages = list(messages)
         for message in messages:
             self.writer.identify(message)
             if sharding_key is not None:
@@ -251,6 +261,7 @@ class Sender:
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """See ``AsyncProducer.recall``."""
+        check_text("recall_handle", recall_handle)
         if check_topic(topic).startswith(("%RETRY%", "%DLQ%")):
             raise ConfigurationError(f"topic is {topic!r}, messages of retry and dead-letter topics cannot be recalled")
         try:
@@ -529,7 +540,7 @@ class Sender:
             )
         self._turn(topic)
         if queue is not None:
-            if not isinstance(queue, MessageQueue) or wrap(self.namespace, queue.topic) != topic:
+            if wrap(self.namespace, check_queue(queue).topic) != topic:
                 raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
             return wrap_queue(self.namespace, queue)
         if sharding_key is not None:
@@ -540,6 +551,7 @@ class Sender:
 
     def selected(self, selector: QueueSelector, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
         """The user's choice among ``queues``, of which it sees the user's names."""
+        check_callable("selector", selector, "a function of the queues and the message")
         offered = [unwrap_queue(self.namespace, queue) for queue in queues]
         chosen = selector(offered, message)
         if chosen not in offered:

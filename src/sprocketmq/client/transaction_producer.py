@@ -230,6 +230,7 @@ class AsyncTransactionProducer(AsyncProducer):
     ) -> SendResult:
         """Store the half; with SEND_OK its transaction is open from now on."""
         sender = self._started()
+        sender.check(message)
         self._refuse_delay(message)
         extra = self._half_properties
         if check_immunity_time_s is not None:

@@ -10,14 +10,32 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message
+from sprocketmq.wire.message import Message, MessageQueue, check_flag
 
-__all__ = ["MAX_BODY_BYTES", "check_batch", "check_group", "check_message", "check_range", "check_topic", "int_option"]
+__all__ = [
+    "MAX_BODY_BYTES",
+    "MAX_OFFSET",
+    "check_batch",
+    "check_callable",
+    "check_duration",
+    "check_group",
+    "check_message",
+    "check_queue",
+    "check_range",
+    "check_settings",
+    "check_text",
+    "check_topic",
+    "int_option",
+]
 
 # DefaultMQProducer.maxMessageSize
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+MAX_OFFSET: Final = 1 << 62
+"""Of queues, and of times in milliseconds: what a long takes with room for sums."""
 _MAX_TOPIC: Final = 127
 _MAX_RETRY_TOPIC: Final = 255
 _MAX_GROUP: Final = 120
@@ -36,20 +54,20 @@ _NOT_SENDABLE: Final = frozenset(
 _RESERVED_GROUPS: Final = frozenset({"DEFAULT_PRODUCER", "DEFAULT_CONSUMER"})
 
 
-def check_topic(topic: str) -> str:
-    """The topic itself.
+def check_topic(topic: str, what: str = "topic") -> str:
+    """The topic itself; ``what`` is what the sentence calls it.
 
     Raises:
         ConfigurationError: not text, empty, too long, or with other characters.
     """
     if not isinstance(topic, str) or not topic:
-        raise ConfigurationError(f"topic is {topic!r}, a name of 1 to {_MAX_TOPIC} characters is needed")
+        raise ConfigurationError(f"{what} is {topic!r}, a name of 1 to {_MAX_TOPIC} characters is needed")
     limit = _MAX_RETRY_TOPIC if topic.startswith(("%RETRY%", "%DLQ%")) else _MAX_TOPIC
     if len(topic) > limit:
-        raise ConfigurationError(f"topic {topic[:40]!r}... has {len(topic)} characters, at most {limit} are allowed")
+        raise ConfigurationError(f"{what} {topic[:40]!r}... has {len(topic)} characters, at most {limit} are allowed")
     if not _NAME.fullmatch(topic):
         raise ConfigurationError(
-            f"topic {topic!r} has characters that are not allowed; use letters, digits, '_', '-', '%' and '|'"
+            f"{what} {topic!r} has characters that are not allowed; use letters, digits, '_', '-', '%' and '|'"
         )
     return topic
 
@@ -86,6 +104,12 @@ def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Mes
     check_topic(message.topic)
     if message.topic in _NOT_SENDABLE:
         raise ConfigurationError(f"topic {message.topic!r} belongs to the broker, send to a topic of your own")
+    if not isinstance(message.body, bytes):
+        raise ConfigurationError(
+            f"the body of the message to {message.topic!r} is {type(message.body).__name__}, bytes are allowed; "
+            "encode text first, as in text.encode()"
+        )
+    check_flag(message.flag)
     if not message.body:
         raise ConfigurationError(f"the body of the message to {message.topic!r} is empty, at least 1 byte is needed")
     if len(message.body) > max_body_bytes:
@@ -102,6 +126,9 @@ def check_batch(messages: Sequence[Message], max_body_bytes: int = MAX_BODY_BYTE
     Raises:
         ConfigurationError: the list is empty or breaks one of these rules.
     """
+    given: object = messages
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise ConfigurationError(f"messages is {type(messages).__name__}, a list of sprocketmq.Message is needed")
     if not messages:
         raise ConfigurationError("the batch is empty, at least one message is needed")
     first = messages[0]
@@ -130,3 +157,69 @@ def check_range(name: str, value: int, low: int, high: int) -> int:
 def int_option(name: str, value: int, low: int, high: int, off: int = -1) -> int:
     """Like check_range, with one more value that means "off"."""
     return value if value == off else check_range(name, value, low, high)
+
+
+def check_text(name: str, value: str) -> str:
+    """The value itself, when it is text that can be sent, logged and read: not blank, no control characters, no lone surrogates."""
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{name} is {value!r} ({type(value).__name__}), text (str) is allowed")
+    if not value or value.isspace():
+        raise ConfigurationError(f"{name} is {value!r}, text that is not blank is allowed; leave it out for none")
+    if not value.isprintable():
+        raise ConfigurationError(f"{name} is {value[:80]!r}, text without control characters is allowed")
+    return value
+
+
+def check_callable(name: str, value: object, what: str) -> None:
+    """Raises ConfigurationError when ``value`` cannot be called; ``what`` says what is allowed."""
+    if not callable(value):
+        raise ConfigurationError(f"{name} is {value!r}, {what} is allowed")
+
+
+def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:
+    """The queue itself; MessageQueue takes anything, for speed.
+
+    Raises:
+        ConfigurationError: it is no MessageQueue, or a part of it is none.
+    """
+    if (
+        not isinstance(queue, MessageQueue)
+        or not isinstance(queue.topic, str)
+        or not isinstance(queue.broker_name, str)
+        or type(queue.queue_id) is not int
+        or not 0 <= queue.queue_id <= 0x7FFFFFFF
+    ):
+        raise ConfigurationError(
+            f"{name} is {queue!r}, a MessageQueue(topic, broker_name, queue_id) of text, text and a whole number is allowed"
+        )
+    return queue
+
+
+def check_settings(settings: Struct, own: frozenset[str] = frozenset()) -> None:
+    """The fields of ``settings`` that are a bool, an int or text have such a value; ranges are the settings' own business.
+
+    Args:
+        own: fields that the settings check in their own words.
+
+    Raises:
+        ConfigurationError: another type.
+    """
+    annotations = type(settings).__annotations__
+    for name in settings.__struct_fields__:
+        kind = annotations[name].removesuffix(" | None")
+        value = getattr(settings, name)
+        if name in own or (value is None and kind != annotations[name]):
+            continue
+        if kind == "bool" and not isinstance(value, bool):
+            raise ConfigurationError(f"{name} is {value!r}, True or False is allowed")
+        if kind == "int" and (isinstance(value, bool) or not isinstance(value, int)):
+            raise ConfigurationError(f"{name} is {value!r}, a whole number is allowed")
+        if kind == "str":
+            check_text(name, value)
+
+
+def check_duration(name: str, value: float) -> float:
+    """The value itself, when it is a number of milliseconds, 0 at least, that a timer can wait for; else ConfigurationError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 0x7FFFFFFF:
+        raise ConfigurationError(f"{name} is {value!r}, a number from 0 to {0x7FFFFFFF} is allowed")
+    return value

@@ -332,7 +332,7 @@ def strategy_by_name(
         return AllocateByConsistentHash(virtual_node_count)
     if name not in STRATEGIES:
         raise ConfigurationError(
-            f"the allocation strategy is {name!r}, allowed are {', '.join(_BY_NAME)}, or a function (group, client_id, queues, client_ids)"
+            f"allocate_strategy is {name!r}, allowed are {', '.join(_BY_NAME)}, or a function (group, client_id, queues, client_ids)"
         )
     return STRATEGIES[name]
 

@@ -60,6 +60,9 @@ def sql92(expression: str) -> FilterExpression:
     Raises:
         ConfigurationError: the expression is blank.
     """
+    if not isinstance(expression, str):
+        raise ConfigurationError(f"expression is {expression!r}, text (str) is allowed")
+    _check_readable(expression)
     if not expression.strip():
         raise ConfigurationError(
             "the SQL92 expression is blank; write a condition such as \"a > 5\", or subscribe with '*'"
@@ -106,8 +109,13 @@ def build_subscription(topic: str, expression: FilterExpression | str | None, no
     Raises:
         ConfigurationError: the expression or its type is not known.
     """
+    if isinstance(expression, str):
+        _check_readable(expression)
     if expression is None or isinstance(expression, str):
         return parse_tag_expression(topic, expression, now_ms)
+    if not isinstance(expression, FilterExpression) or not isinstance(expression.expression, str):
+        raise ConfigurationError(f"expression is {expression!r}, tags as in 'TagA || TagB', or sql92(...), are allowed")
+    _check_readable(expression.expression)
     if expression.type == TAG:
         return parse_tag_expression(topic, expression.expression, now_ms)
     if expression.type == SQL92:
@@ -120,6 +128,12 @@ def build_subscription(topic: str, expression: FilterExpression | str | None, no
 def renewed(subscription: SubscriptionData, now_ms: int) -> SubscriptionData:
     """The same with a newer version, whatever the clock says. Java: RebalancePushImpl.messageQueueChanged."""
     return structs.replace(subscription, sub_version=max(now_ms, subscription.sub_version + 1))
+
+
+def _check_readable(expression: str) -> None:
+    """Control characters and lone surrogates are a mistake, and the latter cannot be sent; an expression may have several lines."""
+    if not (expression.isprintable() or all(one.isprintable() or one in "\t\r\n" for one in expression)):
+        raise ConfigurationError(f"expression is {expression[:80]!r}, text without control characters is allowed")
 
 
 def matches_tags_code(subscription: SubscriptionData, code: int) -> bool:

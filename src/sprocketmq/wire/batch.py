@@ -13,7 +13,7 @@ from typing import Final
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.message import Message
-from sprocketmq.wire.properties import MAX_PROPERTIES_BYTES, encode_properties
+from sprocketmq.wire.properties import MAX_PROPERTIES_BYTES, encode_properties, joined_properties
 
 __all__ = ["batch_element_size", "encode_batch", "encode_element", "has_more_elements", "split_batch"]
 
@@ -36,7 +36,7 @@ def encode_element(message: Message) -> bytes:
     """One message's part of a batch body."""
     body, pairs = message.body, message.properties
     # As encode_properties, which has to be asked only about what is not plain: many messages go through here.
-    text = "".join([f"{name}\x01{value}\x02" for name, value in pairs.items() if value])
+    text = joined_properties(pairs)
     is_plain = text.isascii() and len(text) <= MAX_PROPERTIES_BYTES
     properties = text.encode() if is_plain else encode_properties(pairs)
     body_bytes, properties_bytes = len(body), len(properties)

@@ -43,8 +43,8 @@ class CompressionType(IntEnum):
         """
         try:
             return cls[name.strip().upper()]
-        except KeyError:
-            raise ConfigurationError(f"compression type {name!r} is unknown, LZ4, ZSTD or ZLIB are allowed") from None
+        except (AttributeError, KeyError):
+            raise ConfigurationError(f"compress_type is {name!r}, LZ4, ZSTD or ZLIB are allowed") from None
 
 
 def compress(body: bytes, compression_type: CompressionType = CompressionType.ZLIB, level: int = 5) -> bytes:

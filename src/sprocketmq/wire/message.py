@@ -16,12 +16,14 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.record_head import LateField, LateHost
 
-__all__ = ["Message", "MessageExt", "MessageQueue", "format_host"]
+__all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "format_host"]
 
 # A producer makes one for each send: names of another module are looked up once.
 _TAGS: Final = props.TAGS
 _KEYS: Final = props.KEYS
 _checked_value, _join_keys = props.checked_value, props.join_keys
+_NONE: Final = 0
+_INT32: Final = 0x7FFFFFFF
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True):
@@ -72,11 +74,13 @@ class Message:
                     f"body is {type(body).__name__}, bytes are allowed; encode text first, as in text.encode()"
                 )
             body = bytes(body)
+        if type(topic) is not str or flag is not _NONE or delay_level is not _NONE or wait_store_msg_ok is not True:
+            _check_odd(topic, flag, delay_level, wait_store_msg_ok)
         self.topic = topic
         self.body: bytes = body
         self.flag = flag
         self.transaction_id: str | None = None
-        own = self._properties = props.user_properties(properties) if properties else {}
+        own = self._properties = {} if properties is None else props.user_properties(properties)
         if tags is not None:
             own[_TAGS] = _checked_value("tags", tags)
         if keys is not None:
@@ -118,6 +122,25 @@ class Message:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(topic={self.topic!r}, tags={self.tags!r}, keys={self.keys!r}, body={len(self.body)} bytes)"
+
+
+def _check_odd(topic: object, flag: object, delay_level: object, wait_store_msg_ok: object) -> None:
+    """What few messages have. The rest about topic and body is looked at when the message is sent, for they may be changed until then."""
+    if not isinstance(topic, str):
+        raise ConfigurationError(f"topic is {topic!r}, a name (str) is allowed")
+    check_flag(flag)
+    if isinstance(delay_level, bool) or not isinstance(delay_level, int) or not 0 <= delay_level <= _INT32:
+        raise ConfigurationError(
+            f"delay_level is {delay_level!r}, a whole number from 0 to {_INT32} is allowed; 0 means at once"
+        )
+    if not isinstance(wait_store_msg_ok, bool):
+        raise ConfigurationError(f"wait_store_msg_ok is {wait_store_msg_ok!r}, True or False is allowed")
+
+
+def check_flag(flag: object) -> None:
+    """Raises ConfigurationError when ``flag`` is no int32."""
+    if isinstance(flag, bool) or not isinstance(flag, int) or not -_INT32 - 1 <= flag <= _INT32:
+        raise ConfigurationError(f"flag is {flag!r}, a whole number from {-_INT32 - 1} to {_INT32} is allowed")
 
 
 def format_host(address: bytes, port: int) -> str:
@@ -165,9 +188,13 @@ class MessageExt(Message):
         )
         self._more_properties = b""
         super().__init__(topic, body, **fields)
-        self._born_host, self._store_host = _parse_host(born_host), _parse_host(store_host)
+        self._born_host = _parse_host("born_host", born_host)
+        self._store_host = _parse_host("store_host", store_host)
         for name, default in _EXT_DEFAULTS.items():
-            setattr(self, name, own.get(name, default))
+            value = own.get(name, default)
+            if type(value) is not type(default):
+                raise ConfigurationError(f"{name} is {value!r}, {type(default).__name__} is allowed")
+            setattr(self, name, value)
 
     broker_name: str
     queue_id: int
@@ -257,8 +284,11 @@ _EXT_DEFAULTS: dict[str, Any] = {
 }
 
 
-def _parse_host(host: str) -> tuple[bytes, int]:
-    ip, _, port = host.rpartition(":")
+def _parse_host(name: str, host: str) -> tuple[bytes, int]:
     import ipaddress  # messages made by hand, in tests
 
-    return ipaddress.ip_address(ip.strip("[]")).packed, int(port)
+    try:
+        ip, _, port = host.rpartition(":")
+        return ipaddress.ip_address(ip.strip("[]")).packed, int(port)
+    except (AttributeError, ValueError):
+        raise ConfigurationError(f"{name} is {host!r}, ip:port is allowed, as in '127.0.0.1:10911'") from None

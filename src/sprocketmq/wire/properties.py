@@ -133,9 +133,9 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     """The text form, in the mapping's own order. A pair with an empty value is left out, as every reader would drop it.
 
     Raises:
-        ConfigurationError: the text is longer than 32,767 bytes.
+        ConfigurationError: a name or value is not text or holds a separator, or the text is longer than 32,767 bytes.
     """
-    text = _joined(properties)
+    text = joined_properties(properties)
     # Lone surrogates cannot be encoded; Java writes "?" for them.
     raw = text.encode() if text.isascii() else text.encode("utf-8", "replace")
     if len(raw) > MAX_PROPERTIES_BYTES:
@@ -147,12 +147,45 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 def properties_text(properties: Mapping[str, str]) -> str:
     """As ``encode_properties``, for a header, which is text itself."""
-    text = _joined(properties)
+    text = joined_properties(properties)
     return text if text.isascii() and len(text) <= MAX_PROPERTIES_BYTES else encode_properties(properties).decode()
 
 
-def _joined(properties: Mapping[str, str]) -> str:
-    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items() if value])
+def joined_properties(properties: Mapping[str, str]) -> str:
+    """The text form as text. A message's properties may be changed until it is sent, so they are looked at here, where all of them pass:
+    what holds a separator would be another property, or several, to every reader.
+
+    Raises:
+        ConfigurationError: a name or value is not text, or holds a separator.
+    """
+    if not properties:
+        return ""
+    try:
+        text = "\x02".join(map("\x01".join, properties.items())) + "\x02"
+    except TypeError:
+        return _joined_one_by_one(properties)
+    pairs = len(properties)
+    if text.count("\x02") != pairs or text.count("\x01") != pairs or "\x01\x02" in text:
+        return _joined_one_by_one(properties)
+    return text
+
+
+def _joined_one_by_one(properties: Mapping[str, str]) -> str:
+    """The same with a reason. A value may hold ``\\x01``: readers take the first one of a pair for the separator, and keep the others."""
+    parts: list[str] = []
+    for name, value in properties.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ConfigurationError(
+                f"property {name!r} is {value!r} ({type(value).__name__}), text (str) is allowed for both; convert it, as in str(value)"
+            )
+        if not name or not value:
+            continue  # as every reader does
+        if "\x01" in name or "\x02" in name or "\x02" in value:
+            raise ConfigurationError(
+                f"property {name!r} is {value!r}; the characters \\x01 and \\x02 separate properties, remove them"
+            )
+        parts.append(f"{name}\x01{value}\x02")
+    return "".join(parts)
 
 
 def decode_properties(raw: bytes) -> dict[str, str]:
@@ -217,6 +250,10 @@ def user_properties(properties: Mapping[str, str]) -> dict[str, str]:
         ConfigurationError: not text to text, a reserved name, an empty name or value, or a separator (``\\x01``, ``\\x02``) inside.
     """
     checked: dict[str, str] = {}
+    if not isinstance(properties, Mapping):
+        raise ConfigurationError(
+            f"properties is {properties!r}, a mapping of text to text is allowed, as in {{'year': '2013'}}"
+        )
     for name, value in properties.items():
         if not isinstance(name, str):
             raise ConfigurationError(f"the property name {name!r} is {type(name).__name__}, text (str) is allowed")
@@ -265,6 +302,8 @@ def join_keys(keys: str | Iterable[str]) -> str:
             return keys
         return KEY_SEPARATOR.join(checked_value("keys", keys).split())
     words: list[str] = []
+    if not isinstance(keys, Iterable) or isinstance(keys, bytes | bytearray | memoryview):
+        raise ConfigurationError(f"keys is {keys!r}, text or several texts are allowed, as in ['N14228']")
     for key in keys:
         word = checked_value("a key", key)
         if len(word.split()) != 1 or word != word.strip():

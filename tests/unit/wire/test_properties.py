@@ -120,3 +120,17 @@ def test_int_property_falls_back() -> None:
     assert props.int_property({"DELAY": "3"}, "DELAY", 0) == 3
     assert props.int_property({"DELAY": "x"}, "DELAY", 0) == 0
     assert props.int_property({}, "DELAY", 7) == 7
+
+
+PIECES = st.lists(st.sampled_from(["TAGS", "a", "ü", "\x01", "\x02", " "]), max_size=4).map("".join)
+
+
+@given(st.dictionaries(PIECES, PIECES, max_size=4))
+def test_what_is_encoded_is_read_as_it_was_or_refused(properties: dict[str, str]) -> None:
+    kept = {name: value for name, value in properties.items() if name and value}
+    forges = any("\x01" in name or "\x02" in name + value for name, value in kept.items())
+    if forges:
+        with pytest.raises(ConfigurationError, match="remove them"):
+            props.encode_properties(properties)
+    else:
+        assert props.decode_properties(props.encode_properties(properties)) == kept

@@ -10,7 +10,7 @@ from typing import Final
 from sprocketmq.client.admin.offsets import OffsetRequests
 from sprocketmq.client.admin.topics import TopicRequests
 from sprocketmq.client.pull_loop import decode_pull
-from sprocketmq.client.validators import check_group, check_range
+from sprocketmq.client.validators import check_group, check_range, check_text
 from sprocketmq.core.pull_cursor import PullStatus
 from sprocketmq.core.subscription import FilterExpression, build_subscription, matches_tags
 from sprocketmq.errors import RemoteError
@@ -70,7 +70,7 @@ class MessageRequests(TopicRequests, OffsetRequests):
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
         """``(host:port of the broker, commit log offset)`` that an offset message id names; asks nobody (mqadmin: DecodeMessageId)."""
-        host, offset = decode_offset_message_id(offset_message_id)
+        host, offset = decode_offset_message_id(check_text("offset_message_id", offset_message_id))
         return format_host(*host), offset
 
     async def messages_by_key(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from sprocketmq.client.admin.checked_arguments import checked
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.async_client import AsyncClient, in_order
 from sprocketmq.client.name_servers import NameServers, parse_addresses
@@ -66,6 +68,12 @@ class AdminSession(AsyncClient[AdminParts]):
 
     ``broker`` in all requests: a broker's name (its master is meant) or ``host:port``; ``cluster``: all its masters; neither: all masters.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Each request has its arguments checked, so that none can be forgotten."""
+        for name, verb in list(vars(cls).items()):
+            if inspect.isfunction(verb) and not name.startswith("_"):
+                setattr(cls, name, checked(verb))
 
     def __init__(self, **options: Any) -> None:
         super().__init__()

@@ -1,0 +1,378 @@
+"""Values that no parameter can mean: each parameter of the public face is given each of them, and answers in a sentence that names it.
+
+The parameters are read from the signatures, so a new one is tried without being asked for; what it takes is read from its annotation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.client.options import ClientOptions
+from sprocketmq.client.pull_settings import PullSettings
+from sprocketmq.client.push_settings import PushSettings
+from sprocketmq.client.send_settings import SendSettings
+from sprocketmq.testing import EmbeddedRocketMQ
+
+# Of the kinds of values, each is wrong for whatever is not of that kind.
+ODD: Final[tuple[tuple[str, Any], ...]] = (
+    ("None", None),
+    ("bool", True),
+    ("int", -1),
+    ("int", 1 << 80),
+    ("float", math.nan),
+    ("float", math.inf),
+    ("float", 1.5),
+    ("str", ""),
+    ("str", " "),
+    ("str", "a\x00\nb"),
+    ("str", "a\x01b\x02TAGS\x01forged"),
+    ("str", "\ud800"),
+    ("bytes", b"x"),
+    ("object", object()),
+    ("list", [object()]),
+    ("dict", {5: object()}),
+)
+# Words with which a sentence says what to do.
+_SAYS: Final = "allowed|needed|must|reserved|unknown|remove|separate|leave|needs|write|pass|which is|there are"
+
+# What a parameter may be given although it looks wrong, and why.
+ALLOWED: Final[dict[str, tuple[Any, ...]]] = {
+    "expression": ("", None),  # Java: both mean all
+    "delay_level_when_next_consume": (-1,),
+    "flag": (-1,),  # any int32
+    "max_reconsume_times": (-1,),  # 16
+    "send_msg_max_timeout_per_request_ms": (-1,),  # no limit of its own
+    "pull_threshold_for_topic": (-1,),
+    "pull_threshold_size_for_topic": (-1,),
+    "access_key": ("",),  # as if it were not given
+    "secret_key": ("",),
+    "tags": ("\ud800", "a\x00\nb"),  # Java takes any text but the separators, and writes ? for a lone surrogate
+    "keys": ("\ud800", "a\x00\nb", "", []),
+    "properties": ({},),
+    "sharding_key": ("\ud800", "a\x00\nb"),
+    **dict.fromkeys(("white_remote_address", "default_topic_perm", "default_group_perm"), ("",)),  # takes it away
+    **dict.fromkeys(("name_filter", "subject_filter", "resource_filter"), ("",)),  # fits all
+}
+# What the sentence calls them.
+CALLED: Final = {"limit_ms": "consume_timeout_ms", "offsets": "queue"}
+# For who knows the package from within.
+PASSED: Final = frozenset({"engine", "api", "credentials", "ssl_context"})
+
+
+def _may_be(annotation: str, kind: str) -> bool:
+    """Whether a value of that kind is of the annotated type."""
+    parts = annotation.replace("Mapping", "dict").split(" | ")
+    return any(
+        part == kind
+        or (kind == "list" and part.startswith(("Sequence", "Collection", "Iterable", "list")))
+        or (kind == "dict" and part.startswith("dict"))
+        or (kind == "int" and part == "float")
+        for part in parts
+    )
+
+
+def _wrong(name: str, annotation: str) -> Iterator[Any]:
+    allowed = ALLOWED.get(name, ())
+    for kind, value in ODD:
+        if kind == "None" and (_may_be(annotation, "None") or annotation == "Any"):
+            continue
+        if kind == "bool" and _may_be(annotation, "bool"):
+            continue
+        if kind == "float" and value == 1.5 and _may_be(annotation, "float"):
+            continue
+        if kind == "bytes" and _may_be(annotation, "bytes"):
+            continue
+        if any(value is one or (type(value) is type(one) and value == one) for one in allowed):
+            continue
+        yield value
+
+
+def _names(text: str, name: str) -> bool:
+    words = {
+        name,
+        CALLED.get(name, name),
+        name.replace("_", " "),
+        name.rstrip("s"),
+        re.sub(r"ies$", "y", name),
+        re.sub(r"_(ms|s)$", "", name),
+    }
+    return any(word in text for word in words)
+
+
+def _tried(name: str, annotation: str, call: Callable[[Any], Any]) -> list[str]:
+    """What went wrong, one line per value."""
+    faults = []
+    for value in _wrong(name, annotation):
+        try:
+            answer = call(value)
+        except rmq.RocketMQError as error:  # noqa: PERF203
+            text = str(error)
+            is_clear = _names(text, name) and re.search(_SAYS, text)
+            if not isinstance(error, rmq.ConfigurationError):
+                faults.append(f"{name}={value!r:.40}: {type(error).__name__}: {text[:120]}")
+            elif not is_clear:
+                faults.append(f"{name}={value!r:.40}: does not say enough: {text[:160]}")
+        except Exception as error:  # noqa: BLE001 - which is what this is about
+            faults.append(f"{name}={value!r:.40}: bare {type(error).__name__}: {str(error)[:120]}")
+        else:
+            faults.append(f"{name}={value!r:.40}: taken, answer {answer!r:.60}")
+    return faults
+
+
+@dataclass
+class Verb:
+    """A public method, and where its clients come from."""
+
+    owner: str
+    name: str
+    parameters: dict[str, str]
+
+
+OWNERS: Final[dict[str, type]] = {
+    "producer": rmq.Producer,
+    "transactions": rmq.TransactionProducer,
+    "push": rmq.PushConsumer,
+    "pull": rmq.PullConsumer,
+    "dead letters": rmq.DeadLetters,
+    "admin": rmq.Admin,
+}
+_SKIPPED: Final = frozenset({"left_behind", "start", "shutdown", "run_forever"})
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, str]:
+    return {
+        name: str(parameter.annotation)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name not in ("self", *PASSED) and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    }
+
+
+def _verbs() -> Iterator[Verb]:
+    for owner, cls in OWNERS.items():
+        source = rmq.AsyncPushConsumer if owner == "push" else cls
+        for name in dir(source):
+            function = inspect.getattr_static(source, name)
+            function = getattr(function, "__func__", function)
+            if name.startswith("_") or name in _SKIPPED or not inspect.isfunction(function):
+                continue
+            if parameters := _parameters(function):
+                yield Verb(owner, name, parameters)
+            if name in ("send_async", "request_async"):
+                own = {**_parameters(rmq.Producer.send if name == "send_async" else rmq.Producer.request)}
+                yield Verb(owner, name, own)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedRocketMQ]:
+    with EmbeddedRocketMQ() as started:
+        started.create_topic("flights", queues=1)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def clients(server: EmbeddedRocketMQ) -> Iterator[dict[str, Any]]:
+    options = {"namesrv_addr": server.namesrv_addr, "clock": server.clock}
+    push = server.push_consumer("push", await_termination_ms=0)
+    push.subscribe("flights")
+    push.on_message(lambda message: None)
+    with (
+        server.producer("ops") as producer,
+        rmq.TransactionProducer(
+            "t", check=lambda message: rmq.LocalTransactionState.UNKNOWN, **options
+        ) as transactions,
+        push,
+        server.pull_consumer("pull", poll_timeout_ms=0) as pull,
+        rmq.DeadLetters("pull", **options) as dead_letters,
+        server.admin() as admin,
+    ):
+        pull.subscribe("flights")
+        yield {
+            "producer": producer,
+            "transactions": transactions,
+            "push": push,
+            "pull": pull,
+            "dead letters": dead_letters,
+            "admin": admin,
+        }
+
+
+def _asked() -> rmq.Message:
+    """A request as a consumer receives it."""
+    message = rmq.MessageExt("flights", b"x", broker_name="broker-a")
+    message.properties.update({"CLUSTER": "DefaultCluster", "REPLY_TO_CLIENT": "nobody", "CORRELATION_ID": "1"})
+    return message
+
+
+def _valid(name: str, server: EmbeddedRocketMQ) -> Any:
+    """What a parameter may be given that has no default."""
+    known: dict[str, Any] = {
+        "message": rmq.MessageExt("flights", b"x", broker_name="broker-a"),
+        "messages": [rmq.Message("flights", b"x")],
+        "request": _asked(),
+        "subject": "User:name",
+        "body": b"x",
+        "topic": "flights",
+        "queue": rmq.MessageQueue("flights", "broker-a", 0),
+        "queues": [rmq.MessageQueue("flights", "broker-a", 0)],
+        "broker": "broker-a",
+        "listener": print,
+        "callback": print,
+        "hook": object(),
+        "execute": lambda message: rmq.LocalTransactionState.COMMIT_MESSAGE,
+        "namesrv_addr": server.namesrv_addr,
+        "letter": None,
+        "perm": 6,
+        "configs": [],
+        "client_ids": ["a"],
+        "queues_by_broker": {"broker-a": 1},
+        "settings": {},
+        "resources": ["Topic:flights"],
+        "actions": ["Pub"],
+        "addresses": [],
+        "mode": "PULL",
+    }
+    if name in known:
+        return known[name]
+    return 1 if re.search("_ms$|offset$|count$|limit|num", name) else "name"
+
+
+@pytest.mark.parametrize("verb", list(_verbs()), ids=lambda verb: f"{verb.owner}-{verb.name}-{len(verb.parameters)}")
+def test_each_argument_of_each_verb(server: EmbeddedRocketMQ, clients: dict[str, Any], verb: Verb) -> None:
+    client = clients[verb.owner]
+    if verb.name in ("on_message", "concurrent_listener", "orderly_listener", "add_hook", "assign"):
+        new = {"push": server.push_consumer, "pull": server.pull_consumer}.get(verb.owner, server.producer)
+        client = new("new")  # these are for clients that do not run, or that were not subscribed
+    function = getattr(client, verb.name)
+    positional = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.POSITIONAL_ONLY
+    ]
+    required = {
+        name: _valid(name, server)
+        for name in verb.parameters
+        if (parameter := inspect.signature(function).parameters.get(name)) is None
+        or parameter.default is parameter.empty
+        if name != "how" and (parameter is not None or name in ("message",))
+    }
+
+    def call(name: str, value: Any) -> Any:
+        given = {**required, name: value}
+        if verb.name == "send_in_transaction":
+            given.setdefault("execute", lambda message: rmq.LocalTransactionState.COMMIT_MESSAGE)
+        answer = function(*[given.pop(one) for one in positional if one in given], **given)
+        if hasattr(answer, "result"):
+            answer = answer.result(20)
+        return list(answer) if inspect.isgenerator(answer) else answer
+
+    faults: list[str] = []
+    for name, annotation in verb.parameters.items():
+        faults += _tried(name, annotation, lambda value, name=name: call(name, value))
+    assert not faults, f"{verb.owner}.{verb.name}:\n" + "\n".join(faults)
+
+
+ADDRESS: Final = {"namesrv_addr": "127.0.0.1:9876"}
+MADE: Final[dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[Any, ...]]]] = {
+    "Message": (rmq.Message, {"topic": "flights", "body": b"x"}, (rmq.Message.__init__,)),
+    "sql92": (rmq.sql92, {"expression": "a > 1"}, (rmq.sql92,)),
+    "Producer": (rmq.Producer, {"group": "g", **ADDRESS}, (ClientOptions, SendSettings)),
+    "PushConsumer": (rmq.PushConsumer, {"group": "g", **ADDRESS}, (PushSettings,)),
+    "PullConsumer": (rmq.PullConsumer, {"group": "g", **ADDRESS}, (PullSettings,)),
+    "TransactionProducer": (
+        rmq.TransactionProducer,
+        {"group": "g", "check": print, **ADDRESS},
+        (rmq.TransactionProducer.__init__,),
+    ),
+    "QueueReader": (rmq.QueueReader, ADDRESS, (rmq.QueueReader.__init__,)),
+    "DeadLetters": (rmq.DeadLetters, {"group": "g", **ADDRESS}, (rmq.DeadLetters.__init__,)),
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_each_argument_of_each_constructor(made: str) -> None:
+    build, base, sources = MADE[made]
+    parameters: dict[str, str] = {}
+    for source in sources:
+        parameters |= dict(source.__annotations__) if hasattr(source, "__struct_fields__") else _parameters(source)
+    faults: list[str] = []
+    for name, annotation in parameters.items():
+        if name != "from_environment" and (made, name) != ("Message", "topic"):  # looked at when it is sent
+            faults += _tried(name, annotation, lambda value, name=name: build(**{**base, name: value}))
+    assert not faults, f"{made}:\n" + "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", ["topic", "body", "flag"])
+def test_what_is_put_into_a_message_later_is_looked_at_when_it_is_sent(
+    server: EmbeddedRocketMQ, clients: dict[str, Any], name: str
+) -> None:
+    with rmq.Producer("batches", namesrv_addr=server.namesrv_addr, auto_batch=True) as batches:
+        batches.send(rmq.Message("flights", b"x"))
+
+        def send(how: str, value: Any) -> Any:
+            message = rmq.Message("flights", b"x")
+            setattr(message, name, value)
+            if how == "send_async":
+                return clients["producer"].send_async(message).result(20)
+            if how == "auto_batch":
+                return batches.send_async(message).result(20)
+            return getattr(clients["producer"], how)([message] if how == "send_batch" else message)
+
+        annotation = {"topic": "str", "body": "bytes", "flag": "int"}[name]
+        for how in ("send", "send_oneway", "send_batch", "send_async", "auto_batch"):
+            faults = _tried(name, annotation, lambda value, how=how: send(how, value))
+            assert not faults, f"{how}:\n" + "\n".join(faults)
+
+
+@pytest.mark.parametrize("how", ["send", "send_oneway", "send_batch", "send_async", "auto_batch"])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("a", "a\x02TAGS\x01forged"),
+        ("a", "a\x02"),
+        ("TAGS\x01forged", "a"),
+        ("a\x02TAGS", "forged"),
+        ("a", 5),
+        ("a", b"x"),
+        ("a", None),
+        (5, "a"),
+        ("a", True),
+    ],
+)
+def test_a_property_that_was_put_in_later_forges_no_other(
+    server: EmbeddedRocketMQ, clients: dict[str, Any], how: str, key: Any, value: Any
+) -> None:
+    producer = clients["producer"]
+    message = rmq.Message("flights", b"x", tags="own")
+    message.properties[key] = value
+    before = len(server.messages("flights"))
+    with rmq.Producer("batches", namesrv_addr=server.namesrv_addr, auto_batch=True) as batches:
+        batches.send(rmq.Message("flights", b"first"))  # from here on a batch is open to what takes no thought
+
+        def send() -> Any:
+            if how.endswith(("async", "auto_batch")):
+                return (batches if how == "auto_batch" else producer).send_async(message).result(20)
+            return getattr(producer, how)([message] if how == "send_batch" else message)
+
+        with pytest.raises(rmq.ConfigurationError, match="property .* is .*(convert it|remove them)"):
+            send()
+    assert len(server.messages("flights")) == before + 1
+
+
+def test_a_consumers_group_is_what_it_was_given_whatever_the_namespace() -> None:
+    for cls in (
+        rmq.Producer,
+        rmq.PushConsumer,
+        rmq.PullConsumer,
+        rmq.AsyncProducer,
+        rmq.AsyncPushConsumer,
+        rmq.AsyncPullConsumer,
+    ):
+        assert cls("g", namespace="ns", **ADDRESS).group == "g"
