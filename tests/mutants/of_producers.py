@@ -15,6 +15,7 @@ REPLYING = "tests/inproc/client/test_client_request_reply.py"
 PRESSURE = "tests/inproc/client/test_client_back_pressure.py"
 NAMES = "tests/unit/client/test_namespace.py"
 SPACES = "tests/inproc/client/test_client_namespace.py"
+PARTS = "tests/unit/client/test_client_parts.py"
 WRONG = "tests/inproc/client/test_client_wrong_values.py"
 OPTIONS = "tests/inproc/client/test_client_send_options.py"
 
@@ -186,5 +187,21 @@ PRODUCER_MUTANTS = [
         "        return self._group\n",
         "        return self._settings.group\n",
         f"{WRONG}::test_a_consumers_group_is_what_it_was_given_whatever_the_namespace",
+    ),
+    Mutant(
+        "S6",
+        "processes that share an offset file write into one temporary file",
+        f"{CLIENT}/offset_store.py",
+        ", shared=True)",
+        ")",
+        f"{PARTS}::test_processes_that_share_an_offset_file_never_write_into_one",
+    ),
+    Mutant(
+        "S6",
+        "a broken offset file becomes the backup",
+        f"{CLIENT}/offset_store.py",
+        "                self._set_aside()\n",
+        "                pass\n",
+        f"{PARTS}::test_a_broken_offset_file_is_kept_aside_and_never_takes_the_backups_place",
     ),
 ]

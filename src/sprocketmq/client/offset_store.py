@@ -95,9 +95,10 @@ class RemoteOffsetStore:
 class LocalFileOffsetStore:
     """Progress in ``<dir>/<client id>/<group>/offsets.json``, Java's file (LocalFileOffsetStore), with a ``.bak`` of the version before.
 
-    Reads fall back to the backup; each write replaces the file at once (``store.config_files``), so a crash leaves a readable one. Writing
-    waits for the disk, so it happens in a thread; what is to be written meanwhile goes with the next one: giving up a thousand queues
-    costs two writes, not a thousand.
+    Reads fall back to the backup; each write replaces the file at once (``store.config_files``), so a crash leaves a readable one, and so
+    do other processes with the same client id (which overwrite each other's progress, as in Java: each needs an ``instance_name`` of its
+    own). A file that cannot be read is kept as ``offsets.json.broken`` where its backup can be. Writing waits for the disk, so it happens
+    in a thread; what is to be written meanwhile goes with the next one: giving up a thousand queues costs two writes, not a thousand.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None, client_id: str, group: str) -> None:
@@ -131,11 +132,20 @@ class LocalFileOffsetStore:
                 continue
             self._wanted = dict(self._written)
             self.progress.load(self._written)
+            if isinstance(failure, ProtocolError):
+                self._set_aside()
             return
         if failure is not None:
             raise ConfigurationError(
                 f"the offset file {self.path} cannot be read: {failure}; repair it, or remove it to begin at consume_from_where"
             ) from failure
+
+    def _set_aside(self) -> None:
+        """The next write would make it the backup, in place of the one that can be read."""
+        aside = self.path.with_name("offsets.json.broken")
+        with contextlib.suppress(FileNotFoundError):  # another process was quicker
+            os.replace(self.path, aside)
+        log.error("offset file %s cannot be read; it is kept as %s, and its backup counts", self.path, aside)
 
     async def read(self, queue: MessageQueue) -> int:
         return self._wanted.get(queue, self.progress.read(queue))
@@ -163,7 +173,7 @@ class LocalFileOffsetStore:
         from sprocketmq.store.config_files import replace_file  # only who broadcasts pays for it
 
         try:
-            replace_file(self.path, OffsetSerializeWrapper(offset_table=offsets).encode())
+            replace_file(self.path, OffsetSerializeWrapper(offset_table=offsets).encode(), shared=True)
         except OSError as error:
             log.error("offset file %s cannot be written: %s", self.path, error)
             return False

@@ -84,7 +84,10 @@ async def send_reply(
     message, back = reply_message(request, body, properties)
     stored_at = getattr(request, "broker_name", "")
     now_s = asyncio.get_running_loop().time
-    end_s = now_s() + (sender.settings.send_msg_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+    total_ms = sender.settings.send_msg_timeout_ms
+    if timeout_ms is not None:
+        total_ms = check_range("timeout_ms", timeout_ms, 1, 86_400_000)
+    end_s = now_s() + total_ms / 1000
 
     def left_ms() -> int:
         return max(1, int((end_s - now_s()) * 1000))

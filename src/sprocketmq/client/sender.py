@@ -208,8 +208,6 @@ class Sender:
         end_s = self._end_s(timeout_ms)
         check_batch(messages, self.settings.max_message_bytes)
         messages = list(messages)
-        check_batch(messages, self.settings.max_message_bytes)
-        messages = list(messages)
         for message in messages:
             self.writer.identify(message)
             if sharding_key is not None:

@@ -41,6 +41,7 @@ _GROWTH: Final = 1.5
 _TOPICS_AGE_S: Final = 2.0
 _GONE_AGE_S: Final = 1.0
 _WARN_EACH_S: Final = 30.0
+_PATIENCE_MS: Final = 1_000
 _JAVA_CLASS: Final = re.compile(r"^[\w.$]+Exception: ")
 
 
@@ -180,7 +181,8 @@ def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[Message
     one_of_each = {queue.broker_name: queue for queue in queues if not queue.topic.startswith(RETRY_PREFIX)}
     for broker_name, queue in one_of_each.items():
         try:
-            cluster.engine.run(_ask_about_filter(options, cluster, queue))
+            # Again by a new route: the broker may have moved, and would be read without its word at its new place.
+            cluster.run(lambda queue=queue: _ask_about_filter(options, cluster, queue), _PATIENCE_MS)  # type: ignore[misc]
         except RemoteError as error:
             # Apache's parser goes on for many lines about what it had expected
             why = _JAVA_CLASS.sub("", error.remark.partition("\n")[0].strip().rstrip("."))

@@ -47,7 +47,7 @@ class MessageSender(RowSender):
         stamp: (query id, batch id, partition) to be noted in each message, so that a reader can tell a replay; None for no notes.
     """
 
-    _producers: ClassVar[dict[tuple[int, str, str, Access], AsyncProducer]] = {}
+    _producers: ClassVar[dict[tuple[int, str, str, Access, int], AsyncProducer]] = {}
 
     def __init__(self, options: SinkOptions, stamp: Stamp | None = None) -> None:
         super().__init__(options, self._started_producer(options))
@@ -55,7 +55,7 @@ class MessageSender(RowSender):
 
     @classmethod
     def _started_producer(cls, options: SinkOptions) -> AsyncProducer:
-        key = (os.getpid(), options.namesrv_addr, options.group, options.access)
+        key = (os.getpid(), options.namesrv_addr, options.group, options.access, options.send_timeout_ms)
         producer = cls._producers.get(key)
         if producer is None:
             producer = AsyncProducer(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import logging
 import os
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from sprocketmq.store.mapped_file import make_directories, not_writable, sync_di
 
 __all__ = ["ConfigFile", "load_config", "replace_file", "save_config"]
 
+_serial = itertools.count()
 T = TypeVar("T")
 _log = logging.getLogger("sprocketmq.store")
 
@@ -71,10 +73,11 @@ def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = Fal
         raise not_writable(os.fspath(path), error) from error
 
 
-def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = False) -> None:
+def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = False, shared: bool = False) -> None:
     """Replace ``path`` by ``raw`` atomically, keeping the present text as ``.bak``; makes the folder.
 
-    ``private`` is for files with secrets: only their owner may read a new one.
+    ``private`` is for files with secrets: only their owner may read a new one. ``shared`` is for files that other processes replace, too,
+    because no lock guards their folder: temporary names are this call's own, or two would write into one file.
 
     Raises:
         OSError: the disk said no; a complete file is there.
@@ -82,7 +85,8 @@ def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = Fa
     target = os.fspath(path)
     folder = os.path.dirname(target) or "."
     make_directories(folder)
-    temporary, old = target + ".tmp", target + ".old"
+    own = f".{os.getpid()}-{next(_serial)}" if shared else ""
+    temporary, old = f"{target}{own}.tmp", f"{target}{own}.old"
     with open(temporary, "wb", opener=_open_private if private else None) as file:
         file.write(raw)
         file.flush()

@@ -50,6 +50,18 @@ def test_a_stream_with_a_wrong_expression_is_refused_at_its_start_and_after_a_re
         ask(again, end)
 
 
+def test_a_broker_that_moved_is_asked_at_its_new_place(mq: EmbeddedRocketMQ) -> None:
+    given = {"namesrvaddr": mq.namesrv_addr, "topic": "flights"}
+    source = RocketMQDataSource(given)
+    assert source.reader(source.schema()).partitions() is not None  # the route is known from now on
+    mq.broker.stop()
+    mq._start_broker(0)
+    mq.create_topic("flights")
+    wrong = RocketMQDataSource({**given, "sql92": "a >"})
+    with pytest.raises(ConfigurationError, match=REFUSED):
+        wrong.reader(wrong.schema()).partitions()
+
+
 def test_brokers_without_property_filters_are_named(readers: Readers) -> None:
     with EmbeddedRocketMQ(clock="system", enablePropertyFilter="false") as mq:
         mq.create_topic("flights", queues=1)

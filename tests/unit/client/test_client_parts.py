@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,6 +26,7 @@ from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.core.pull_cursor import PullCursor, PullDue, PullLater, PullStatus
 from sprocketmq.core.subscription import parse_tag_expression
 from sprocketmq.errors import ConnectFailed
+from sprocketmq.wire.bodies import OffsetSerializeWrapper
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import Command, request
 from sprocketmq.wire.properties import encode_properties
@@ -101,6 +103,48 @@ def test_an_offset_file_that_cannot_be_written_is_tried_again_and_not_forgotten(
 def test_a_crash_between_the_two_renames_leaves_the_backup_to_be_read(tmp_path: Path) -> None:
     store = _store(tmp_path, {QUEUE: 5})
     store.path.rename(store.path.with_name("offsets.json.bak"))
+    assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
+
+
+def test_processes_that_share_an_offset_file_never_write_into_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes its file while this one is between writing and replacing: here by a store that comes in at each sync."""
+    store, other = _store(tmp_path, {QUEUE: 1}), _store(tmp_path)
+    sync, entered = os.fsync, []
+
+    def come_in_between(number: int) -> None:
+        sync(number)
+        if not entered:
+            entered.append(number)
+            other.progress.update(QUEUE, 1_000_000_000_007)  # longer: a rest of it would be seen
+            asyncio.run(other.persist(QUEUE))
+
+    monkeypatch.setattr("sprocketmq.store.config_files.os.fsync", come_in_between)
+    store.progress.update(QUEUE, 2)
+    asyncio.run(store.persist(QUEUE))
+    assert entered
+    assert asyncio.run(_store(tmp_path).read(QUEUE)) == 2
+    backup = OffsetSerializeWrapper.decode(store.path.with_name("offsets.json.bak").read_bytes())
+    assert backup.offset_table == {QUEUE: 1_000_000_000_007}
+    assert sorted(file.name for file in store.path.parent.iterdir()) == ["offsets.json", "offsets.json.bak"]
+
+
+def test_a_broken_offset_file_is_kept_aside_and_never_takes_the_backups_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = _store(tmp_path, {QUEUE: 5})
+    store.progress.update(QUEUE, 6)
+    asyncio.run(store.persist(QUEUE))
+    store.path.write_bytes(b'{"offsetTable":{{"brok')
+    again = _store(tmp_path)
+    assert asyncio.run(again.read(QUEUE)) == 5
+    assert "offsets.json.broken" in caplog.text
+    again.progress.update(QUEUE, 7)
+    asyncio.run(again.persist(QUEUE))
+    assert store.path.with_name("offsets.json.broken").read_bytes() == b'{"offsetTable":{{"brok'
+    assert asyncio.run(_store(tmp_path).read(QUEUE)) == 7
+    store.path.unlink()
     assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
 
 
