@@ -17,7 +17,7 @@ import asyncio
 import concurrent.futures
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.face import BlockingFace
@@ -49,7 +49,6 @@ __all__ = ["AsyncPullConsumer", "PullConsumer"]
 
 Expression = FilterExpression | str | None
 T = TypeVar("T")
-_MAX_OFFSET: Final = 1 << 62
 
 
 class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
