@@ -85,6 +85,7 @@ class AsyncClient(Generic[P]):
     _loop: asyncio.AbstractEventLoop | None = None
     _work: asyncio.Task[BaseException | None]  # the last opening or closing
     _pid = 0
+    _is_opening = False
 
     def __init__(self) -> None:
         self._life = Lifecycle(restarts=self._restarts)
@@ -211,14 +212,25 @@ class AsyncClient(Generic[P]):
             self._work = asyncio.ensure_future(work)
 
     def _cancel_opening(self) -> None:
+        work = self._work
+
+        def cancel() -> None:
+            # It may have opened, or failed, meanwhile: what it does then is the closing, which nobody cuts short.
+            if self._is_opening:
+                work.cancel()
+
         # Behind its first step: a task that is cancelled before that never learns of it.
-        asyncio.get_running_loop().call_soon(self._work.cancel)
+        asyncio.get_running_loop().call_soon(cancel)
 
     async def _opening(self) -> BaseException | None:
         """Gives its failure instead of raising it: there may be many callers, and there may be none."""
         try:
             self._parts = parts = self._make()
-            await parts.start()
+            self._is_opening = True
+            try:
+                await parts.start()
+            finally:
+                self._is_opening = False
             if self._life.opened():
                 self._use(parts)
                 return None

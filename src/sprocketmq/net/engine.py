@@ -159,6 +159,8 @@ class _BlockingCall(Generic[T]):
     def give_up(self) -> None:
         """The caller waits no longer; harmless when it ended already."""
         if self._task is not None and self._task.done():
+            if not self._task.cancelled():
+                self._task.exception()  # nobody else will look at it
             return
         self._given_up = True
         try:

@@ -156,6 +156,52 @@ def test_a_shutdown_while_it_starts_ends_the_start(rocketmq: EmbeddedRocketMQ, c
         consumer.start()
 
 
+@pytest.mark.parametrize("kind", ["consumer", "producer"])
+def test_a_shutdown_that_meets_the_end_of_a_start_leaves_all_the_same(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, kind: str
+) -> None:
+    """The keeper's connection stays open: only who says that it leaves is gone."""
+    rocketmq.create_topic("flights", queues=1)
+    keeper = consumers(Recorder(), group="keeper", instance_name="shared")
+    options = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "instance_name": "shared"}
+
+    async def meet() -> None:
+        client: Any
+        if kind == "producer":
+            client = rmq.AsyncProducer("delays", topics=["flights"], **options)
+        else:
+            client = rmq.AsyncPushConsumer("delays", **options)
+            client.subscribe("flights")
+            client.on_message(lambda message: None)
+        parts = client._make
+        ends: list[asyncio.Task[None]] = []
+
+        def make() -> Any:
+            made = parts()
+            start = made.start
+
+            async def started() -> None:
+                await start()
+                ends.append(asyncio.ensure_future(client.shutdown()))
+                for _ in range(2 if kind == "producer" else 1):
+                    await asyncio.sleep(
+                        0
+                    )  # the shutdown wants the opening cancelled, in the very turn in which it ends
+
+            made.start = started
+            return made
+
+        client._make = make
+        with pytest.raises(rmq.ClosedError, match="while it started"):
+            await client.start()
+        await asyncio.wait_for(asyncio.gather(*ends), LIMIT_S)
+
+    keeper._engine.run(meet())
+    with rocketmq.admin() as admin:
+        assert admin.consumer_ids("delays") == []
+        assert admin.producer_connection("delays", "flights") == []
+
+
 def test_a_cancelled_start_leaves_nothing_and_may_be_repeated(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
@@ -384,6 +430,23 @@ def test_flush_and_shutdown_wait_for_what_send_async_began(rocketmq: EmbeddedRoc
     engine = Engine("flush")
     engine.run(asynchronous())
     engine.close()
+
+
+def test_shutdown_waits_for_a_send_that_is_answered_late(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    producer = rocketmq.producer("ops")
+    producer.start()
+    with rocketmq.faults.delay_answer(RequestCode.SEND_MESSAGE_V2, 1_000, times=1) as late:
+        sent = producer.send_async(rmq.Message("flights", b"x"))
+        ending = threading.Thread(target=producer.shutdown, daemon=True)
+        ending.start()
+        rocketmq.wait_until(lambda: late.hits)
+        ending.join(0.3)
+        assert ending.is_alive()
+        rocketmq.advance(1_000)
+        assert sent.result(LIMIT_S).status is rmq.SendStatus.SEND_OK
+        ending.join(LIMIT_S)
+        assert not ending.is_alive()
 
 
 def test_flush_does_not_wait_for_what_comes_meanwhile(rocketmq: EmbeddedRocketMQ) -> None:
