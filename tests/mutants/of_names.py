@@ -23,8 +23,8 @@ NAME_MUTANTS = [
         "names",
         "a request's names are not looked at before its handler",
         CHECKS,
-        "    problem = _problem(fields)\n",
-        "    problem = None\n",
+        "        problem = problem or _problem_of_name(field, fields[field])\n",
+        "        pass\n",
         f"{DOOR}::test_no_request_reaches_a_file_that_is_not_the_stores",
     ),
     Mutant(

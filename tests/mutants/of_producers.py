@@ -87,9 +87,9 @@ PRODUCER_MUTANTS = [
     Mutant(
         "producers",
         "shutdown forgets what lingers",
-        f"{CLIENT}/async_producer.py",
-        "            await batches.close()",
-        "            pass",
+        f"{CLIENT}/running_producer.py",
+        "            self._end_checks, self.flush, self._end_batches, self._end_trace,",
+        "            self._end_checks, self._end_trace,",
         f"{BATCHING}::test_shutdown_sends_what_lingers",
     ),
     Mutant(

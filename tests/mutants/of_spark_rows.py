@@ -121,8 +121,9 @@ SPARK_ROW_MUTANTS = [
         "spark",
         "tasks pull without a signature",
         f"{SPARK}/reader.py",
-        "            credentials=options.access.credentials,\n",
-        "",
+        "        self._cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)\n",
+        "        unsigned = __import__('dataclasses').replace(options.access, access_key='')\n"
+        "        self._cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, unsigned)\n",
         "tests/inproc/spark/test_secured.py::test_rows_are_written_read_and_given_back_with_keys_over_tls",
     ),
     Mutant(

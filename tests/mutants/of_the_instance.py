@@ -69,8 +69,8 @@ INSTANCE_MUTANTS = [
         "S2",
         "who could not say goodbye goes on being named in heartbeats",
         f"{CLIENT}/running_consumer.py",
-        "                self.instance.forget_consumer(self.group.name)\n",
-        "                pass\n",
+        "            self.instance.forget_consumer(self.group.name)\n",
+        "            pass\n",
         f"{INSTANCE}::test_brokers_that_do_not_answer_hold_up_a_shutdown_for_a_limited_time_and_no_heartbeat_names_who_left",
     ),
     Mutant(

@@ -39,8 +39,8 @@ LOWER_MUTANTS = [
         "wire",
         "the enums of a heartbeat count in our order, not in Java's",
         f"{WIRE}/bodies/heartbeat.py",
-        '"consumeFromWhere": [',
-        '"consumeFromWhere": [where.value for where in ConsumeFromWhere] or [',
+        '"consume_from_where": [',
+        '"consume_from_where": [where.value for where in ConsumeFromWhere] or [',
         f"{UNIT}/test_bodies.py::test_a_heartbeat_may_hold_numbers_for_enums_as_the_cpp_client_writes_them",
     ),
     Mutant(

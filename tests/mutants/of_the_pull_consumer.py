@@ -39,8 +39,8 @@ PULL_CONSUMER_MUTANTS = [
         "S6",
         "messages under work when an exception leaves the block count as done",
         f"{CLIENT}/pull_consumer.py",
-        "await self._leave(commit=self._auto_commit and error is None)",
-        "await self._leave(commit=self._auto_commit)",
+        "await self._end(commit=self._auto_commit and error is None)",
+        "await self._end(commit=self._auto_commit)",
         f"{POLLING}::test_messages_under_work_when_an_exception_leaves_the_block_come_again",
     ),
     Mutant(

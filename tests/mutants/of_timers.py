@@ -89,9 +89,9 @@ TIMER_MUTANTS = [
     Mutant(
         "delay",
         "progress is written before its copies are on the disk",
-        f"{BROKER}/schedule.py",
-        "        if not self._running or self._store.flushed_offset >= end:\n",
-        "        if True:\n",
+        f"{BROKER}/config_store.py",
+        "            made(self._schedule.content().encode())\n",
+        "            self._save_beside(file, self._schedule.content().encode())\n",
         f"{RESTART}::test_delay_progress_is_not_written_before_the_copies_it_speaks_of_are_on_the_disk",
     ),
     Mutant(

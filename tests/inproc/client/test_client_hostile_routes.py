@@ -69,7 +69,7 @@ def tell(rocketmq: EmbeddedRocketMQ, spoil: Callable[[TopicRouteData], TopicRout
     rocketmq.namesrv.intercept = intercept
 
 
-@pytest.mark.parametrize("kind", [*SPOILT, *ORDERS])
+@pytest.mark.parametrize("kind", [*SPOILT, *ORDERS], ids=lambda kind: kind.replace(" ", "-"))
 def test_a_route_of_too_many_queues_is_refused_in_a_sentence(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, kind: str
 ) -> None:
