@@ -286,12 +286,11 @@ class Broker(Service):
         if self.plain_access is not None:
             self.plain_access.load()
         self.users.load()
-        self.topics.forget_deletions(self.store.min_physical_offset)
+        self.topics.forget_deletions(self.store.min_physical_offset, self.store.max_physical_offset)
         self.topics.adopt(self.store.queues(), now_ms)
         for topic in self.topics.deleted.keys() - self.topics.table:
             self.offsets.forget_topic(topic)  # a kill came between the two files
-        if self.offsets.is_dirty:  # before anybody makes such a topic again
-            await self.saved(offsets=True)
+        await self.saved(offsets=self.offsets.is_dirty)  # before anybody makes such a topic again, or stores anything
         self.initial_max_offset = self.store.max_physical_offset
         self._tls = tls_of(self.config)
         self.port = await self._ports.open(

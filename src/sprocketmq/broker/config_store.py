@@ -95,7 +95,7 @@ class ConfigStore:
         """Before the store is loaded, which needs to know. Raises as :meth:`load`."""
         deleted = self._deleted_file.load(lambda raw: msgspec.json.decode(raw, type=dict[str, int]))
         if deleted is not None:
-            self._topics.deleted = deleted
+            self._topics.load_deletions(deleted)
 
     def load(self) -> None:
         """Read what is there; a missing file leaves its table as it is.

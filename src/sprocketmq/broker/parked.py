@@ -193,7 +193,7 @@ class ParkedPulls:
         self._timer = None
         if _EXPIRED not in self._passes:
             self._begin(_EXPIRED, self._room.expire(self._clock.steady_ms()))
-        self._go_on()
+        self._schedule()
 
     def _arm(self) -> None:
         due_ms = self._room.next_deadline_ms()

@@ -66,6 +66,7 @@ class TopicTable:
         self.on_change: Callable[[], None] = lambda: None
         self.table: dict[str, TopicConfig] = {}
         self.deleted: dict[str, int] = {}
+        self._has_deletions_on_disk = False
         self._create_system_topics()
 
     def load(self, content: TopicConfigSerializeWrapper) -> None:
@@ -117,12 +118,27 @@ class TopicTable:
         return None
 
     def deleted_content(self) -> bytes | None:
-        """What ``deletedTopics.json`` holds: the log's end when each was deleted. Ours: Apache makes no topic of a queue it finds."""
-        return msgspec.json.encode(self.deleted) if self.deleted else None
+        """What ``deletedTopics.json`` holds: the log's end when each was deleted. Ours: Apache makes no topic of a queue it finds.
 
-    def forget_deletions(self, log_begin: int) -> None:
-        """Those of whose topics the log has no record any more."""
-        self.deleted = {topic: end for topic, end in self.deleted.items() if end > log_begin}
+        None: there is no such file, and nothing to write. One that is there has to be written when it becomes empty, too.
+        """
+        return msgspec.json.encode(self.deleted) if self._has_deletions_on_disk else None
+
+    def load_deletions(self, deleted: dict[str, int]) -> None:
+        """Take over what ``deletedTopics.json`` holds."""
+        self.deleted, self._has_deletions_on_disk = deleted, True
+
+    def forget_deletions(self, log_begin: int, log_end: int) -> None:
+        """Those of whose topics the log has no record any more.
+
+        A log that ends before a topic's deletion has lost its tail to a power cut, or has been removed by hand. What is stored from here on
+        lies before the noted end, and is of no first life all the same: so no end is noted that is behind the log's.
+        """
+        ends = {topic: min(end, log_end) for topic, end in self.deleted.items()}
+        ends = {topic: end for topic, end in ends.items() if end > log_begin}
+        if ends != self.deleted:
+            self.deleted = ends
+            self.on_change()
 
     def adopt(self, queues: Iterable[tuple[str, int]], now_ms: int) -> None:
         """Topics whose messages are there but whose configuration is not: killed between the two, or files copied by hand."""
@@ -178,7 +194,7 @@ class TopicTable:
         """Forget ``topic``, all of whose messages lie before ``log_end`` in the log; whether it was there."""
         if self.table.pop(topic, None) is None:
             return False
-        self.deleted[topic] = log_end
+        self.deleted[topic], self._has_deletions_on_disk = log_end, True
         self._changed(now_ms)
         return True
 

@@ -10,7 +10,8 @@ Laws, beside those of the machine
     1. A caller who is cancelled leaves at once; a shutdown that has begun goes on without it.
     2. Who calls ``shutdown`` in a callback that the closing waits for (a listener, a check) does not wait for the closing.
     3. A client that was forgotten is closed and warned about (ResourceWarning, as for files): when it is collected, or, where a loop of
-       another thread runs it (the blocking clients), at the end of the program, all together within ``EXIT_TIMEOUT_S``.
+       another thread runs it (the blocking clients), at the end of the program, all together within ``EXIT_TIMEOUT_S``. A push consumer
+       that runs is not collected: its listener has work, whoever holds the consumer, as a thread has.
     4. A loop that was closed took everything of its clients along.
     5. After a fork the child closes nothing: all of it is the parent's.
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import contextlib
 import logging
 import os
 import sys
@@ -81,11 +83,15 @@ class AsyncClient(Generic[P]):
     _restarts: ClassVar[bool] = True
     """Whether it may be started again after a shutdown."""
 
+    _runs_by_itself: ClassVar[bool] = False
+    """Whether it goes on when nobody holds it."""
+
     _parts: P | None = None  # from the beginning of the opening to the end of the closing
     _loop: asyncio.AbstractEventLoop | None = None
     _work: asyncio.Task[BaseException | None]  # the last opening or closing
     _pid = 0
     _is_opening = False
+    _ended_by_own_callback = False  # before it had started
 
     def __init__(self) -> None:
         self._life = Lifecycle(restarts=self._restarts)
@@ -134,6 +140,7 @@ class AsyncClient(Generic[P]):
                 continue
             if step is StartStep.OPEN:
                 self._ended.clear()
+                self._ended_by_own_callback = False
                 self._begin(self._opening())
             break
         try:
@@ -143,6 +150,8 @@ class AsyncClient(Generic[P]):
                 self._cancel_opening()
             raise
         if isinstance(failure, asyncio.CancelledError):
+            if self._ended_by_own_callback:  # it ran, and said itself that it is over
+                return
             raise ClosedError(f"{self._name} was shut down while it started")
         if failure is not None:
             raise failure
@@ -179,6 +188,7 @@ class AsyncClient(Generic[P]):
             self._use(None)
             self._begin(self._closing())
         elif step is ShutdownStep.CANCEL_OPENING:
+            self._ended_by_own_callback = runs_caller
             self._cancel_opening()
         if not runs_caller:
             await asyncio.shield(self._work)
@@ -233,6 +243,8 @@ class AsyncClient(Generic[P]):
                 self._is_opening = False
             if self._life.opened():
                 self._use(parts)
+                if self._runs_by_itself:
+                    _keep(self)
                 return None
             failure: BaseException = asyncio.CancelledError()
         except BaseException as error:  # noqa: BLE001 - whoever waits raises it
@@ -241,6 +253,7 @@ class AsyncClient(Generic[P]):
         return failure
 
     async def _closing(self) -> None:
+        _kept.discard(self)
         try:
             if self._parts is not None:
                 await in_order(self._parts.stop)
@@ -260,6 +273,7 @@ class AsyncClient(Generic[P]):
             self._parts = None
             self._use(None)
             self._ended = asyncio.Event()
+            _kept.discard(self)
         elif _running_loop() not in (loop, None):
             raise ConfigurationError(
                 f"{self._name} belongs to another event loop; start it and shut it down on the same one"
@@ -276,10 +290,10 @@ class AsyncClient(Generic[P]):
         if parts is None or loop is None or self._pid != os.getpid() or sys.is_finalizing():
             return
         if self._life.state is LifeState.RUNNING:
-            self._warn("before it was forgotten")
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_stop_forgotten, parts)
-            elif lost := self._at_stake:
+            self._warn("before it was forgotten")  # last: a user may have made it an error
+            if loop.is_closed() and (lost := self._at_stake):
                 log.warning("%s was not shut down before its event loop was closed%s", self._name, lost)
 
 
@@ -291,7 +305,14 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 _begun: weakref.WeakSet[AsyncClient[Any]] = weakref.WeakSet()
+_kept: set[AsyncClient[Any]] = set()  # law 3: those that run by themselves
 _stopping: set[asyncio.Task[None]] = set()
+
+
+def _keep(client: AsyncClient[Any]) -> None:
+    for other in [other for other in _kept if other._loop is not None and other._loop.is_closed()]:  # law 4
+        _kept.discard(other)
+    _kept.add(client)
 
 
 def _stop_forgotten(parts: Parts) -> None:
@@ -308,12 +329,14 @@ def _is_driven_elsewhere(client: AsyncClient[Any]) -> bool:
 def _shut_down_at_exit() -> None:
     """Law 3. Threads that are no daemons have ended, the engines' loops still run, and no thread can be started any more."""
     clients = [client for client in list(_begun) if _is_driven_elsewhere(client)]
+    forgotten = [client for client in clients if client._life.state is LifeState.RUNNING]
     ends: dict[concurrent.futures.Future[None], AsyncClient[Any]] = {}
     for client in clients:
-        if client._life.state is LifeState.RUNNING:
-            client._warn("before the program ended")
         assert client._loop is not None
         ends[asyncio.run_coroutine_threadsafe(client.shutdown(), client._loop)] = client
+    for client in forgotten:
+        with contextlib.suppress(Warning):  # a user may have made it an error, which has nowhere to go from here
+            client._warn("before the program ended")
     if ends:
         _, late = concurrent.futures.wait(ends, EXIT_TIMEOUT_S)
         for end in late:

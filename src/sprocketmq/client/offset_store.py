@@ -166,7 +166,11 @@ class LocalFileOffsetStore:
             if self._wanted == self._written:
                 return
             offsets = dict(self._wanted)
-            if await asyncio.to_thread(self._write, offsets):
+            try:
+                is_written = await asyncio.to_thread(self._write, offsets)
+            except RuntimeError:  # the interpreter ends, and starts no thread any more
+                is_written = self._write(offsets)
+            if is_written:
                 self._written = offsets
 
     def _write(self, offsets: dict[MessageQueue, int]) -> bool:

@@ -123,7 +123,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if value is not None and not (isinstance(value, str) and (not value or value.isprintable())):
                 raise ConfigurationError(f"{name} is not shown here; text (str) without control characters is allowed")
         check_range("trace_msg_batch_num", self.trace_msg_batch_num, 1, 20)
-        if self.security_token is not None and not self.access_key:
+        if self.security_token and not self.access_key:
             raise ConfigurationError(
                 "security_token is given without access_key and secret_key; a signature needs them"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -68,7 +69,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
     broker_suspend_max_time_ms: int = 20_000
     consumer_timeout_when_suspend_ms: int = 30_000
     pull_time_delay_when_exception_ms: int = 1_000
-    local_offset_store_dir: str | None = None
+    local_offset_store_dir: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)

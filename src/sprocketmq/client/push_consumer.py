@@ -72,6 +72,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     _restarts: ClassVar[bool] = False
 
+    _runs_by_itself = True
+
     def __init__(self, group: str, **options: Any) -> None:
         super().__init__()
         self._options, settings = split_options(options, ClientOptions, PushSettings, "a push consumer")

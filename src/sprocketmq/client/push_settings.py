@@ -121,7 +121,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     await_termination_ms: int = 5000
     pull_time_delay_when_exception_ms: int = 1000
     post_subscription_when_pull: bool = False
-    local_offset_store_dir: str | None = None
+    local_offset_store_dir: str | os.PathLike[str] | None = None
     record: str | os.PathLike[str] | None = None
     record_max_bytes: int = 64 * 1024 * 1024
 
@@ -149,6 +149,9 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
             consume_timestamp_ms(self.consume_timestamp)
         if self.record is not None and not (isinstance(self.record, str | os.PathLike) and _is_path(self.record)):
             raise ConfigurationError(f"record is {self.record!r}, the path of a file is allowed")
+        folder = self.local_offset_store_dir or None
+        if folder is not None and not (isinstance(folder, str | os.PathLike) and _is_path(folder)):
+            raise ConfigurationError(f"local_offset_store_dir is {folder!r}, the path of a folder is allowed")
         if self.consume_thread_max is not None:
             check_range("consume_thread_max", self.consume_thread_max, self.consume_thread_count, 1000)
         for name, low, high in _RANGES:

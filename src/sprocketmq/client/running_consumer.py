@@ -257,8 +257,10 @@ class RunningConsumer:
             self._recorder.close()
 
     async def _leave(self) -> None:
-        await self.rebalancer.drop_all()
-        await self.instance.remove_consumer(self.group.name)
+        try:
+            await self.rebalancer.drop_all()
+        finally:
+            await self.instance.remove_consumer(self.group.name)
 
     async def _check_expressions(self) -> None:
         for topic, subscription in list(self.subscriptions.items()):

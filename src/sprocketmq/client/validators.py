@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import Message, MessageQueue, check_flag
@@ -165,8 +166,9 @@ def check_text(name: str, value: str) -> str:
         raise ConfigurationError(f"{name} is {value!r} ({type(value).__name__}), text (str) is allowed")
     if not value or value.isspace():
         raise ConfigurationError(f"{name} is {value!r}, text that is not blank is allowed; leave it out for none")
-    if not value.isprintable():
-        raise ConfigurationError(f"{name} is {value[:80]!r}, text without control characters is allowed")
+    problem = control_character_problem(name, value)
+    if problem is not None:
+        raise ConfigurationError(problem)
     return value
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from types import TracebackType
 
 from sprocketmq.net.connection import Connection
 
 __all__ = ["GatheredAnswers"]
+
+log = logging.getLogger("sprocketmq.net")
 
 
 class GatheredAnswers:
@@ -37,6 +40,10 @@ class GatheredAnswers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for connection in self._began:
-            connection.write_gathered()
+            try:
+                connection.write_gathered()
+            except Exception:  # noqa: PERF203 - a bug costs one connection its answers, not all of them
+                log.exception("the answers to %s could not be written", connection.remote_address)
+                connection.abort()
         for connection, kept_bytes in self._kept_bytes.items():
             connection.release(kept_bytes)

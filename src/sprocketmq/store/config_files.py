@@ -26,8 +26,8 @@ _serial = itertools.count()
 T = TypeVar("T")
 _log = logging.getLogger("sprocketmq.store")
 
-# EPERM also where the file is another user's (fs.protected_hardlinks).
-_NO_SECOND_NAME: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+# Whatever else a link fails of (FAT and network shares, each system in its own words; another user's file), only the spare copy suffers.
+_DISK_FAULTS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T | None:
@@ -108,9 +108,9 @@ def _keep(target: str, old: str) -> bool:
     try:
         os.link(target, old)
     except OSError as error:
-        if error.errno in _NO_SECOND_NAME:
-            return False
-        raise
+        if error.errno in _DISK_FAULTS:
+            raise
+        return False
     return True
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Collection
 
 from sprocketmq.core.descriptor_budget import MAPPING_TAKES_ONE, descriptor_shares
 from sprocketmq.errors import ConfigurationError
@@ -90,23 +91,22 @@ class ConsumeQueueTable:
     def delete_topic(self, topic: str) -> int:
         """Drop the queues of ``topic`` with their files; how many there were."""
         keys = [key for key in self.queues if key[0] == topic]
-        for key in keys:
-            self.queues.pop(key).delete()
-        if keys and self.directory is not None:
-            remove_below(self.directory, topic)
+        self.delete_queues(keys)
         return len(keys)
 
-    def delete_queue(self, topic: str, queue_id: int) -> None:
-        """Drop one queue with its files; the topic's folder goes with its last one."""
-        if [key for key in self.queues if key[0] == topic] == [(topic, queue_id)]:
-            self.delete_topic(topic)
-        else:
-            self.queues.pop((topic, queue_id)).delete()
+    def delete_queues(self, keys: Collection[tuple[str, int]]) -> None:
+        """Drop these queues with their files; a topic's folder goes with its last one."""
+        if not keys:
+            return
+        for key in keys:
+            self.queues.pop(key).delete()
+        if self.directory is not None:
+            for topic in {topic for topic, _ in keys} - {topic for topic, _ in self.queues}:
+                remove_below(self.directory, topic)
 
     def delete_all(self) -> None:
         """Recovery: the log is gone, or the whole index has to be rebuilt."""
-        for topic in {topic for topic, _ in self.queues}:
-            self.delete_topic(topic)
+        self.delete_queues(list(self.queues))
 
     def census(self, log_end: int) -> tuple[int, int, int]:
         """(end of the log, queues with entries, sum of their ends): what the checkpoint keeps to notice lost queues."""

@@ -132,15 +132,17 @@ class Recovery:
 
         One with an entry of a second life is none of them: the scan puts it right.
         """
-        for topic, queue_id in list(self._queues.queues):
+        gone = []
+        for (topic, queue_id), queue in self._queues.queues.items():
             end = self._deleted_topics.get(topic)
             if end is None:
                 continue
-            queue = self._queues.queues[topic, queue_id]
-            self._newest_end(queue)  # what no record confirms is cut
-            if queue.max_offset == queue.min_offset or queue.unit(queue.max_offset - 1)[0] < end:
+            newest = max(queue.min_offset, self._confirmed_end(queue, None) - 1)
+            # Nothing is cut here: an entry of a second life may be damaged, and then the log has to be read again (_drop_tails).
+            if all(queue.unit(offset)[0] < end for offset in range(newest, queue.max_offset)):
                 _log.info("topic %s was deleted; its queue %d that is there again goes", topic, queue_id)
-                self._queues.delete_queue(topic, queue_id)
+                gone.append((topic, queue_id))
+        self._queues.delete_queues(gone)
 
     def _drop_tails(self) -> None:
         """Take away the entries behind the newest one that its record confirms.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sprocketmq.broker.handlers import consume_queue
+from sprocketmq.broker.steps import in_steps
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import (
     BrokerStatsData,
@@ -343,6 +345,23 @@ def test_a_consume_queue_shows_its_entries(client):
     assert QueryConsumeQueueResponseBody.decode(look(0, -1).body).queue_data == []
     assert [(look(index, 1).code, bytes(look(index, 1).body)) for index in (3, -1)] == [(0, b"")] * 2
     assert look(0, 1, queue_id=9).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_consume_queue_that_goes_while_its_entries_are_shown_leaves_valid_json(cluster, client, monkeypatch):
+    for _ in range(6):
+        client.send("flights")
+    store = cluster.broker.store
+    units = store.units
+
+    def units_until_it_goes(topic, queue_id, offset, count):
+        if offset >= 2:
+            store.delete_topic(topic)
+        return units(topic, queue_id, offset, count)
+
+    monkeypatch.setattr(store, "units", units_until_it_goes)
+    monkeypatch.setattr(consume_queue, "in_steps", lambda offsets: in_steps(offsets, 2))
+    answer = client.ask(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequestHeader("flights", 0, 0, 6, None))
+    assert len(QueryConsumeQueueResponseBody.decode(answer.body).queue_data) == 2
 
 
 def test_queues_without_a_topic_are_cleaned_away(cluster, client):

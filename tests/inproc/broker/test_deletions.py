@@ -276,3 +276,33 @@ def test_queues_of_a_deleted_topic_that_a_power_cut_brought_back_hold_nothing_of
     cluster.copy_as_killed(tmp_path / "killed")
     restart_on(cluster, tmp_path / "killed")
     assert (cluster.broker.topics.get("flights") is not None) == made_again
+
+
+# -- a log that is shorter than what was noted ---------------------------------------------------------------------------------------
+
+
+def test_a_deletion_counts_no_longer_than_the_log_in_which_it_happened(disk_cluster):
+    """The log's end at a deletion says nothing about another log: an administrator removed it, or a power cut took its tail."""
+    cluster, client = disk_cluster, disk_cluster.client()
+    create(client, "flights", 1).result(10)
+    for _ in range(5):
+        client.send("flights", b"first life")
+    for _ in range(30):
+        client.send("others", b"what makes the log long")
+    assert delete(client, "flights").result(10).code == 0
+    create(client, "flights", 1).result(10)
+    store_dir = Path(cluster.store_dir)
+    assert json.loads((store_dir / "config/deletedTopics.json").read_bytes()) == {
+        "flights": cluster.broker.store.max_physical_offset
+    }
+    cluster.broker.stop()
+    for name in ("commitlog", "consumequeue", "index"):
+        shutil.rmtree(store_dir / name)
+    (store_dir / "checkpoint").unlink()
+    restart_on(cluster, store_dir)
+    assert json.loads((store_dir / "config/deletedTopics.json").read_bytes()) == {}
+    client = cluster.client()
+    for _ in range(10):
+        assert client.send("flights", b"second life").code == 0
+    cluster.restart_broker()
+    assert cluster.broker.store.max_offset("flights", 0) == 10

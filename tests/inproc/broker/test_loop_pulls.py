@@ -19,7 +19,7 @@ pytestmark = pytest.mark.parametrize("cluster", [{"enable_property_filter": True
 
 class Shares:
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self.unasked = 0
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> Shares:
 
     def counted(self: ParkedPulls) -> None:
         shares.count += 1
+        shares.unasked += not self._is_scheduled
         ends = iter((0.0, 0.0))
         monkeypatch.setattr(parked, "perf_counter", lambda: next(ends, 1.0))
         go_on(self)
@@ -63,6 +64,20 @@ def test_many_pulls_whose_time_is_over_are_answered_in_shares_of_the_loop(cluste
     assert WAITING <= shares.count <= 2 * WAITING + 2
     cluster.clock.advance(5_000)
     assert {pull.result(10).code for pull in late} == {ResponseCode.PULL_NOT_FOUND}
+
+
+def test_pulls_that_expire_during_a_long_pass_take_no_share_beside_its_own(cluster, client, shares):
+    """A share that nobody asked for asks for the next one, and so does the pass: more shares in each turn from then on."""
+    client.send("flights", b"first")
+    begun = pulls(client, cluster, suspend_ms=20_000)
+    short = [client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000) for _ in range(3)]
+    cluster.eventually(lambda: len(cluster.broker.parked) == WAITING + 3)
+    cluster.clock.advance(15_000)
+    assert {pull.result(10).code for pull in short} == {ResponseCode.PULL_NOT_FOUND}
+    assert client.send("flights", b"second").code == 0
+    assert {pull.result(10).code for pull in begun} == {0}
+    assert shares.count
+    assert not shares.unasked
 
 
 def test_a_message_that_arrives_while_waiters_are_looked_at_is_looked_at_by_all_of_them(cluster, client, shares):

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
+from sprocketmq.client import async_client
 from sprocketmq.net.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 
@@ -133,6 +134,12 @@ async def _cancelled(work: Awaitable[Any], turns: int) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def _end_kept() -> None:
+    """A push consumer that runs goes on when it is forgotten."""
+    for client in list(async_client._kept):
+        await client.shutdown()
+
+
 async def _collect(holder: Holder) -> None:
     holder.client = None
     gc.collect()
@@ -239,6 +246,7 @@ class Stage:
             assert not await self.members(group), f"{kind}: {first} beside {second}: a shutdown left a ghost"
             await holder.client.shutdown()
         await _collect(holder)
+        await _end_kept()
         assert await _eventually(self._only_the_keeper), f"{kind}: {first} beside {second} left {await self.left()}"
         assert not await self.members(group), f"{kind}: {first} beside {second} left a ghost"
 
@@ -399,6 +407,7 @@ def test_each_blocking_call_beside_each_other_leaves_no_ghost_and_no_task(
             call(second, client)
             del client
             gc.collect()
+            engine.run(_end_kept())
         assert engine.run(_eventually(stage._only_the_keeper)), f"{kind}: {first} beside {second} left something"
         assert not engine.run(stage.members(group)), f"{kind}: {first} beside {second} left a ghost"
     engine.run(stage.tear_down())

@@ -15,6 +15,7 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
+from sprocketmq.client import async_client
 from sprocketmq.net.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
@@ -332,15 +333,13 @@ def _forget(held: list[Any]) -> None:
 def test_a_client_that_nobody_holds_leaves_and_says_so(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
     makers: list[Callable[[], Any]] = [
-        lambda: rocketmq.push_consumer("delays"), lambda: rocketmq.pull_consumer("delays"),
+        lambda: rocketmq.pull_consumer("delays"),
         lambda: rocketmq.producer("ops", topics=["flights"]),
-    ]  # fmt: skip
+    ]
     for make in makers:
         client = make()
         if hasattr(client, "subscribe"):
             client.subscribe("flights")
-        if hasattr(client, "on_message"):
-            client.on_message(Recorder())
         client.start()
         name = repr(client._async)[:20]
         held = [client]
@@ -353,6 +352,66 @@ def test_a_client_that_nobody_holds_leaves_and_says_so(rocketmq: EmbeddedRocketM
         with rocketmq.admin() as admin:
             rocketmq.wait_until(lambda admin=admin: not admin.consumer_ids("delays"))
             rocketmq.wait_until(lambda admin=admin: not admin.producer_connection("ops", "flights"))
+
+
+def test_a_push_consumer_that_nobody_holds_goes_on(rocketmq: EmbeddedRocketMQ) -> None:
+    """As a thread does: whether its listener holds it, by chance, must not decide whether messages come."""
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+
+    def begin() -> None:
+        consumer = rocketmq.push_consumer("delays")
+        consumer.subscribe("flights")
+        consumer.on_message(recorder)
+        consumer.start()
+
+    begin()
+    gc.collect()
+    with rocketmq.producer("ops") as producer:
+        producer.send(rmq.Message("flights", b"late"))
+    rocketmq.wait_until(lambda: recorder.bodies == ["late"])
+    (kept,) = [client for client in async_client._kept if client.group == "delays"]
+    assert kept._loop is not None
+    asyncio.run_coroutine_threadsafe(kept.shutdown(), kept._loop).result(30)
+    assert kept not in async_client._kept
+    with rocketmq.admin() as admin:
+        rocketmq.wait_until(lambda: not admin.consumer_ids("delays"))
+
+
+@pytest.mark.parametrize("face", ["blocking", "async"])
+def test_a_listener_may_end_its_consumer_while_it_starts(rocketmq: EmbeddedRocketMQ, face: str) -> None:
+    """The first messages come before ``start`` is through: "consume until done, then shut down" is no failed start."""
+    rocketmq.create_topic("flights", queues=1)
+    with rocketmq.producer("ops") as producer:
+        producer.send(rmq.Message("flights", b"only"))
+    seen: list[bytes] = []
+    if face == "blocking":
+        consumer = rocketmq.push_consumer("delays")
+        consumer.subscribe("flights")
+
+        @consumer.on_message
+        def handle(message: Any) -> None:
+            seen.append(message.body)
+            consumer.shutdown()
+
+        consumer.run_forever()
+    else:
+
+        async def run() -> None:
+            consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+            consumer.subscribe("flights")
+
+            @consumer.on_message
+            async def handle(message: Any) -> None:
+                seen.append(message.body)
+                await consumer.shutdown()
+
+            await consumer.run_forever()
+
+        asyncio.run(asyncio.wait_for(run(), 60))
+    assert seen == [b"only"]
+    with rocketmq.admin() as admin:
+        rocketmq.wait_until(lambda: not admin.consumer_ids("delays"))
 
 
 _PROGRAM = textwrap.dedent(

@@ -54,6 +54,8 @@ ALLOWED: Final[dict[str, tuple[Any, ...]]] = {
     "pull_threshold_size_for_topic": (-1,),
     "access_key": ("",),  # as if it were not given
     "secret_key": ("",),
+    "security_token": ("",),
+    "local_offset_store_dir": ("",),
     "tags": ("\ud800", "a\x00\nb"),  # Java takes any text but the separators, and writes ? for a lone surrogate
     "keys": ("\ud800", "a\x00\nb", "", []),
     "properties": ({},),

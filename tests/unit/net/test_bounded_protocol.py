@@ -11,6 +11,7 @@ import pytest
 
 from sprocketmq.errors import ConnectionLost, RequestTimeout
 from sprocketmq.net.connection import Connection, bytes_while_waiting
+from sprocketmq.net.gathered_answers import GatheredAnswers
 from sprocketmq.net.queued_bytes import QueuedBytes
 from sprocketmq.wire.command import Command, decode_command, encode_command, request, response
 from sprocketmq.wire.frame import FrameDecoder
@@ -334,3 +335,32 @@ def test_who_waits_to_write_to_a_connection_that_breaks_is_told() -> None:
                 await task
 
     run(scenario)
+
+
+def test_a_connection_that_cannot_be_written_to_costs_the_others_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        queued = QueuedBytes()
+        sides = [Side(queued, lambda *_: None) for _ in range(3)]
+        broken = sides[0].transport
+
+        def fails(*_: Any) -> None:
+            raise RuntimeError("no")
+
+        broken.write = broken.writelines = fails  # type: ignore[method-assign]
+        for side in sides:
+            side.connection.hold(20_000)
+        with GatheredAnswers() as gathered:
+            for number in range(2):
+                for side in sides:
+                    gathered.take(side.connection, 10_000)
+                    side.connection.send(response(Command(900, number)))
+        assert [command.opaque for side in sides[1:] for command in side.transport.commands()] == [0, 1, 0, 1]
+        assert broken.is_cut
+        await asyncio.sleep(0)
+        assert queued.in_bytes == 0
+        sides[1].connection.send(response(Command(900, 2)))
+        assert len(sides[1].transport.commands()) == 3
+
+    with caplog.at_level(logging.ERROR, "sprocketmq.net"):
+        asyncio.run(scenario())
+    assert "could not be written" in caplog.text

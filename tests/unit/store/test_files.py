@@ -359,15 +359,21 @@ def test_a_save_that_is_killed_at_any_step_leaves_a_complete_text(
     assert step > 6
 
 
+@pytest.mark.parametrize(
+    "number", [errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EMLINK, errno.EXDEV]
+)
 def test_where_files_have_one_name_only_the_file_is_replaced_and_the_spare_copy_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
+    """EINVAL is what Windows' "incorrect function" becomes, on exFAT and some network shares."""
+    refused = OSError(number, os.strerror(number))
+
     def no_links(*_: object) -> None:
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        raise refused
 
     path = tmp_path / "topics.json"
-    for number in (1, 2):
-        save_config(path, b"%d" % number)
+    for text in (b"1", b"2"):
+        save_config(path, text)
     monkeypatch.setattr(os, "link", no_links)
     save_config(path, b"3")
     assert (load_config(path, int), path.with_name("topics.json.bak").read_bytes()) == (3, b"1")

@@ -360,6 +360,32 @@ def test_a_topic_made_anew_keeps_its_second_life_through_a_rebuild(tmp_path: Pat
     again.close()
 
 
+@pytest.mark.parametrize("damaged", [1, 2, 3])
+def test_damaged_entries_at_the_end_of_a_second_life_are_made_again(tmp_path: Path, damaged: int) -> None:
+    """They are durable, so the scan begins behind them: only that they are there tells that it has to begin earlier."""
+    store = open_disk(tmp_path / "s")
+    for index in range(5):
+        store.append(message(body=b"first %d" % index), NOW_MS)
+    deleted_at = store.max_physical_offset
+    store.delete_topic("T")
+    second = [b"second %d" % index for index in range(3)]
+    for body in second:
+        store.append(message(body=body), NOW_MS)
+    fill(store, 20, "U")
+    store.flush()
+    path = crash(store, tmp_path / "c")
+    store.close()
+    for number in range(3 - damaged, 3):
+        raw = queue_file(path).read_bytes()[number * UNIT.size + 5]
+        patch(queue_file(path), number * UNIT.size + 5, bytes([raw ^ 0x21]))  # two bits of the position: beyond mending
+    again = DiskMessageStore(path, SMALL)
+    again.deleted_topics = {"T": deleted_at}
+    again.load()
+    assert problems(again) == []
+    assert bodies(again) == second
+    again.close()
+
+
 @pytest.mark.parametrize("crash_at", range(1, 12))
 def test_a_recovery_that_is_killed_begins_anew(tmp_path: Path, crash_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_disk(tmp_path / "s")

@@ -53,7 +53,8 @@ def query_consume_queue(broker: Broker, connection: Connection, command: Command
                 ConsumeQueueData(physic_offset=unit.physical_offset, physic_size=unit.size, tags_code=unit.tags_code)
                 for unit in store.units(topic, queue_id, share[0], len(share))
             ]
-            rows.append(fastjson.dumps(data)[1:-1])
+            if data:  # fillers have none, nor has a topic that was deleted meanwhile
+                rows.append(fastjson.dumps(data)[1:-1])
         text = body.encode().replace(_NO_ROWS, _NO_ROWS + b",".join(rows), 1)
         return response(command, body=text)
 
