@@ -315,7 +315,7 @@ def test_each_argument_of_each_constructor(made: str) -> None:
 def test_what_is_put_into_a_message_later_is_looked_at_when_it_is_sent(
     server: EmbeddedRocketMQ, clients: dict[str, Any], name: str
 ) -> None:
-    with rmq.Producer("batches", namesrv_addr=server.namesrv_addr, auto_batch=True) as batches:
+    with rmq.Producer("batches", namesrv_addr=server.namesrv_addr, auto_batch=True, batch_max_delay_ms=50) as batches:
         batches.send(rmq.Message("flights", b"x"))
 
         def send(how: str, value: Any) -> Any:
@@ -324,7 +324,11 @@ def test_what_is_put_into_a_message_later_is_looked_at_when_it_is_sent(
             if how == "send_async":
                 return clients["producer"].send_async(message).result(20)
             if how == "auto_batch":
-                return batches.send_async(message).result(20)
+                opened = batches.send_async(rmq.Message("flights", b"x"))  # a batch that it may join
+                try:
+                    return batches.send_async(message).result(20)
+                finally:
+                    opened.result(20)
             return getattr(clients["producer"], how)([message] if how == "send_batch" else message)
 
         annotation = {"topic": "str", "body": "bytes", "flag": "int"}[name]
