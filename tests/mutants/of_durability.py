@@ -226,7 +226,7 @@ DURABILITY_MUTANTS = [
         f"{DELETIONS}::test_offsets_of_a_topic_whose_deletion_was_cut_off_are_off_the_disk_before_it_is_made_again",
     ),
     Mutant(
-        "fresh eyes",
+        "fresh-eyes",
         "a deletion counts in a log that is shorter than the one in which it happened",
         "src/sprocketmq/broker/topics.py",
         "{topic: min(end, log_end) for topic",
@@ -234,7 +234,7 @@ DURABILITY_MUTANTS = [
         f"{DELETIONS}::test_a_deletion_counts_no_longer_than_the_log_in_which_it_happened",
     ),
     Mutant(
-        "fresh eyes",
+        "fresh-eyes",
         "damaged entries of a second life are cut off before anybody sees that they were there",
         "src/sprocketmq/store/recovery.py",
         "            newest = max(queue.min_offset, self._confirmed_end(queue, None) - 1)\n",
@@ -242,7 +242,7 @@ DURABILITY_MUTANTS = [
         "tests/unit/store/test_recovery.py::test_damaged_entries_at_the_end_of_a_second_life_are_made_again",
     ),
     Mutant(
-        "fresh eyes",
+        "fresh-eyes",
         "pulls that expire take a share of the loop that nobody asked for",
         "src/sprocketmq/broker/parked.py",
         "self._room.expire(self._clock.steady_ms()))\n        self._schedule()\n",
@@ -250,7 +250,7 @@ DURABILITY_MUTANTS = [
         "tests/inproc/broker/test_loop_pulls.py::test_pulls_that_expire_during_a_long_pass_take_no_share_beside_its_own",
     ),
     Mutant(
-        "fresh eyes",
+        "fresh-eyes",
         "a push consumer that nobody holds is collected",
         "src/sprocketmq/client/push_consumer.py",
         "    _runs_by_itself = True\n",
@@ -258,7 +258,7 @@ DURABILITY_MUTANTS = [
         "tests/inproc/client/test_client_shutdown.py::test_a_push_consumer_that_nobody_holds_goes_on",
     ),
     Mutant(
-        "fresh eyes",
+        "fresh-eyes",
         "a listener that ends its consumer while it starts makes the start fail",
         "src/sprocketmq/client/async_client.py",
         "            self._ended_by_own_callback = runs_caller\n",
