@@ -64,7 +64,7 @@ FULL_DISK_MUTANTS = [
     Mutant(
         "disk",
         "an administrator is told that all is well when his change could not be written",
-        f"{_BROKER}/broker.py",
+        f"{_BROKER}/table_file.py",
         "answer if error is None else not_saved(command, error)",
         "answer",
         f"{_TABLES}::test_a_change_whose_file_cannot_be_written_is_answered_with_an_error_until_it_is_written",

@@ -15,6 +15,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,7 +55,7 @@ from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.broker.slow_requests import SlowRequests
 from sprocketmq.broker.stamps import Stamps
 from sprocketmq.broker.statistics import Statistics
-from sprocketmq.broker.table_file import WhenSaved, not_saved
+from sprocketmq.broker.table_file import WhenSaved, answer_when_saved
 from sprocketmq.broker.timer_messages import TimerMessages
 from sprocketmq.broker.topics import TopicTable
 from sprocketmq.broker.transactions import Transactions
@@ -514,24 +515,19 @@ class Broker(Service):
     ) -> None:
         """``answer`` once the topics and groups, with ``offsets`` those too, are on the disk as they are now; an error where they cannot be
         written."""
-        kept_bytes = bytes_while_waiting(command)
+        answer_when_saved(connection, command, answer, partial(self._when_saved, offsets=offsets))
 
-        def send(error: StoreError | None) -> None:
-            connection.release(kept_bytes)
-            if not command.is_oneway:
-                connection.send(answer if error is None else not_saved(command, error))
-
+    def _when_saved(self, call: WhenSaved, *, offsets: bool) -> None:
         def offsets_saved(error: StoreError | None) -> None:
             if error is None:
-                self._config_store.when_saved(send)
+                self._config_store.when_saved(call)
             else:
-                send(error)
+                call(error)
 
-        connection.hold(kept_bytes)
         if offsets:
             self._config_store.when_offsets_saved(offsets_saved)
         else:
-            self._config_store.when_saved(send)
+            self._config_store.when_saved(call)
 
     def answer_later(
         self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command | None]
@@ -557,18 +553,14 @@ class Broker(Service):
     async def saved(self, *, offsets: bool = False) -> StoreError | None:
         """Returns when topics and groups, with ``offsets`` those too, are on the disk as they are now, or why they cannot be written."""
 
-        async def told(when_saved: Callable[[WhenSaved], None]) -> StoreError | None:
-            done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
 
-            def tell(error: StoreError | None) -> None:
-                if not done.done():  # who asked was cancelled
-                    done.set_result(error)
+        def tell(error: StoreError | None) -> None:
+            if not done.done():  # who asked was cancelled
+                done.set_result(error)
 
-            when_saved(tell)
-            return await done
-
-        error = await told(self._config_store.when_offsets_saved) if offsets else None
-        return await told(self._config_store.when_saved) if error is None else error
+        self._when_saved(tell, offsets=offsets)
+        return await done
 
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
         """From now on ``look`` sees each request with ``code`` that passed the gate; an answer of its own takes the handler's place."""

@@ -27,11 +27,11 @@ from sprocketmq.broker.name_checks import (
     settings_problem,
 )
 from sprocketmq.broker.steps import STEP, in_steps
-from sprocketmq.broker.table_file import not_saved
+from sprocketmq.broker.table_file import answer_when_saved, not_saved
 from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG
 from sprocketmq.core.registered import Registered, TopicsToTake
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
-from sprocketmq.net.connection import Connection, bytes_while_waiting
+from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import (
     BrokerMemberGroup,
     DataVersion,
@@ -100,21 +100,9 @@ def register_broker(server: NameServer, connection: Connection, command: Command
         compressed = header.compressed or body[0] == _ZLIB
         topics = RegistrationTopics.of_request(body, server.config.max_registration_bytes, compressed=compressed)
     server.table.check_room(header.broker_name, header.broker_addr, topics.count)  # before the long work
-    if topics.count > STEP:
-        return server.answer_in_steps(
-            connection, command, _register_in_steps(server, connection, command, header, topics, now_ms)
-        )
-    shares = list(topics.shares(STEP))
-    for share in shares:
-        problem = _problem_of(share)
-        if problem is not None:
-            return response(command, ResponseCode.INVALID_PARAMETER, problem)
-    begun = _begun(server, connection, command, header, topics, now_ms)
-    if isinstance(begun, Command):
-        return begun
-    for share in shares:
-        server.table.take(begun, share)
-    return _registered(server, command, server.table.taken(begun, is_whole=not header.is_part))
+    return server.answer_in_steps(
+        connection, command, _register_in_steps(server, connection, command, header, topics, now_ms)
+    )
 
 
 def _problem_of(topics: Mapping[str, TopicConfig]) -> str | None:
@@ -160,7 +148,7 @@ async def _register_in_steps(
     topics: RegistrationTopics,
     now_ms: int,
 ) -> Command:
-    """Many topics: all are read and looked at before the first is taken, others are served in between."""
+    """All topics are read and looked at before the first is taken; of many, others are served in between."""
     shares = []
     async for (share,) in in_steps(topics.shares(STEP), 1):
         problem = _problem_of(share)
@@ -247,7 +235,7 @@ def route(server: NameServer, connection: Connection, command: Command, now_ms: 
 def put_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
     header = command.header(PutKVConfigRequestHeader)
     server.kv_config.put(header.namespace, header.key, header.value)
-    _answer_when_saved(server, connection, command)
+    answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
 
 
 def get_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
@@ -262,19 +250,7 @@ def get_kv_config(server: NameServer, connection: Connection, command: Command, 
 def delete_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
     header = command.header(DeleteKVConfigRequestHeader)
     server.kv_config.delete(header.namespace, header.key)
-    _answer_when_saved(server, connection, command)
-
-
-def _answer_when_saved(server: NameServer, connection: Connection, command: Command) -> None:
-    kept_bytes = bytes_while_waiting(command)
-    connection.hold(kept_bytes)
-
-    def send(error: StoreError | None) -> None:
-        connection.release(kept_bytes)
-        if not command.is_oneway:
-            connection.send(response(command) if error is None else not_saved(command, error))
-
-    server.kv_config.when_saved(send)
+    answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
 
 
 def kv_list(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:

@@ -21,11 +21,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from sprocketmq.broker.steps import Long, text_in_steps
 from sprocketmq.errors import StoreError
+from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 
-__all__ = ["TableFile", "WhenSaved", "not_saved"]
+__all__ = ["TableFile", "WhenSaved", "answer_when_saved", "not_saved"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -36,6 +37,22 @@ def not_saved(command: Command, error: StoreError) -> Command:
     """The answer to who asked for a change that could not be written."""
     remark = f"{error}; the change counts, and is written as soon as it can be, but a restart before that forgets it"
     return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, remark)
+
+
+def answer_when_saved(
+    connection: Connection, command: Command, answer: Command, when_saved: Callable[[WhenSaved], None]
+) -> None:
+    """``answer`` once a change is on the disk, :func:`not_saved` where it cannot be written; until then the request counts as kept for this
+    connection."""
+    kept_bytes = bytes_while_waiting(command)
+    connection.hold(kept_bytes)
+
+    def send(error: StoreError | None) -> None:
+        connection.release(kept_bytes)
+        if not command.is_oneway:
+            connection.send(answer if error is None else not_saved(command, error))
+
+    when_saved(send)
 
 
 class TableFile:

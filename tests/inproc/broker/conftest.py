@@ -222,6 +222,13 @@ class Cluster:
         assert self.store_dir is not None
         shutil.copytree(self.store_dir, to, ignore=shutil.ignore_patterns("lock"), copy_function=copy)
 
+    def restart_on(self, store_dir: Path) -> None:
+        """Go on with another directory: one that a kill left, or that was changed by hand."""
+        self.broker.stop()
+        self.store_dir = str(store_dir)
+        self.broker = self.new_broker()
+        self.broker.start()
+
     def restart_broker(self) -> None:
         self.broker.stop()
         self.broker = self.new_broker(self.broker.port)

@@ -176,13 +176,18 @@ def test_a_pull_that_finds_nothing_scans_a_limited_part_and_moves_on(cluster, cl
     assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "10")
 
 
-@with_filters
-def test_a_filter_dies_with_its_group_and_is_forgotten_a_day_later(cluster, client):
+def filter_of_a_group_that_left(cluster, client):
     fill(client, 100)
     beat(client, flights="distance > 1")
     client.close()
     known = cluster.on_loop(lambda: cluster.broker.filters.get("g", "flights"))
     cluster.eventually(lambda: known.is_dead)
+    return known
+
+
+@with_filters
+def test_a_filter_dies_with_its_group_and_is_forgotten_a_day_later(cluster, client):
+    known = filter_of_a_group_that_left(cluster, client)
     cluster.clock.advance(DAY_MS - 1)
     assert cluster.on_loop(lambda: cluster.broker.filters.get("g", "flights")) is known
     cluster.clock.advance(20_000)
@@ -191,11 +196,7 @@ def test_a_filter_dies_with_its_group_and_is_forgotten_a_day_later(cluster, clie
 
 @with_filters
 def test_a_clock_that_is_set_forward_forgets_no_filter(cluster, client):
-    fill(client, 100)
-    beat(client, flights="distance > 1")
-    client.close()
-    known = cluster.on_loop(lambda: cluster.broker.filters.get("g", "flights"))
-    cluster.eventually(lambda: known.is_dead)
+    known = filter_of_a_group_that_left(cluster, client)
     cluster.clock.jump(400 * DAY_MS)
     cluster.clock.advance(20_000)
     assert cluster.on_loop(lambda: cluster.broker.filters.get("g", "flights")) is known

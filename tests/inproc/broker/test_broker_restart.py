@@ -162,10 +162,7 @@ def killed_copy(cluster, tmp_path: Path) -> None:
     """The store as a kill -9 leaves it: what was written is there, nothing was said goodbye to."""
     copy = tmp_path / "after-kill"
     cluster.copy_as_killed(copy)
-    cluster.broker.stop()
-    cluster.store_dir = str(copy)
-    cluster.broker = cluster.new_broker()
-    cluster.broker.start()
+    cluster.restart_on(copy)
 
 
 def test_a_kill_loses_nothing_that_was_acknowledged(disk_cluster, tmp_path):
@@ -229,10 +226,7 @@ def test_a_deleted_topic_whose_files_a_power_cut_brought_back_stays_deleted(disk
     disk_cluster.copy_as_killed(copy)
     shutil.copytree(tmp_path / "flights", copy / "consumequeue/flights")
     shutil.copy(tmp_path / "offsets", copy / "config/consumerOffset.json")
-    disk_cluster.broker.stop()
-    disk_cluster.store_dir = str(copy)
-    disk_cluster.broker = disk_cluster.new_broker()
-    disk_cluster.broker.start()
+    disk_cluster.restart_on(copy)
     client = disk_cluster.client()
     assert disk_cluster.broker.topics.get("flights") is None
     assert disk_cluster.broker.store.max_offset("flights", 0) == 0

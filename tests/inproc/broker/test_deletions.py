@@ -40,13 +40,6 @@ def delete(client, topic):
     return client.begin(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader(topic))
 
 
-def restart_on(cluster, copy: Path) -> None:
-    cluster.broker.stop()
-    cluster.store_dir = str(copy)
-    cluster.broker = cluster.new_broker()
-    cluster.broker.start()
-
-
 # -- while the broker runs ---------------------------------------------------------------------------------------------------------
 
 
@@ -85,7 +78,7 @@ def test_what_waits_for_a_topic_whose_configuration_a_kill_took_is_delivered_and
     store(cluster, waiting(kind, cluster.clock.now_ms(), key="late"))
     copy = tmp_path / "killed"
     cluster.copy_as_killed(copy)
-    restart_on(cluster, copy)
+    cluster.restart_on(copy)
     client = producer(cluster, cluster.client())
     let_time_pass(cluster, kind)
     end_halves(cluster, client)
@@ -171,7 +164,7 @@ def test_what_was_taken_away_from_a_group_that_never_was_is_given_back_for_good(
     assert client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header).code == 0
     copy = tmp_path / "killed"
     disk_cluster.copy_as_killed(copy)
-    restart_on(disk_cluster, copy)
+    disk_cluster.restart_on(copy)
     assert disk_cluster.broker.groups.may_read("g", "flights")
 
 
@@ -198,7 +191,7 @@ def test_a_deletion_that_a_kill_cut_off_between_its_files_leaves_nothing_for_the
     let_go.set()
     assert deleting.result(10).code == 0
     monkeypatch.undo()
-    restart_on(cluster, tmp_path / "between")
+    cluster.restart_on(tmp_path / "between")
     client = cluster.client()
     if cluster.broker.topics.get("flights") is not None:
         assert delete(client, "flights").result(10).code == 0
@@ -206,7 +199,7 @@ def test_a_deletion_that_a_kill_cut_off_between_its_files_leaves_nothing_for_the
     cluster.copy_as_killed(tmp_path / "again")
     shutil.rmtree(tmp_path / "again/consumequeue")
     (tmp_path / "again/checkpoint").unlink()
-    restart_on(cluster, tmp_path / "again")
+    cluster.restart_on(tmp_path / "again")
     assert cluster.client().messages("flights") == []
 
 
@@ -233,7 +226,7 @@ def test_offsets_of_a_topic_whose_deletion_was_cut_off_are_off_the_disk_before_i
     cluster.copy_as_killed(copy)
     (copy / "config/consumerOffset.json").write_bytes(before)
     monkeypatch.setattr(config_files, "save_config", slow)
-    restart_on(cluster, copy)
+    cluster.restart_on(copy)
     assert b"flights@g" not in (copy / "config/consumerOffset.json").read_bytes()
 
 
@@ -264,7 +257,7 @@ def test_queues_of_a_deleted_topic_that_a_power_cut_brought_back_hold_nothing_of
     for queue in (tmp_path / "flights").iterdir():
         if int(queue.name) not in sent_again:
             shutil.copytree(queue, copy / "consumequeue/flights" / queue.name)
-    restart_on(cluster, copy)
+    cluster.restart_on(copy)
     client = cluster.client()
     assert (cluster.broker.topics.get("flights") is not None) == made_again
     for queue_id in range(3):
@@ -274,7 +267,7 @@ def test_queues_of_a_deleted_topic_that_a_power_cut_brought_back_hold_nothing_of
             offset = client.send("flights", b"next", queue_id=queue_id).ext_fields["queueOffset"]
             assert offset == str(len(expected))
     cluster.copy_as_killed(tmp_path / "killed")
-    restart_on(cluster, tmp_path / "killed")
+    cluster.restart_on(tmp_path / "killed")
     assert (cluster.broker.topics.get("flights") is not None) == made_again
 
 
@@ -299,7 +292,7 @@ def test_a_deletion_counts_no_longer_than_the_log_in_which_it_happened(disk_clus
     for name in ("commitlog", "consumequeue", "index"):
         shutil.rmtree(store_dir / name)
     (store_dir / "checkpoint").unlink()
-    restart_on(cluster, store_dir)
+    cluster.restart_on(store_dir)
     assert json.loads((store_dir / "config/deletedTopics.json").read_bytes()) == {}
     client = cluster.client()
     for _ in range(10):

@@ -157,10 +157,7 @@ def test_what_waits_for_a_topic_that_was_deleted_makes_no_topic(disk_cluster, tm
     assert (aside.properties[props.UNIQ_KEY], aside.properties[props.REAL_TOPIC]) == ("late", "flights")
     copy = tmp_path / "killed"
     cluster.copy_as_killed(copy)
-    cluster.broker.stop()
-    cluster.store_dir = str(copy)
-    cluster.broker = cluster.new_broker()
-    cluster.broker.start()
+    cluster.restart_on(copy)
     assert cluster.broker.topics.get("flights") is None
     assert ("flights", 0) not in cluster.broker.store.queues()
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.name_checks import assignment_problem
-from sprocketmq.broker.table_file import not_saved
+from sprocketmq.broker.table_file import answer_when_saved
 from sprocketmq.core.allocation import STRATEGIES, allocate
 from sprocketmq.core.retry_schedule import is_retry_topic
-from sprocketmq.errors import StoreError
-from sprocketmq.net.connection import Connection, bytes_while_waiting
+from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import (
     MessageModel,
     MessageQueueAssignment,
@@ -90,16 +89,7 @@ def set_request_mode(broker: Broker, connection: Connection, command: Command, n
         remark = f"mode is {mode.mode!r}, {_PULL} is allowed: POP consumption is not served by this broker"
         return response(command, ResponseCode.INVALID_PARAMETER, remark)
     broker.request_modes.set(mode)
-
-    kept_bytes = bytes_while_waiting(command)
-    connection.hold(kept_bytes)
-
-    def answer(error: StoreError | None) -> None:
-        connection.release(kept_bytes)
-        if not command.is_oneway:
-            connection.send(response(command) if error is None else not_saved(command, error))
-
-    broker.request_modes.when_saved(answer)
+    answer_when_saved(connection, command, response(command), broker.request_modes.when_saved)
     return None
 
 
