@@ -22,7 +22,7 @@ Laws
 3. ROLLBACK is answered only when no record that names the attempt can become valid any more: the batch is decided without it, or a later
    batch of its query is decided and it is known that its own was not.
 4. What was read only in part gives the same answer as the whole log, or UNKNOWN; never another one.
-5. A batch that is decided, or lies before one that is, is never appended again.
+5. A batch that is decided, or lies before one that is, is never appended again; nor is it settled by who has other rows under its number.
 6. Nobody reads further back for a query than to a note (:class:`Names`) that does not name it. Who notes has read everything before, or
    back to such a note; so a note is true whoever wrote it, and however many did.
 """
@@ -42,6 +42,7 @@ __all__ = [
     "Decision",
     "DecisionLedger",
     "Names",
+    "OtherRows",
     "Record",
     "Settle",
     "Standing",
@@ -67,6 +68,7 @@ class Decision:
         read_to: the offset before which the writer had read the ledger.
         lost: names of halves of these attempts whose sends were not answered and were made again under another name: they may be stored
             or not, and do not count.
+        rows: how many rows the batch held, by which one that was planned anew under its number shows; None in older records.
     """
 
     query: str
@@ -74,6 +76,7 @@ class Decision:
     attempts: frozenset[str]
     read_to: int
     lost: frozenset[str] = frozenset()
+    rows: int | None = None
 
     def encode(self) -> bytes:
         """The body of its message."""
@@ -85,6 +88,8 @@ class Decision:
             "lost": sorted(self.lost),
             "readTo": self.read_to,
         }
+        if self.rows is not None:
+            fields["rows"] = self.rows
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -96,7 +101,9 @@ class Decision:
             return None
         if not all(_are_names(fields.get(name)) for name in ("attempts", "lost")):
             return None
-        return cls(query, batch, frozenset(fields["attempts"]), read_to, frozenset(fields["lost"]))
+        rows = fields.get("rows")
+        counted = rows if type(rows) is int else None
+        return cls(query, batch, frozenset(fields["attempts"]), read_to, frozenset(fields["lost"]), counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,25 +295,42 @@ class Settle:
     rollback: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class OtherRows:
+    """The batch is decided, with so many rows and not with those of the writer: it was planned anew under its old number. Rows that only
+    one of the two plans has would be lost, or written twice."""
+
+    decided: int
+
+
 def commit_step(
-    ledger: DecisionLedger, query: str, batch: int, attempts: frozenset[str], lost: frozenset[str] = frozenset()
-) -> Append | Settle | Standing:
+    ledger: DecisionLedger,
+    query: str,
+    batch: int,
+    attempts: frozenset[str],
+    lost: frozenset[str] = frozenset(),
+    rows: int | None = None,
+) -> Append | Settle | OtherRows | Standing:
     """What the writer of ``batch`` does next, when all of its tasks are done.
 
     Args:
         ledger: read to its end after everything that the writer itself has stored.
         attempts: those of its tasks that sent something.
         lost: halves of them whose sends were not answered.
+        rows: of all tasks, whether they sent them or not.
 
     Returns:
-        Append; or Settle; or the standing UNREAD or PASSED, with which nothing may be appended (law 5).
+        Append; or Settle; or OtherRows, with which nothing may be settled; or the standing UNREAD or PASSED, with which nothing may be
+        appended (law 5).
     """
     standing = ledger.standing(query, batch)
     if standing is Standing.OPEN:
-        return Append(Decision(query, batch, attempts, ledger.end, lost))
+        return Append(Decision(query, batch, attempts, ledger.end, lost, rows))
     decision = ledger.decision(query, batch)
     if decision is None:
         return standing
+    if decision.rows is not None and rows is not None and decision.rows != rows:
+        return OtherRows(decision.rows)
     return Settle(attempts & decision.attempts, attempts - decision.attempts)
 
 

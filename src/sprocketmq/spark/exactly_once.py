@@ -31,7 +31,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from sprocketmq.client.results import SendStatus
-from sprocketmq.core.decision_ledger import Append, Decision, Names, Settle, Standing, commit_step
+from sprocketmq.core.decision_ledger import Append, Decision, Names, OtherRows, Settle, Standing, commit_step
 from sprocketmq.core.open_transactions import LocalTransactionState
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.decision_topic import DecisionTopic
@@ -54,7 +54,8 @@ _NOTE_EACH: Final = 1_000
 
 @dataclass
 class HalvesSent(WriterCommitMessage):
-    """What one task did: which write it was, and where the halves of its attempt lie; ``skipped``: the batch was decided before."""
+    """What one task did: which write it was, and where the halves of its attempt lie; ``skipped``: the batch was decided before, so of its
+    ``rows`` none was sent."""
 
     query: str
     batch: int
@@ -62,6 +63,7 @@ class HalvesSent(WriterCommitMessage):
     is_new: bool = False
     skipped: bool = False
     sent: int = 0
+    rows: int = 0
     lanes: list[HalfLane] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
@@ -89,9 +91,9 @@ class ExactlyOnce:
         responder = Responder.at(options, frozenset({options.topic} if options.topic else ()))
         ledger = responder.ledger(options.ledger_topic)
         if done.is_new:
-            responder.engine.run(ledger.queue(create=True))
+            responder.cluster.run(lambda: ledger.queue(create=True))  # its broker may be away for a moment
         else:
-            standing = responder.engine.run(ledger.standing(done.query, done.batch, create=done.batch == 0))
+            standing = responder.cluster.run(lambda: ledger.standing(done.query, done.batch, create=done.batch == 0))
             self._refuse_passed(standing, done)
             done.skipped = standing is Standing.DECIDED
         marks = {QUERY: done.query, BATCH: str(done.batch), PARTITION: str(_partition()), LEDGER: options.ledger_topic}
@@ -99,6 +101,7 @@ class ExactlyOnce:
         topics = {options.topic} if options.topic else set()
         try:
             for batch in batches:
+                done.rows += batch.num_rows
                 if batch.num_rows and not options.topic:
                     topics.update(pc.unique(batch.column("topic")).to_pylist())
                 if batch.num_rows and not done.skipped:
@@ -182,8 +185,17 @@ class ExactlyOnce:
             responder = Responder.at(self._options, frozenset(topic for task in tasks for topic in task.topics))
             self._take_back(responder, [lane for task in tasks for lane in task.lanes])
 
+    @staticmethod
+    def _refuse_other_rows(other: OtherRows, rows: int, first: HalvesSent) -> None:
+        raise ConfigurationError(
+            f"batch {first.batch} of {first.query} was decided with {other.decided} rows, and now it has {rows}: it was planned anew under "
+            f"its old number (was offsets/{first.batch} of the checkpoint lost, or the query changed?), so rows would be lost or written "
+            "twice; put the file back, or set the batch's end to where it was: sprocketmq spark-checkpoint --help"
+        )
+
     async def _decide(self, responder: Responder, tasks: Sequence[HalvesSent]) -> Settle:
         first = tasks[0]
+        rows = sum(task.rows for task in tasks)
         attempts = frozenset(task.attempt for task in tasks if task.sent)
         lost = frozenset(name for task in tasks for name in task.lost)
         ledger = responder.ledger(self._options.ledger_topic)
@@ -192,11 +204,13 @@ class ExactlyOnce:
         while True:
             try:
                 known = await ledger.ledger_of(first.query, first.batch, upto, is_new=first.is_new)
-                step = commit_step(known, first.query, first.batch, attempts, lost)
+                step = commit_step(known, first.query, first.batch, attempts, lost, rows)
                 if isinstance(step, Settle):
                     await self._note(responder, ledger, known.note(_NOTE_EACH))
                     return step
-                if isinstance(step, Standing):
+                if isinstance(step, OtherRows):
+                    self._refuse_other_rows(step, rows, first)
+                elif isinstance(step, Standing):
                     self._refuse_passed(step, first)
                 elif any(task.skipped for task in tasks):
                     raise ConfigurationError(

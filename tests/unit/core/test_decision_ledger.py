@@ -14,6 +14,7 @@ from sprocketmq.core.decision_ledger import (
     Decision,
     DecisionLedger,
     Names,
+    OtherRows,
     Record,
     Settle,
     Standing,
@@ -46,6 +47,8 @@ def read(log: Log, start: int = 0, *, oldest: int = 0, end: int | None = None) -
 def test_a_decision_is_read_as_it_was_written_and_anything_else_decides_nothing() -> None:
     wanted = Decision("q", 5, frozenset({"a", "b"}), 17, frozenset({"a/7/0"}))
     assert Decision.decode(wanted.encode()) == wanted
+    counted = Decision("q", 5, frozenset({"a", "b"}), 17, frozenset({"a/7/0"}), 40)
+    assert Decision.decode(counted.encode()) == counted
     for body in (b"", b"[]", b"7", b"{}", b"\xff", b'{"v":1,"query":"q"}'):
         assert Decision.decode(body) is None
     for old, new in ((b'"v":1', b'"v":2'), (b'"a/7/0"', b"7"), (b'["a","b"]', b'"ab"'), (b":17", b":true")):
@@ -142,6 +145,19 @@ def test_a_writer_appends_only_when_the_batch_is_open() -> None:
     assert commit_step(ledger, "q", 4, attempts) == Settle(frozenset(), attempts)
     assert commit_step(read(log, 1), "q", 5, attempts) is Standing.UNREAD
     assert commit_step(read(log_of(decision(4, 0), decision(6, 1))), "q", 5, attempts) is Standing.PASSED
+
+
+def test_a_batch_that_was_planned_anew_with_other_rows_is_not_settled() -> None:
+    attempts = frozenset({"a"})
+    log = [(0, Decision("q", 5, attempts, 0, frozenset(), 10)), (1, Decision("q", 6, attempts, 1))]
+    assert commit_step(read(log), "q", 5, attempts, rows=15) == OtherRows(10)
+    assert commit_step(read(log), "q", 5, attempts, rows=10) == Settle(attempts, frozenset())
+    assert commit_step(read(log), "q", 6, attempts, rows=7) == Settle(attempts, frozenset()), (
+        "an older record counts none"
+    )
+    appended = commit_step(read(log), "q", 7, attempts, rows=3)
+    assert isinstance(appended, Append)
+    assert appended.decision.rows == 3
 
 
 def test_a_half_is_ended_by_who_decided_only_while_the_broker_cannot_have_asked() -> None:

@@ -1,0 +1,62 @@
+"""A batch that was planned anew under its number, though the ledger has decided the old plan: no row is lost or written twice."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from spark_task import Task, leave_group
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.writer import StreamWriter
+from sprocketmq.testing import EmbeddedRocketMQ
+
+SCHEMA = StructType([StructField("body", BinaryType())])
+
+
+@pytest.fixture
+def flights(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedRocketMQ]:
+    Task.begin(monkeypatch)
+    with EmbeddedRocketMQ(clock="system", transactionTimeOut=600_000) as mq:
+        mq.create_topic("flights", queues=2)
+        yield mq
+        leave_group()
+
+
+def run(mq: EmbeddedRocketMQ, *parts: range) -> None:
+    """One try of a batch whose tasks have these rows."""
+    given = {"namesrvaddr": mq.namesrv_addr, "topic": "flights", "group": "exact", "delivery": "transactional"}
+    writer: StreamWriter = RocketMQDataSource({**given, "settletimeoutms": "1ms"}).streamWriter(SCHEMA, overwrite=False)
+    sent = []
+    for part in parts:
+        body = pa.array([b"%d" % number for number in part], pa.binary())
+        sent.append(pickle.loads(pickle.dumps(writer.write(iter([pa.record_batch([body], names=["body"])])))))
+    writer.commit(sent, Task.batch)
+
+
+def appeared(mq: EmbeddedRocketMQ) -> Counter[int]:
+    return Counter(int(message.body) for message in mq.messages("flights"))
+
+
+@pytest.mark.parametrize("again", [range(15), range(5)], ids=["more rows", "less rows"])
+def test_a_decided_batch_that_comes_again_with_other_rows_is_refused(flights: EmbeddedRocketMQ, again: range) -> None:
+    """Its file in offsets/ was lost: more rows than were decided would be skipped with it, less would come again with the next one."""
+    run(flights, range(6), range(6, 10))
+    with pytest.raises(
+        ConfigurationError, match=rf"batch 0 of q-1 was decided with 10 rows, and now it has {len(again)}"
+    ):
+        run(flights, again)
+    assert appeared(flights) == Counter(range(10))
+
+
+def test_a_decided_batch_that_comes_again_in_other_tasks_is_done(flights: EmbeddedRocketMQ) -> None:
+    run(flights, range(6), range(6, 10))
+    run(flights, range(10), range(0))
+    Task.batch = 1
+    run(flights, range(10, 12))
+    assert appeared(flights) == Counter(range(12))
