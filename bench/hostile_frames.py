@@ -12,7 +12,8 @@ Memory is the process's own (RssAnon): the pages of the store's files, which a s
 After the frames come floods of well-formed requests (hostile_floods.py): deaf peers, unfinished frames, heartbeats with 100,000 groups,
 registrations, keys, many requests in one write, each for --flood-seconds. Memory has to stay below --memory-limit-mib meanwhile, which is
 what all peers together may occupy (maxQueuedBytes, 128 MiB here), what is being worked on, and the tables at their limits. The longest
-silence that honest clients saw during each flood is told, with the goal of 0.3 s; a busy machine may miss it.
+silence that honest clients saw during each flood is told, with the goal of 0.3 s; a busy machine may miss it. How much of that is the
+machine's own is told beside it (own_lateness.py): two bare processes that answer each other each 20 ms.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from hostile_floods import KINDS  # noqa: E402
 from interop.child import poll_until, unwind_on_sigterm  # noqa: E402
 from interop.hostile_requests import CREATES, spoilt_frames  # noqa: E402
 from interop.sprocket_server import SprocketServer  # noqa: E402
+from own_lateness import OwnLateness  # noqa: E402
 from sprocketmq.errors import RocketMQError  # noqa: E402
 from sprocketmq.wire.frame import FrameDecoder  # noqa: E402
 
@@ -163,20 +165,22 @@ def attack(server: SprocketServer, corpus: Path, options: argparse.Namespace, se
 
 
 class FloodSeen(NamedTuple):
-    """One flood: its counts, the most memory of the server meanwhile, and the longest silences that the honest clients saw."""
+    """One flood: its counts, the most memory of the server meanwhile, the longest silences of honest clients, and the machine's own."""
 
     kind: str
     counts: dict[str, int]
     most_bytes: int
     sent_gap_s: float
     seen_gap_s: float
+    own_gap_s: float
 
 
-def flooded(server: SprocketServer, honest: HonestClients, kind: str, seconds: float) -> FloodSeen:
+def flooded(server: SprocketServer, honest: HonestClients, own: OwnLateness, kind: str, seconds: float) -> FloodSeen:
     command = [sys.executable, str(ROOT / "bench/hostile_floods.py"), "--kind", kind, "--seconds", str(seconds)]
     command += ["--broker-port", server.broker_addr.rpartition(":")[2]]
     command += ["--namesrv-port", server.namesrv_addr.rpartition(":")[2]]
     honest.sent_gap_s = honest.seen_gap_s = 0.0
+    own.longest_gap_s()
     most_bytes = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -190,7 +194,7 @@ def flooded(server: SprocketServer, honest: HonestClients, kind: str, seconds: f
         text = process.stdout.read()
     if process.returncode:
         raise SystemExit(f"bench: the flood of {kind} ended with {process.returncode}, see above")
-    return FloodSeen(kind, json.loads(text), most_bytes, honest.sent_gap_s, honest.seen_gap_s)
+    return FloodSeen(kind, json.loads(text), most_bytes, honest.sent_gap_s, honest.seen_gap_s, own.longest_gap_s())
 
 
 def thirds(samples: list[tuple[int, int]]) -> tuple[float, float]:
@@ -210,6 +214,7 @@ def flood_table(floods: list[FloodSeen]) -> Table:
         "closed",
         "most memory",
         "longest gap, sends / consumed",
+        "the machine's own",
         f"goal {GAP_GOAL_S} s",
     )
     for column in columns:
@@ -218,7 +223,7 @@ def flood_table(floods: list[FloodSeen]) -> Table:
         counts = [f"{flood.counts[name]:,}" for name in ("requests", "answers", "closed")]
         gaps = f"{flood.sent_gap_s:.2f} s / {flood.seen_gap_s:.2f} s"
         kept = "kept" if max(flood.sent_gap_s, flood.seen_gap_s) <= GAP_GOAL_S else "missed"
-        table.add_row(flood.kind, *counts, f"{flood.most_bytes >> 20} MiB", gaps, kept)
+        table.add_row(flood.kind, *counts, f"{flood.most_bytes >> 20} MiB", gaps, f"{flood.own_gap_s:.2f} s", kept)
     return table
 
 
@@ -245,7 +250,11 @@ def main() -> None:
     console.print(f"seed {seed}")
     samples: list[tuple[int, int]] = []
     counts: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="hostile-") as folder, SprocketServer(**SETTINGS) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="hostile-") as folder,
+        OwnLateness() as own,
+        SprocketServer(**SETTINGS) as server,
+    ):
         corpus = Path(folder) / "corpus"
         write_corpus(corpus, seed, options.corpus)
         server.create_topic(TOPIC, 4)
@@ -256,6 +265,7 @@ def main() -> None:
         poll_until(lambda: honest.seen, "the honest clients are at work", 60)
         rss = 0
         cpu_s = -cpu_seconds(server.broker_pid)
+        own.longest_gap_s()
         with console.status("attacking") as status:
             for counts in attack(server, corpus, options, seed):
                 anonymous, rss = memory_bytes(server.broker_pid)
@@ -265,8 +275,8 @@ def main() -> None:
                 if not console.is_terminal and len(samples) % 30 == 0:
                     console.print(line)
         cpu_s += cpu_seconds(server.broker_pid)
-        frames_gaps = honest.sent_gap_s, honest.seen_gap_s
-        floods = [flooded(server, honest, kind, options.flood_seconds) for kind in KINDS if options.flood_seconds]
+        frames_gaps = honest.sent_gap_s, honest.seen_gap_s, own.longest_gap_s()
+        floods = [flooded(server, honest, own, kind, options.flood_seconds) for kind in KINDS if options.flood_seconds]
         honest.finish()
         log = server.log_text()
         if options.keep_log:
@@ -296,6 +306,7 @@ def main() -> None:
     table.add_row(
         "longest gap between honest sends / messages consumed", f"{frames_gaps[0]:.2f} s / {frames_gaps[1]:.2f} s"
     )
+    table.add_row("the machine's own longest gap", f"{frames_gaps[2]:.2f} s")
     table.add_row("memory, mean of the first / last third", f"{first / (1 << 20):.1f} / {last / (1 << 20):.1f} MiB")
     table.add_row("resident at the end, files included", f"{rss / (1 << 20):.0f} MiB")
     table.add_row("CPU of the server per frame", f"{cpu_s * 1e6 / counts['frames']:.0f} us")

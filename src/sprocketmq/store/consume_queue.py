@@ -108,16 +108,14 @@ class ConsumeQueue:
         position = self.max_offset * UNIT_SIZE_BYTES
         file = self.files.file_at(position)
         if file is None:
-            if self.files.files:
-                self.files.files[-1].unmap()
-                file = self.files.create_file(position)
-            else:
-                file = self._create_first(self.max_offset)
+            file = self.files.create_file(position) if self.files.files else self._create_first(self.max_offset)
         at = position - file.start
         file.ensure_space(at, at + UNIT_SIZE_BYTES)
         if not file.mapped:
             self.budget.admit(self)
         self.view, self.at, self.room = file.view, at, file.room - UNIT_SIZE_BYTES
+        if not at and (full := self.files.file_at(position - 1)) is not None:
+            full.unmap()  # only now: as long as the next file has no space, readers are given this one
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int) -> None:
         """Append one unit."""

@@ -20,6 +20,8 @@ from sprocketmq.store.mapped_file import MappedFile
 from sprocketmq.store.timer_check import TimerCheck, load_timer_check, save_timer_check
 from sprocketmq.store.timer_wheel import Slot, TimerWheel
 
+from .stores import SMALL, bodies, message, open_disk
+
 NOW_MS = 1_700_000_000_000
 
 
@@ -224,3 +226,27 @@ def test_small_files_are_written_whole_when_the_disk_takes_them_in_pieces(
     assert (again.physic_msg_timestamp, again.durable_offset, again.is_ours) == (NOW_MS, 4_711, True)
     save_timer_check(str(tmp_path / "timercheck"), TimerCheck(1, 2, 3, 4, 5, 6, 7))
     assert load_timer_check(str(tmp_path / "timercheck")) == TimerCheck(1, 2, 3, 4, 5, 6, 7)
+
+
+@pytest.mark.parametrize("entries", [5, 10])
+def test_a_queue_whose_next_file_has_no_space_is_read_to_its_end(
+    tmp_path: Path, disk: Callable[..., Disk], entries: int
+) -> None:
+    """Its last file is full, and is what readers are given until there is a next one."""
+    store = open_disk(tmp_path / "s", SMALL)
+    queue = store.consume_queues.open("T", 0)
+    sent = [b"%d" % number for number in range(entries)]
+    for body in sent:
+        store.append(message(body=body), NOW_MS)
+    disk(1 << 20, left=0)
+    for _ in range(2):
+        with pytest.raises(StoreNotWritable, match="the disk is full"):
+            store.append(message(), NOW_MS)
+        assert bodies(store) == sent
+        assert store.read("T", 0, entries - 1).count == 1
+        assert [unit.queue_offset for unit in store.units("T", 0, 0, 100)] == list(range(entries))
+    disk(1 << 20)
+    store.append(message(body=b"after"), NOW_MS)
+    assert bodies(store) == [*sent, b"after"]
+    assert [file.mapped for file in queue.files.files[-2:]] == [False, True]
+    store.close()
