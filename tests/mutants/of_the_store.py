@@ -266,11 +266,11 @@ STORE_MUTANTS = [
         "tests/inproc/broker/test_broker_lookup.py::test_messages_are_found_by_each_of_their_keys_at_once_and_in_the_order_of_the_log",
     ),
     Mutant(
-        "files",
+        "disk",
         "a full queue file is let go before there is space for the next one",
         f"{STORE}/consume_queue.py",
-        "        if file is None:\n            file = self.files.create_file(position) if self.files.files else",
-        "        if file is None:\n            self.files.unmap()\n            file = self.files.create_file(position) if self.files.files else",
+        "        if file is None:\n            file = self",
+        "        if file is None:\n            self.files.unmap()\n            file = self",
         "tests/unit/store/test_disk_space.py::test_a_queue_whose_next_file_has_no_space_is_read_to_its_end",
     ),
 ]
