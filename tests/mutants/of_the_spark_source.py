@@ -9,6 +9,7 @@ from mutant import Mutant
 __all__ = ["SPARK_SOURCE_MUTANTS"]
 
 SPARK: Final = "src/sprocketmq/spark"
+PLACE: Final = "tests/inproc/spark/test_ledger_place.py"
 
 SPARK_SOURCE_MUTANTS = [
     Mutant(
@@ -19,5 +20,29 @@ SPARK_SOURCE_MUTANTS = [
         "    if False:",
         "tests/inproc/spark/test_replanned_batches.py::"
         "test_a_decided_batch_that_comes_again_with_other_rows_is_refused",
+    ),
+    Mutant(
+        "exactly-once",
+        "a second ledger is made while the broker of the first is away",
+        f"{SPARK}/ledger_place.py",
+        "        await _hold_places(api, topic, {name: at for name, at in masters.items() if name not in permissions})",
+        "        pass",
+        f"{PLACE}::test_no_second_ledger_is_made_while_the_broker_of_the_first_is_away",
+    ),
+    Mutant(
+        "exactly-once",
+        "of two ledgers the first by name counts, whatever the other decided",
+        f"{SPARK}/ledger_place.py",
+        "    kept = full or homes[:1]",
+        "    kept = homes[:1]",
+        f"{PLACE}::test_of_two_ledgers_the_one_without_decisions_keeps_the_place",
+    ),
+    Mutant(
+        "exactly-once",
+        "a merged decision keeps where its writer had read to in another ledger",
+        f"{SPARK}/ledger_merge.py",
+        "        anew = replace(decision, read_to=end)",
+        "        anew = decision",
+        f"{PLACE}::test_of_two_ledgers_with_decisions_none_is_forgotten",
     ),
 ]

@@ -219,6 +219,33 @@ def settle(topics: tuple[str, ...], timeout: float, options: tuple[str, ...], **
     sys.exit(settle_halves(topics=topics, timeout_s=timeout, assignments=options, **named))
 
 
+@app.command("merge-ledger")
+@click.argument("topic")
+@click.option("--into", metavar="BROKER", required=True, help="The broker that holds the ledger from now on.")
+@click.option(
+    "--leave",
+    metavar="QUERY",
+    multiple=True,
+    help="Leave out what the other brokers say of this query, when both decided the same batches. Repeatable.",
+)
+@click.option("--group", help="The producer group of the writes; default: the end of TOPIC.")
+@_namesrv_option
+@click.option("--access-key", metavar="KEY", envvar="ROCKETMQ_ACCESS_KEY", help="Under access control.")
+@click.option("--secret-key", metavar="KEY", envvar="ROCKETMQ_SECRET_KEY", help="Its secret.")
+@click.option(
+    "--option", "-o", "options", metavar="NAME=VALUE", multiple=True, help="An option of the write. Repeatable."
+)
+def merge_ledger(topic: str, group: str | None, options: tuple[str, ...], **named: Any) -> None:
+    """Make one of the ledger TOPIC of transactional Spark writes, when several brokers hold decisions.
+
+    Stop the queries that write with it first. Copies what the brokers decided to one of them; the others only keep its place.
+    """
+    from sprocketmq.cli.settle import merge_decisions
+
+    group = group or topic.removeprefix("SPROCKETMQ_DECISIONS_")
+    sys.exit(merge_decisions(topic=topic, group=group, assignments=options, **named))
+
+
 @app.command()
 @click.option("--broker", metavar="HOST:PORT", required=True, help="The broker that gives its messages away.")
 @click.option(

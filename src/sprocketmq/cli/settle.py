@@ -1,14 +1,16 @@
-"""``sprocketmq settle``: answers for a producer group of transactional Spark writes when no query runs that would."""
+"""``sprocketmq settle`` answers for a producer group of transactional Spark writes when no query does; ``merge-ledger`` makes one
+of a ledger that is on several brokers."""
 
 from __future__ import annotations
 
 import sys
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.ledger_merge import merge_ledger
 from sprocketmq.spark.responder import Responder
 from sprocketmq.spark.sink_options import sink_options
 
-__all__ = ["settle_halves"]
+__all__ = ["merge_decisions", "settle_halves"]
 
 
 def settle_halves(
@@ -32,13 +34,7 @@ def settle_halves(
         ConfigurationError: an option is wrong; the sentence names it.
         NetworkError, RequestTimeout, RemoteError: as a Spark write.
     """
-    given = dict(map(_option, assignments))
-    keys = {"accesskey": access_key, "secretkey": secret_key}
-    # A key of the environment does not stand beside one that was given in another way.
-    if not {*keys, "secretkeyfile"} & given.keys():
-        given.update({name: value for name, value in keys.items() if value})
-    given.update({"namesrvaddr": namesrv_addr, "group": group, "delivery": "transactional"})
-    responder = Responder.at(sink_options(given), frozenset(topics))
+    responder = _member(group, topics, namesrv_addr, access_key, secret_key, assignments)
     try:
         ends = responder.engine.run(responder.half_ends())
         unasked = responder.engine.run(responder.wait_for_checks(ends, int(timeout_s * 1000)))
@@ -51,6 +47,51 @@ def settle_halves(
         print(f"{', '.join(unasked)} did not ask about all half messages within {timeout_s:g} s", file=sys.stderr)
         return 1
     return 0
+
+
+def merge_decisions(
+    topic: str,
+    into: str,
+    leave: tuple[str, ...],
+    group: str,
+    namesrv_addr: str,
+    access_key: str | None = None,
+    secret_key: str | None = None,
+    assignments: tuple[str, ...] = (),
+) -> int:
+    """Copy the decisions of a ledger that is on several brokers to one of them; the others only keep its place afterwards.
+
+    Raises:
+        ConfigurationError: an option is wrong, or two brokers decided a batch differently; the sentence names it.
+        NetworkError, RequestTimeout, RemoteError: a broker is away, or refuses.
+    """
+    responder = _member(group, (), namesrv_addr, access_key, secret_key, assignments)
+    try:
+        merged = responder.engine.run(merge_ledger(responder, topic, into, leave))
+    finally:
+        responder.close()
+    whose = f" of {', '.join(merged.queries)}" if merged.queries else ""
+    print(
+        f"{merged.decisions} decisions{whose} copied to {into}; {', '.join(merged.emptied) or 'no other broker'} keeps the place"
+    )
+    return 0
+
+
+def _member(
+    group: str,
+    topics: tuple[str, ...],
+    namesrv_addr: str,
+    access_key: str | None,
+    secret_key: str | None,
+    assignments: tuple[str, ...],
+) -> Responder:
+    given = dict(map(_option, assignments))
+    keys = {"accesskey": access_key, "secretkey": secret_key}
+    # A key of the environment does not stand beside one that was given in another way.
+    if not {*keys, "secretkeyfile"} & given.keys():
+        given.update({name: value for name, value in keys.items() if value})
+    given.update({"namesrvaddr": namesrv_addr, "group": group, "delivery": "transactional"})
+    return Responder.at(sink_options(given), frozenset(topics))
 
 
 def _option(assignment: str) -> tuple[str, str]:

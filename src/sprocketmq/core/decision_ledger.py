@@ -233,6 +233,10 @@ class DecisionLedger:
             return Standing.DECIDED
         return Standing.PASSED if batch > chain[0].batch or self._is_whole_for(query) else Standing.UNREAD
 
+    def decided(self) -> dict[str, list[Decision]]:
+        """The valid records of every query, oldest first."""
+        return {query: list(self._valid(query)) for query in sorted(self._records)}
+
     def decision(self, query: str, batch: int) -> Decision | None:
         """The valid record of ``batch``, if it was read."""
         return next((decision for decision in self._valid(query) if decision.batch == batch), None)

@@ -1,29 +1,32 @@
 """The ledger as a topic: one queue on one broker, read from its end backwards as far as a question needs, written by drivers only.
 
-What the records mean is ``core.decision_ledger``. Belongs to the process's engine loop; a process reads each part of the topic once.
+What the records mean is ``core.decision_ledger``, where the topic lies ``ledger_place``. Belongs to the process's engine loop; a process
+reads each part of the topic once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import Final
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.core.decision_ledger import Decision, DecisionLedger, Names, Record, Standing
 from sprocketmq.core.open_transactions import LocalTransactionState
-from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError
-from sprocketmq.wire import bodies, headers
+from sprocketmq.errors import NetworkError, RemoteError
+from sprocketmq.spark.ledger_place import find_place, volatile_settings
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record import decode_records
 
-__all__ = ["DecisionTopic"]
+__all__ = ["DecisionTopic", "read_records"]
+
+log = logging.getLogger("sprocketmq.spark")
 
 _READ_AT_ONCE: Final = 256
 _FIRST_PART: Final = 32
 # A broker that asks about thousands of halves asks all of them within a moment.
 _FRESH_FOR_S: Final = 0.2
-_MASTER: Final = 0
 _ROUTE_WAIT_S: Final = 10.0
 _POLL_S: Final = 0.05
 
@@ -41,6 +44,8 @@ class DecisionTopic:
         self._api, self.topic, self._group = api, topic, group
         self._queue: MessageQueue | None = None
         self._address = ""
+        self._home: str | None = None
+        self._warned = False
         self._ledger: DecisionLedger | None = None
         self._lock = asyncio.Lock()
         self._read_at_s = 0.0
@@ -52,29 +57,14 @@ class DecisionTopic:
             create: make the topic when the name server does not know it; only for who knows that nothing can have been decided yet.
 
         Raises:
-            NetworkError: the name server knows no such topic (now), and ``create`` is false.
-            ConfigurationError: more than one broker has it.
+            NetworkError: the name server knows no such topic (now), and ``create`` is false; or its broker is away.
+            ConfigurationError: decisions are on more than one broker.
         """
-        route = await self._api.route(self.topic)
-        if route is None or not route.queue_datas:
-            if not create:
-                raise NetworkError(
-                    f"the ledger topic {self.topic!r} has no route; start its broker, or create it with one queue on one broker if no "
-                    "write of this query was ever transactional"
-                )
-            route = await self._created()
-        names = {data.broker_name for data in route.queue_datas}
-        if len(names) != 1:
-            raise ConfigurationError(
-                f"the ledger topic {self.topic!r} is on the brokers {', '.join(sorted(names))}; it must be on one of them only, "
-                "delete it on those that never held it"
-            )
-        self._queue = MessageQueue(self.topic, names.pop(), 0)
-        broker = next((data for data in route.broker_datas if data.broker_name == self._queue.broker_name), None)
-        if broker is None or _MASTER not in broker.broker_addrs:
-            raise NetworkError(f"the broker {self._queue.broker_name!r} of the ledger {self.topic!r} has no master now")
-        self._address = broker.broker_addrs[_MASTER]
-        return self._queue
+        place = await find_place(self._api, self.topic, create=create)
+        if self._home not in (None, place.queue.broker_name):
+            self._ledger = None  # it was merged into another one, where the same records have other offsets
+        self._queue, self._address, self._home = place.queue, place.address, place.queue.broker_name
+        return place.queue
 
     async def standing(self, query: str, batch: int, *, create: bool = False) -> Standing:
         """How a batch stands, by all that is stored now; never UNREAD."""
@@ -89,6 +79,7 @@ class DecisionTopic:
         than it is read now."""
         async with self._lock:
             ledger = await self._read_newer(upto)
+            await self._warn_once()
             if is_new:
                 ledger.is_new(query)
             await self._read_older_for(ledger, query, batch)
@@ -102,6 +93,18 @@ class DecisionTopic:
                 ledger = await self._read_newer()
             await self._read_older_for(ledger, query, batch)
             return ledger.answer(query, batch, attempt, half)
+
+    async def _warn_once(self) -> None:
+        """Say how the ledger may forget, where its broker can be asked; drivers do, once in a process."""
+        if self._warned:
+            return
+        self._warned = True
+        settings = await volatile_settings(self._api, self._address)
+        if settings is not None:
+            log.warning(
+                "the ledger %s is on broker %s with %s: a power cut of its machine may take decisions of the last moments, whose batches "
+                "would be written twice, or not appear; set flushDiskType=SYNC_FLUSH there", self.topic, self._home, settings,
+            )  # fmt: skip
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
@@ -142,42 +145,24 @@ class DecisionTopic:
 
     async def _part(self, queue: MessageQueue, start: int, end: int) -> tuple[list[tuple[int, Record]], int]:
         """The records from ``start`` to ``end``, and where the queue begins now."""
-        found: list[tuple[int, Record]] = []
-        at, oldest = start, 0
-        while at < end:
-            answer = await self._api.read_queue(self._address, self._group, queue, at, _READ_AT_ONCE)
-            oldest = answer.min_offset
-            for message in decode_records(answer.body) if answer.body else ():
-                if at <= message.queue_offset < end:
-                    record = Decision.decode(message.body) or Names.decode(message.body)
-                    if record is not None:
-                        found.append((message.queue_offset, record))
-            if answer.next_begin_offset <= at:
-                raise NetworkError(f"{queue} cannot be read at {at}, though it ends at {end}", self._address)
-            at = answer.next_begin_offset
-        return found, oldest
+        return await read_records(self._api, self._address, self._group, queue, start, end)
 
-    # -- making it -------------------------------------------------------------------------------------------------------------
 
-    async def _created(self) -> bodies.TopicRouteData:
-        """On the first broker by name: whoever else makes it at the same moment chooses the same one."""
-        info = await self._api.cluster_info()
-        masters = {
-            name: data.broker_addrs[_MASTER]
-            for name, data in info.broker_addr_table.items()
-            if _MASTER in data.broker_addrs
-        }
-        if not masters:
-            raise NetworkError("no broker is registered with the name server now; is one running?")
-        header = headers.CreateTopicRequestHeader(
-            topic=self.topic, default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=6
-        )
-        await self._api.create_topic(masters[min(masters)], header)
-        deadline_s = time.monotonic() + _ROUTE_WAIT_S
-        while True:
-            route = await self._api.route(self.topic)
-            if route is not None and route.queue_datas:
-                return route
-            if time.monotonic() > deadline_s:
-                raise NetworkError(f"the ledger topic {self.topic!r} was created, and the name server does not know it")
-            await asyncio.sleep(_POLL_S)
+async def read_records(
+    api: RemotingApi, address: str, group: str, queue: MessageQueue, start: int, end: int
+) -> tuple[list[tuple[int, Record]], int]:
+    """The records of a ledger from ``start`` to ``end``, and where the queue begins now."""
+    found: list[tuple[int, Record]] = []
+    at, oldest = start, 0
+    while at < end:
+        answer = await api.read_queue(address, group, queue, at, _READ_AT_ONCE)
+        oldest = answer.min_offset
+        for message in decode_records(answer.body) if answer.body else ():
+            if at <= message.queue_offset < end:
+                record = Decision.decode(message.body) or Names.decode(message.body)
+                if record is not None:
+                    found.append((message.queue_offset, record))
+        if answer.next_begin_offset <= at:
+            raise NetworkError(f"{queue} cannot be read at {at}, though it ends at {end}", address)
+        at = answer.next_begin_offset
+    return found, oldest

@@ -79,7 +79,7 @@ class Responder:
         self.cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         self.engine = self.cluster.engine
         self.topics = topics
-        self._group = options.group
+        self.group = options.group
         self._ledgers: dict[str, DecisionTopic] = {}
         self._shown = ShownRows(self.cluster)
         self.answers: Counter[str] = Counter()
@@ -121,7 +121,7 @@ class Responder:
         """This process's reader of a ledger."""
         known = self._ledgers.get(topic)
         if known is None:
-            known = self._ledgers[topic] = DecisionTopic(self.cluster.api, topic, self._group)
+            known = self._ledgers[topic] = DecisionTopic(self.cluster.api, topic, self.group)
         return known
 
     async def half_ends(self) -> dict[MessageQueue, int]:
@@ -161,7 +161,7 @@ class Responder:
         found = message.properties
         ledger, query, batch, attempt = (found.get(name) for name in (LEDGER, QUERY, BATCH, ATTEMPT))
         if not (ledger and query and attempt and batch and batch.isdigit()):
-            log.warning("group %s: %s is no half message of a Spark write; use another group", self._group, message.message_id)  # fmt: skip
+            log.warning("group %s: %s is no half message of a Spark write; use another group", self.group, message.message_id)  # fmt: skip
             return LocalTransactionState.UNKNOWN
         name = half_name(attempt, found.get(SEQUENCE, ""), found.get(TRY))
         answer = await self.ledger(ledger).answer(query, int(batch), attempt, name)
