@@ -1,5 +1,7 @@
 """Our client and the others, side by side: `python bench/client_bench.py [--quick] [--brokers ours,5.4.0] [--json FILE]`.
 
+`--beside DIR` adds our client of another checkout, for before and after a change.
+
 Every client runs the same load against the same broker in the same go, in a process of its own (clients/*.py, ClientLoad.java), in rounds
 in which they take turns; the best of each figure counts, since what else runs on the machine only ever makes a round worse. CPU is the
 client process's, user and system time of all its threads, per message. A ratio above 1 is ours being better; behind it stands what we
@@ -22,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +34,7 @@ from rich.table import Table
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
-from client_peers import CLIENTS, GRPC, JAVA, OURS, Client, ProxyCluster, client  # noqa: E402
+from client_peers import CLIENTS, GRPC, JAVA, OURS, Client, ProxyCluster, client, client_beside  # noqa: E402
 from interop.child import Child  # noqa: E402
 from interop.peers import APACHE_5, ApacheCluster, JavaPeers, PeersUnavailable, SprocketServer, unwind_on_sigterm  # noqa: E402
 from ratios import at_least, at_most  # noqa: E402
@@ -167,7 +169,7 @@ def measure(
                     continue
                 share = scale * (load.slow_share if who.is_python_peer else 1.0)
                 warm_up = int(load.warm_up * min(1.0, share))
-                kind = load.ours if who.name == OURS else load.theirs
+                kind = load.ours if who.is_ours else load.theirs
                 try:
                     run = run_load(who, server, kind, load.topic, int(load.messages * share), warm_up)
                 except PeersUnavailable as reason:
@@ -192,7 +194,8 @@ def print_table(results: dict[str, dict[str, Run]], broker: str, console: Consol
             timed = [f"{run.p50_us:,.0f}", f"{run.p99_us:,.0f}"] if run.p50_us else ["", ""]
             ratios = ["", "", ""]
             if ours is not None and who != OURS:
-                goal = goals[name].against_java if who == JAVA else goals[name].against_python
+                load = goals[name]
+                goal = load.against_java if who == JAVA else Goal() if who.startswith(OURS) else load.against_python
                 ratios = [
                     at_least(ours.messages_per_s / run.messages_per_s, goal.messages_per_s),
                     at_least(run.p50_us / ours.p50_us, goal.p50) if run.p50_us and ours.p50_us else "",
@@ -350,9 +353,11 @@ def chosen_server(name: str, console: Console) -> Server | None:
 
 
 @contextlib.contextmanager
-def chosen_clients(names: Sequence[str], console: Console) -> Iterator[list[Client]]:
+def chosen_clients(names: Sequence[str], beside: Path | None, console: Console) -> Iterator[list[Client]]:
     """The clients that can be had here."""
-    found = [who for name in names if (who := _had(name, console)) is not None]
+    found = [who for name in names if (who := _had(name, lambda name=name: client(name), console)) is not None]
+    if beside is not None and (other := _had(f"ours of {beside}", lambda: client_beside(beside), console)) is not None:
+        found.append(other)
     try:
         yield found
     finally:
@@ -360,9 +365,9 @@ def chosen_clients(names: Sequence[str], console: Console) -> Iterator[list[Clie
             shutil.rmtree(who.home, ignore_errors=True)
 
 
-def _had(name: str, console: Console) -> Client | None:
+def _had(name: str, made: Callable[[], Client], console: Console) -> Client | None:
     try:
-        return client(name)
+        return made()
     except PeersUnavailable as reason:
         console.print(f"without {name}: {reason}")
         return None
@@ -377,6 +382,12 @@ def parsed_options() -> argparse.Namespace:
     parser.add_argument("--brokers", default="ours,5.4.0", help="by commas, out of ours, 5.4.0; - for none")
     parser.add_argument(
         "--clients", default="", help="only clients with one of these texts (by commas) in their name, and ours"
+    )
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        metavar="DIR",
+        help="another checkout of ours, set up, as one more client: before and after a change",
     )
     parser.add_argument("--loads", default="", help="only loads with this text in their name")
     parser.add_argument("--no-own", action="store_true", help="without the rows of ours alone")
@@ -396,7 +407,7 @@ def main() -> None:
     names = [name for name in CLIENTS if name == OURS or not wanted or any(text in name for text in wanted)]
     loads = [load for load in LOADS if options.loads in load.name]
     figures: dict[str, Any] = {}
-    with chosen_clients(names, console) as clients:
+    with chosen_clients(names, options.beside, console) as clients:
         for broker in options.brokers.split(","):
             server = chosen_server(broker, console) if broker != "-" and loads else None
             if server is None:

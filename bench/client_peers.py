@@ -20,7 +20,7 @@ from interop.apache_cluster import _BROKER, ApacheCluster, free_ports
 from interop.child import Child
 from interop.java_peers import APACHE_5, Java, JavaPeers, PeersUnavailable, _cache_dir, _run, maven_jars
 
-__all__ = ["CLIENTS", "Client", "ProxyCluster", "client"]
+__all__ = ["CLIENTS", "Client", "ProxyCluster", "client", "client_beside"]
 
 _HERE: Final = Path(__file__).resolve().parent
 _PROXY_POM: Final = _HERE.parent / "tests/interop/maven/rocketmq-5-proxy/pom.xml"
@@ -37,6 +37,11 @@ class Client(NamedTuple):
     name: str
     command: tuple[str, ...]
     home: Path
+
+    @property
+    def is_ours(self) -> bool:
+        """Ours, of this checkout or of another one."""
+        return self.name.startswith(OURS)
 
     @property
     def is_python_peer(self) -> bool:
@@ -57,6 +62,19 @@ def client(name: str) -> Client:
         return Client(name, tuple(java.command("peers.ClientLoad", flags=_JAVA_HEAP, home=home)), home)
     program = _HERE / f"clients/{_PROGRAMS[name]}.py"
     return Client(name, (str(_venv(name, program.with_suffix(".txt"))), str(program)), home)
+
+
+def client_beside(checkout: Path) -> Client:
+    """Ours of another checkout, for before and after a change.
+
+    Raises:
+        PeersUnavailable: nobody ran `make setup` there.
+    """
+    python = checkout.absolute() / ".venv/bin/python"
+    if not python.exists():
+        raise PeersUnavailable(f"no .venv/bin/python in {checkout}; run `make setup` in that checkout first")
+    home = Path(tempfile.mkdtemp(prefix="bench-client-"))
+    return Client(f"{OURS} of {checkout.name}", (str(python), str(checkout.absolute() / "bench/clients/ours.py")), home)
 
 
 def _venv(name: str, pinned: Path) -> Path:
