@@ -112,7 +112,7 @@ STORM_MUTANTS = [
         "net",
         "a frame that is written already overtakes requests that wait",
         f"{NET}/connection.py",
-        "            and not self._turns  # nobody is overtaken\n",
+        "            and self._turns.is_idle  # nobody is overtaken\n",
         "",
         "tests/unit/net/test_requests_in_flight.py::test_requests_that_wait_for_a_peer_that_reads_again_are_not_overtaken",
     ),

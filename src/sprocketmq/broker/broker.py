@@ -444,23 +444,18 @@ class Broker(Service):
 
     # -- what handlers use -----------------------------------------------------------------------------------------------------------
 
-    def put(self, message: StoredMessage, now_ms: int) -> AppendResult:
+    def put(self, message: StoredMessage, now_ms: int, *, is_new: bool = True) -> AppendResult:
         """Store one message and wake who waits for it.
+
+        Args:
+            is_new: False for the copy of a message that was taken already: ``maxMessageSize``, which may be lower by now, is for new ones.
 
         Raises:
             ConfigurationError: over a limit; nothing was written.
             StoreNotWritable: nothing was written.
         """
-        return self._stored(message, self.store.append(message, now_ms))
-
-    def put_again(self, message: StoredMessage, now_ms: int) -> AppendResult:
-        """:meth:`put` for the copy of a message that was taken already: ``maxMessageSize``, which may be lower by now, is for new ones.
-
-        Raises as :meth:`put`.
-        """
-        return self._stored(message, self.store.append_again(message, now_ms))
-
-    def _stored(self, message: StoredMessage, result: AppendResult) -> AppendResult:
+        store = self.store
+        result = store.append(message, now_ms) if is_new else store.append_again(message, now_ms)
         self.counters.stored(message.topic, 1, result.size)
         if message.topic == SCHEDULE_TOPIC:
             self.schedule.stored(message.queue_id)

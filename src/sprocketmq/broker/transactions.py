@@ -237,7 +237,7 @@ class Transactions:
     def resume(self, record: RecordView, now_ms: int) -> None:
         """Put a discarded half back, as if it had never been checked. Raises as ``Broker.put``."""
         raw = props.set_property(record.raw_properties, props.TRANSACTION_CHECK_TIMES, "0")
-        copy_offset = self._broker.put_again(_copy(record, HALF_TOPIC, raw), now_ms).queue_offset
+        copy_offset = self._broker.put(_copy(record, HALF_TOPIC, raw), now_ms, is_new=False).queue_offset
         self._table.copied(-1, _transaction_id(record), copy_offset)
 
     def _try_mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:

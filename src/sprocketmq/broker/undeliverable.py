@@ -84,7 +84,7 @@ class Undeliverable:
             StoreNotWritable: nothing was written, try again later.
         """
         try:
-            return self._broker.put_again(message, now_ms)
+            return self._broker.put(message, now_ms, is_new=False)
         except ConfigurationError as error:
             self._set_aside(message, str(error), now_ms)
             return None
@@ -103,7 +103,7 @@ class Undeliverable:
         aside = replace(message, topic=UNDELIVERABLE_TOPIC, queue_id=0, properties=raw)
         key = props.get_property(raw, props.UNIQ_KEY)
         try:
-            place = self._broker.put_again(aside, now_ms)
+            place = self._broker.put(aside, now_ms, is_new=False)
         except ConfigurationError as error:  # its record fits no file of this log
             log.error(
                 "the waiting message %r for topic %r is dropped: %s; to set it aside: %s", key, topic, reason, error

@@ -65,8 +65,7 @@ RequestHandler = Callable[["Connection", Command], "Command | None"]
 ShortWay = Callable[["Connection", memoryview, int, int], "bytes | None"]
 ShortWays = Callable[[], Mapping[bytes, ShortWay]]
 
-_LOOK_EACH: Final = 15  # at requests that go a short way each of 16: some 10 us each
-_SHORT_BYTES: Final = 1024  # of a request that takes no longer than that
+_LOOK_EACH_BYTES: Final = 8192  # of requests that go a short way, at most 100 of some 10 us
 _MAX_REQUEST_HEADER_BYTES: Final = 256 * 1024  # a million fields in one header take a second to read
 _HEADER_LENGTH = struct.Struct(">i").unpack_from
 _CODE_AT: Final = 4 + len('{"code":')
@@ -163,12 +162,15 @@ class Connection(BoundedProtocol):
     def _take(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
         view, ways, out = memoryview(whole), self._short_ways(), self._out
         assert out is not None
+        max_header_bytes = self._max_header_bytes
         ends_s = perf_counter() + self._queued.share_s if len(spans) > 1 else 0.0  # asked between two of them only
+        look_at = spans[0][0] + _LOOK_EACH_BYTES if self._is_served else len(whole)
         for number, (at, stop) in enumerate(spans):
-            is_looked_at = number and (not number & _LOOK_EACH or at - spans[number - 1][0] > _SHORT_BYTES)
-            if is_looked_at and self._is_served and perf_counter() >= ends_s:
-                self._let_others_in(whole, spans[number:])
-                return
+            if at >= look_at:
+                if perf_counter() >= ends_s:
+                    self._let_others_in(whole, spans[number:])
+                    return
+                look_at = at + _LOOK_EACH_BYTES
             if self._out_bytes > _MAX_GATHERED_BYTES:
                 self._out_bytes = 0
                 self._write(out)
@@ -178,9 +180,7 @@ class Connection(BoundedProtocol):
                 return
             way = ways.get(whole[at + _CODE_AT : at + _CODE_AT + 4])
             # The long way refuses a long header before it looks at it.
-            if way is not None and (
-                stop - at <= self._max_header_bytes or _HEADER_LENGTH(whole, at)[0] <= self._max_header_bytes
-            ):
+            if way is not None and (stop - at <= max_header_bytes or _HEADER_LENGTH(whole, at)[0] <= max_header_bytes):
                 try:
                     answer = way(self, view, at, stop)
                 except Exception as error:  # noqa: BLE001 - as in _handle: a bug costs one answer
@@ -192,7 +192,7 @@ class Connection(BoundedProtocol):
                         out.append(answer)
                         self._out_bytes += len(answer)
                     continue
-            command = decode_command(view[at:stop], self._max_header_bytes)
+            command = decode_command(view[at:stop], max_header_bytes)
             if command.flag & 1:
                 self._resolve(command)
             else:
@@ -270,7 +270,7 @@ class Connection(BoundedProtocol):
             transport is not None
             and self.signer is None
             and not self.is_congested
-            and not self._turns  # nobody is overtaken
+            and self._turns.is_idle  # nobody is overtaken
             and not transport.is_closing()
         )
 
@@ -290,7 +290,7 @@ class Connection(BoundedProtocol):
             RequestTimeout: no answer within ``timeout_ms``, or the peer did not read so long that nothing was sent.
             ConnectionLost: the connection is closed, or broke meanwhile.
         """
-        if self.is_congested or self._turns:
+        if self.is_congested or not self._turns.is_idle:
             timeout_ms = await self._turn(command.code, timeout_ms)
             try:
                 future = self.start_invoke(command, timeout_ms)
@@ -311,7 +311,7 @@ class Connection(BoundedProtocol):
             RequestTimeout: it did not read for 15 s; nothing was sent.
             ConnectionLost: the connection is closed.
         """
-        if self.is_congested or self._turns:
+        if self.is_congested or not self._turns.is_idle:
             await self._turn(command.code, _ONEWAY_TIMEOUT_MS)
             try:
                 self._write_oneway(command)

@@ -16,21 +16,20 @@ __all__ = ["WriteTurns"]
 
 
 class WriteTurns:
-    """Of one connection. True while somebody waits or has not used its turn yet."""
+    """Of one connection. ``is_idle``: nobody waits, nor has a turn that was not used yet."""
 
-    __slots__ = ("_is_given", "_waiting")
+    __slots__ = ("_is_given", "_waiting", "is_idle")
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_given = False
-
-    def __len__(self) -> int:
-        return len(self._waiting) + self._is_given
+        self.is_idle = True  # each send asks
 
     async def take(self, timeout_ms: float) -> bool:
         """Wait for a turn; False when none came within ``timeout_ms``. Who got one writes at once, then calls :meth:`pass_on`."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
+        self.is_idle = False
         try:
             await asyncio.wait([turn], timeout=timeout_ms / 1000)
         except asyncio.CancelledError:
@@ -43,6 +42,7 @@ class WriteTurns:
         turn.cancel()
         while self._waiting and self._waiting[0].done():
             self._waiting.popleft()
+        self.is_idle = not self._waiting and not self._is_given
         return False
 
     def pass_on(self, *, room: bool) -> None:
@@ -50,6 +50,7 @@ class WriteTurns:
         self._is_given = False
         if room:
             self.give()
+        self.is_idle = not self._waiting and not self._is_given
 
     def give(self) -> None:
         """The next one may write, unless somebody may already."""

@@ -158,15 +158,18 @@ def joined_properties(properties: Mapping[str, str]) -> str:
     Raises:
         ConfigurationError: a name or value is not text, or holds a separator.
     """
-    if not properties:
-        return ""
-    try:
-        text = "\x02".join(map("\x01".join, properties.items())) + "\x02"
-    except TypeError:
-        return _joined_one_by_one(properties)
-    pairs = len(properties)
-    if text.count("\x02") != pairs or text.count("\x01") != pairs or "\x01\x02" in text:
-        return _joined_one_by_one(properties)
+    text = ""
+    for name, value in properties.items():
+        # Nothing printable separates. Other types that print as text have ways of their own to say what they are.
+        if (
+            type(value) is not str
+            or not value.isprintable()
+            or not value
+            or type(name) is not str
+            or not name.isprintable()
+        ):
+            return _joined_one_by_one(properties)
+        text += f"{name}\x01{value}\x02"
     return text
 
 

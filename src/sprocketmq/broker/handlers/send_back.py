@@ -79,7 +79,7 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
         message.properties = props.set_property(message.properties, props.DELAY, str(decision.delay_level))
         wait_if_asked(broker, message, now_ms)
     try:
-        broker.put_again(message, now_ms)
+        broker.put(message, now_ms, is_new=False)
     except ConfigurationError as error:  # the copy's properties grew over the limit
         return response(command, ResponseCode.SYSTEM_ERROR, str(error))
     broker.counters.sent_back(props.get_property(message.properties, props.RETRY_TOPIC) or "", header.group)
