@@ -163,9 +163,10 @@ def joined_properties(properties: Mapping[str, str]) -> str:
         # Nothing printable separates. Other types that print as text have ways of their own to say what they are.
         if (
             type(value) is not str
-            or not value.isprintable()
             or not value
+            or not value.isprintable()
             or type(name) is not str
+            or not name
             or not name.isprintable()
         ):
             return _joined_one_by_one(properties)
