@@ -64,7 +64,7 @@ PROGRESS_MUTANTS = [
         f"{CLIENT}/running_consumer.py",
         "persist_all(self.rebalancer.kept())",
         "persist_all(self.rebalancer.owned())",
-        f"{ORDERLY}::test_a_pushed_reset_of_a_busy_queue_holds",
+        f"{ORDERLY}::test_progress_that_a_broker_did_not_take_is_written_while_the_listener_keeps_the_queue",
     ),
     Mutant(
         "S10",

@@ -12,7 +12,7 @@ from recorder import send_all
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import ResetOffsetBody
-from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command
 
 Consumers = Callable[..., rmq.PushConsumer]
@@ -78,6 +78,21 @@ def test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before(
     long_call.release.set()
     rocketmq.advance_until(lambda: rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) is None)
     assert _stored(rocketmq) == LAST
+
+
+def test_progress_that_a_broker_did_not_take_is_written_while_the_listener_keeps_the_queue(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, long_call: LongCall
+) -> None:
+    with rocketmq.faults.fail(RequestCode.UPDATE_CONSUMER_OFFSET, ResponseCode.SYSTEM_ERROR, times=None):
+        _send(producer)
+        consumer = consumers(long_call, kind="orderly")
+        assert long_call.running.wait(20)
+        consumer.subscribe("weather")
+        consumer.unsubscribe("flights")
+        rocketmq.advance_until(lambda: QUEUE not in consumer.assigned_queues, limit_ms=60_000)
+        consumer.persist_offsets()  # as each tick of the periodic writing
+        assert _stored(rocketmq) == -1
+    rocketmq.advance_until(lambda: _stored(rocketmq) == LAST, limit_ms=60_000)
 
 
 def test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded(
@@ -201,9 +216,18 @@ def test_a_queue_that_comes_back_keeps_its_lock(
     rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.kept())  # type: ignore[union-attr]
     consumer.subscribe("flights")
     rocketmq.advance_until(lambda: QUEUE in consumer.assigned_queues, limit_ms=10_000)
-    while rocketmq.clock.now_ms() - given_up_ms < 40_000:
-        rocketmq.advance(1_000)
-        assert _owner(rocketmq) == consumer.client_id
+    asked: list[tuple[int, int]] = []
+    lock_codes = (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
+
+    def noted(command: Command) -> bool:
+        asked.append((command.code, rocketmq.clock.now_ms() - given_up_ms))
+        return False
+
+    rocketmq.faults.drop(lock_codes, times=None, when=noted)
+    # The owner alone does not tell: the first renewal takes back what an unlock of the same moment gave away.
+    rocketmq.advance_until(lambda: any(at_ms > 20_000 for _, at_ms in asked), limit_ms=60_000)
+    assert {code for code, _ in asked} == {RequestCode.LOCK_BATCH_MQ}
+    assert _owner(rocketmq) == consumer.client_id
 
 
 def _cached(consumer: rmq.PushConsumer) -> int:

@@ -19,6 +19,7 @@ from sprocketmq.client import async_client
 from sprocketmq.net.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command
 
 Consumers = Callable[..., rmq.PushConsumer]
 LIMIT_S = 30
@@ -235,18 +236,49 @@ def test_what_was_subscribed_while_it_started_is_consumed(
 
     async def start_and_subscribe() -> None:
         start = asyncio.ensure_future(consumer._async.start())
-        await asyncio.wait([start], timeout=0.1)
+        while not late.hits:
+            await asyncio.sleep(0.01)
         consumer._async.subscribe("delays")
+        threading.Thread(target=rocketmq.advance, args=(1,), daemon=True).start()
         await start
 
-    with rocketmq.faults.delay_answer(RequestCode.HEART_BEAT, 1, times=1):
-        threading.Timer(0.5, lambda: rocketmq.advance(1)).start()
+    with rocketmq.faults.delay_answer(RequestCode.HEART_BEAT, 1, times=1) as late:
         consumer._engine.run(start_and_subscribe())
     rocketmq.wait_until(lambda: {queue.topic for queue in consumer.assigned_queues} >= {"flights", "delays"})
     producer.send(rmq.Message("delays", b"late"))
     rocketmq.advance_until(
         lambda: recorder.bodies == ["late"]
     )  # a first pull may have come before the broker heard of it
+
+
+def test_a_filter_that_changes_while_its_consumer_starts_holds(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+    consumer = consumers(recorder, start=False, post_subscription_when_pull=True)
+    filters: list[str | None] = []
+
+    def noted(command: Command) -> bool:
+        filters.append(command.ext_fields.get("subscription"))
+        return False
+
+    rocketmq.faults.drop(RequestCode.PULL_MESSAGE, times=None, when=noted)
+
+    async def start_and_subscribe() -> None:
+        start = asyncio.ensure_future(consumer._async.start())
+        while not late.hits:
+            await asyncio.sleep(0.01)
+        consumer._async.subscribe("flights", "UA")
+        threading.Thread(target=rocketmq.advance, args=(1,), daemon=True).start()
+        await start
+
+    with rocketmq.faults.delay_answer(RequestCode.HEART_BEAT, 1, times=1) as late:
+        consumer._engine.run(start_and_subscribe())
+    rocketmq.advance_until(lambda: "UA" in filters, limit_ms=60_000)
+    for tag in ("DL", "UA"):
+        producer.send(rmq.Message("flights", tag.encode(), tags=tag))
+    rocketmq.advance_until(lambda: recorder.bodies == ["UA"], limit_ms=60_000)
 
 
 @pytest.mark.parametrize("kind", ["consumer", "producer"])
@@ -508,27 +540,35 @@ def test_shutdown_waits_for_a_send_that_is_answered_late(rocketmq: EmbeddedRocke
         assert not ending.is_alive()
 
 
-def test_flush_does_not_wait_for_what_comes_meanwhile(rocketmq: EmbeddedRocketMQ) -> None:
+@pytest.mark.parametrize("auto_batch", [False, True])
+def test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_meanwhile(
+    rocketmq: EmbeddedRocketMQ, auto_batch: bool
+) -> None:
     rocketmq.create_topic("flights", queues=1)
+    sends = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+    answered_late = rocketmq.faults.delay_answer(sends, 500, when=lambda command: b"before" in bytes(command.body))
+    rocketmq.faults.delay_answer(sends, 60_000, when=lambda command: b"meanwhile" in bytes(command.body))
 
-    async def run() -> None:
-        async with rmq.AsyncProducer(
-            "ops", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, auto_batch=True
-        ) as producer:
-            going_on = True
+    async def begin() -> tuple[asyncio.Future[rmq.SendResult], asyncio.Future[None]]:
+        await producer.start()
+        return producer.send_async(rmq.Message("flights", b"before")), asyncio.ensure_future(producer.flush())
 
-            async def send_without_end() -> None:
-                while going_on:
-                    await producer.send_async(rmq.Message("flights", b"y"), sharding_key="y")
+    async def send_meanwhile() -> asyncio.Future[rmq.SendResult]:
+        return producer.send_async(rmq.Message("flights", b"meanwhile"))
 
-            other = [asyncio.ensure_future(send_without_end()) for _ in range(20)]
-            mine = producer.send_async(rmq.Message("flights", b"x"), sharding_key="y")
-            await asyncio.wait_for(producer.flush(), LIMIT_S)
-            assert mine.done()
-            going_on = False
-            await producer.flush()
-            await asyncio.wait_for(asyncio.gather(*other), LIMIT_S)
-
+    options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock}
+    producer = rmq.AsyncProducer("ops", auto_batch=auto_batch, **options)
     engine = Engine("flush")
-    engine.run(run())
+    before, flush = engine.run(begin())
+    rocketmq.wait_until(lambda: answered_late.hits)
+    meanwhile = engine.run(send_meanwhile())
+    assert not flush.done()
+    rocketmq.advance(500)
+    engine.run(asyncio.wait_for(flush, LIMIT_S))
+    assert before.done()
+    assert not meanwhile.done()
+    rocketmq.faults.clear()
+    rocketmq.advance(60_000)
+    engine.run(producer.shutdown())
+    assert meanwhile.result().status is rmq.SendStatus.SEND_OK
     engine.close()
