@@ -38,6 +38,7 @@ class Conversation:
         host, port = address.rsplit(":", 1)
         self.address, self.topic, self.group = address, topic, group
         self.said: list[tuple[str, int, dict[str, str]]] = []
+        self.last: Answer
         self._socket = socket.create_connection((host, int(port)), 10)
         self._socket.settimeout(10)
         self._stream = self._socket.makefile("rb")
@@ -62,6 +63,7 @@ class Conversation:
         compared = {name: fields[name] for name in COMPARED if name in fields}
         if code in (PULL, LITE_PULL) and answer.code == 0:
             compared["offsets"] = str(queue_offsets(answer.body))
+        self.last = answer
         self.said.append((label, answer.code, compared))
         return answer
 

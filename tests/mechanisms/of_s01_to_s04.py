@@ -9,6 +9,8 @@ __all__ = ["S01_TO_S04"]
 LIFE = "inproc/client/test_client_life.py"
 INSTANCE = "inproc/client/test_client_instance.py"
 SHARING = "inproc/client/test_client_rebalance.py"
+BROKER_PULL = "inproc/broker/test_broker_pull.py"
+CORRECTED = "test_pull_offsets.py::test_each_offset_outside_of_a_queue_is_corrected_as_apache_does"
 CONCURRENT = "inproc/client/test_client_concurrent.py"
 ORDERLY = "inproc/client/test_client_orderly.py"
 FILTERS = "inproc/client/test_client_filters.py"
@@ -514,6 +516,48 @@ S01_TO_S04 = [
         f"{TAGS}::test_sql92_is_carried_as_it_is "
         f"{FILTERS}::test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more",
         SELECTED,
+    ),
+    Mechanism(
+        "S4",
+        "at the end of a queue (OFFSET_OVERFLOW_ONE), and at 0 of one that never had a message: nothing new; "
+        "the pull waits, or goes on there",
+        "D NO_NEW_MSG (OFFSET_OVERFLOW_ONE)",
+        "broker/handlers/pull.py",
+        f"{BROKER_PULL}::test_offsets_outside_the_queue_are_answered_with_where_to_go_on "
+        f"{BROKER_PULL}::test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere",
+        CORRECTED,
+    ),
+    Mechanism(
+        "S4",
+        "before the beginning (OFFSET_TOO_SMALL) or beyond the end (OFFSET_OVERFLOW_BADLY): OFFSET_ILLEGAL, with the beginning or the end",
+        "D OFFSET_ILLEGAL (OFFSET_OVERFLOW_BADLY, OFFSET_TOO_SMALL)",
+        "store/queue_log_store.py",
+        f"{BROKER_PULL}::test_offsets_outside_the_queue_are_answered_with_where_to_go_on",
+        CORRECTED,
+    ),
+    Mechanism(
+        "S4",
+        "any offset but 0 of a queue that never had a message (NO_MESSAGE_IN_QUEUE): OFFSET_ILLEGAL, on with 0",
+        "D OFFSET_ILLEGAL (NO_MESSAGE_IN_QUEUE)",
+        "broker/handlers/pull.py",
+        f"{BROKER_PULL}::test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere",
+        CORRECTED,
+    ),
+    Mechanism(
+        "S4",
+        "nothing that the filter wants (NO_MATCHED_MESSAGE): on at once behind what the broker has looked at",
+        "D NO_MATCHED_MSG",
+        "store/queue_log_store.py",
+        f"{BROKER_PULL}::test_tags_of_the_request_filter_and_an_unmatched_stretch_moves_on",
+        CORRECTED,
+    ),
+    Mechanism(
+        "S4",
+        "a hole in a queue is never pulled over (Java: OFFSET_FOUND_NULL, on with the next file): such a store is not opened, "
+        "and the log makes its queues anew",
+        "D NO_NEW_MSG (OFFSET_FOUND_NULL)",
+        "store/mapped_file_queue.py",
+        "unit/store/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
     ),
     Mechanism(
         "S4",

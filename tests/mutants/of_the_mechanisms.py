@@ -21,6 +21,8 @@ SCHEDULE, SCHEDULES = f"{CORE}/retry_schedule.py", f"{UNIT}/test_retry_schedule.
 LOCKS, LOCK_TESTS = f"{CORE}/queue_lock.py", f"{UNIT}/test_queue_lock.py"
 TURN, TURNS = f"{CORE}/orderly_turn.py", f"{UNIT}/test_orderly_turn.py"
 NUMBERS, NUMBER_TESTS = f"{CORE}/statistics.py", f"{UNIT}/test_statistics.py"
+QUEUES, PULL = "src/sprocketmq/store/queue_log_store.py", "src/sprocketmq/broker/handlers/pull.py"
+BROKER_PULL = "tests/inproc/broker/test_broker_pull.py"
 
 MECHANISM_MUTANTS = [
     Mutant(
@@ -424,5 +426,61 @@ MECHANISM_MUTANTS = [
         "    return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT, returned is None\n",
         "    return ConsumeOrderlyStatus.SUCCESS, returned is None\n",
         f"{TURNS}::test_only_a_status_moves_the_queue",
+    ),
+    Mutant(
+        "S3",
+        "a rebalance follows on the one before at once",
+        f"{CORE}/pace.py",
+        "self._free_ms = now_ms + self._min_interval_ms",
+        "self._free_ms = now_ms",
+        f"{UNIT}/test_pace.py::test_runs_keep_their_distance_and_each_wish_has_a_run_behind_it",
+    ),
+    Mutant(
+        "S4",
+        "who pulls before the beginning of a queue is sent back to where it was",
+        QUEUES,
+        "ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)",
+        "ReadResult(ReadStatus.OFFSET_TOO_SMALL, offset, low, high)",
+        f"{BROKER_PULL}::test_offsets_outside_the_queue_are_answered_with_where_to_go_on",
+    ),
+    Mutant(
+        "S4",
+        "who pulls beyond the end of a queue is sent to its beginning",
+        QUEUES,
+        "ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)",
+        "ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, low, low, high)",
+        f"{BROKER_PULL}::test_offsets_outside_the_queue_are_answered_with_where_to_go_on",
+    ),
+    Mutant(
+        "S4",
+        "who pulls at the end of a queue asks again at once, for ever",
+        PULL,
+        "ReadStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND",
+        "ReadStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_RETRY_IMMEDIATELY",
+        f"{BROKER_PULL}::test_offsets_outside_the_queue_are_answered_with_where_to_go_on",
+    ),
+    Mutant(
+        "S4",
+        "an offset in a queue that never had a message is waited at",
+        PULL,
+        "if status is ReadStatus.NO_MESSAGE_IN_QUEUE and header.queue_offset != 0:",
+        "if False:",
+        f"{BROKER_PULL}::test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere",
+    ),
+    Mutant(
+        "S4",
+        "a stretch that the filter does not want is looked at again and again",
+        QUEUES,
+        "            result.next_offset += 1\n",
+        "            result.next_offset += bool(result.count)\n",
+        f"{BROKER_PULL}::test_tags_of_the_request_filter_and_an_unmatched_stretch_moves_on",
+    ),
+    Mutant(
+        "S4",
+        "a hole in a queue's files goes unnoticed",
+        "src/sprocketmq/store/mapped_file_queue.py",
+        "if start % size or (index and start != starts[index - 1] + size):",
+        "if start % size:",
+        "tests/unit/store/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
     ),
 ]

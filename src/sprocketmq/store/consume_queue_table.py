@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection
 
 from sprocketmq.core.descriptor_budget import MAPPING_TAKES_ONE, descriptor_shares
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, StoreCorrupt
 from sprocketmq.store.consume_queue import ConsumeQueue, MappedBudget
 from sprocketmq.store.mapped_file import sync_directory, sync_file_system
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
@@ -84,7 +84,12 @@ class ConsumeQueueTable:
             for queue_id in os.listdir(folder):
                 if queue_id.isdigit():
                     queue = self._named(topic, int(queue_id))
-                    queue.load()
+                    try:
+                        queue.load()
+                    except StoreCorrupt as error:
+                        raise StoreCorrupt(
+                            f"{error}; or move {self.directory} away: all queues are made anew from the log"
+                        ) from error
                     if queue.files.files:
                         self.queues[topic, int(queue_id)] = queue
 

@@ -43,19 +43,20 @@ class FlushDiskType(enum.Enum):
 
 
 class ReadStatus(enum.Enum):
-    """Outcome of a read. Java: GetMessageStatus, the same names; the broker maps them to response codes."""
+    """Outcome of a read. Java: GetMessageStatus, the same names; the broker maps them to response codes.
+
+    Three of Java's cannot come about here: OFFSET_FOUND_NULL (a file of the queue is missing: such a store is not opened),
+    MESSAGE_WAS_REMOVING (log and queues are cleaned in one step) and NO_MATCHED_LOGIC_QUEUE (nor in Java, which makes a queue to ask it).
+    """
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = (
         "NO_MATCHED_MESSAGE"  # all filtered away, or the scan limit was reached: read on at next_offset
     )
-    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"  # expired while the consumer was away: read on at next_offset
-    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"  # beyond the end: next_offset = max_offset
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"  # exactly at the end: nothing new yet, the pull may be parked
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"  # before the first kept message: next_offset = min_offset
-    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"  # nothing was ever written to that queue
-    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"  # nothing was ever written to that queue: next_offset = 0
 
 
 @dataclass(frozen=True, kw_only=True)

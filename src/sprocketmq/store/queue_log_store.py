@@ -292,11 +292,9 @@ class QueueLogStore:
         match_record: Callable[[memoryview], bool | None] | None = None,
     ) -> ReadResult:
         queue = self._queues.get((topic, queue_id))
-        if queue is None:
-            return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-        low, high = queue.min_offset, queue.max_offset
-        if high == 0:
+        if queue is None or queue.max_offset == 0:
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
         if offset < low:
             return ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)
         if offset == high:

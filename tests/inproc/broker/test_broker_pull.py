@@ -48,7 +48,8 @@ def test_offsets_outside_the_queue_are_answered_with_where_to_go_on(client, offs
 
 def test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere(client):
     fill(client, 1)
-    assert client.pull("g", "flights", 3, 0).code == ResponseCode.PULL_NOT_FOUND
+    empty = client.pull("g", "flights", 3, 0)
+    assert (empty.code, empty.remark) == (ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE")
     moved = client.pull("g", "flights", 3, 7)
     assert (moved.code, moved.ext_fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "0")
 

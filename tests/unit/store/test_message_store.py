@@ -91,7 +91,7 @@ def test_a_read_outside_the_queue_says_where_to_go(
 
 
 def test_a_queue_that_was_never_written_is_told_apart(store: MessageStore) -> None:
-    assert store.read("T", 0, 0).status is ReadStatus.NO_MATCHED_LOGIC_QUEUE
+    assert store.read("T", 0, 0).status is ReadStatus.NO_MESSAGE_IN_QUEUE
     assert store.min_offset("T", 0) == store.max_offset("T", 0) == store.offset_by_time("T", 0, NOW_MS) == 0
     assert store.earliest_store_time("T", 0) == -1
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage, recovery
 from sprocketmq.store.check import check_directory
 from sprocketmq.store.consume_queue import UNIT
@@ -464,3 +465,20 @@ def test_apaches_checkpoint_lets_recovery_begin_inside_a_file(tmp_path: Path) ->
     assert store.recovery is not None
     assert 60 <= store.recovery.record_count <= 70, "a minute and three seconds, not the whole file"
     store.close()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log(tmp_path: Path, killed: bool) -> None:
+    """Java goes on behind the hole, and no consumer sees the messages whose entries are gone."""
+    store = open_disk(tmp_path / "s")
+    for number in range(20):
+        store.append(message(body=b"%d" % number), NOW_MS)
+    path = crash(store, tmp_path / "crashed") if killed else Path(store.path)
+    store.close()
+    queue_file(path, start=100).unlink()
+    with pytest.raises(StoreCorrupt, match="000200 does not follow on the file before it.*or move .*consumequeue away"):
+        open_disk(path)
+    (path / "consumequeue").rename(path / "consumequeue.away")
+    again = reopened(path)
+    assert bodies(again) == [b"%d" % number for number in range(20)]
+    again.close()

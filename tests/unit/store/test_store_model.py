@@ -65,7 +65,7 @@ class StoreAgainstLists(RuleBasedStateMachine):
         expected = self.model[key]
         result = self.store.read(*key, offset, count, limit)
         if not expected:
-            assert result.status in (ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_IN_QUEUE)
+            assert result.status is ReadStatus.NO_MESSAGE_IN_QUEUE
         elif not 0 <= offset < len(expected):
             assert result.count == 0
             assert result.status is not ReadStatus.FOUND

@@ -37,18 +37,13 @@ _MOST_SUSPEND_MS: Final = 600_000
 _CODE_OF_STATUS: Final = {
     ReadStatus.FOUND: ResponseCode.SUCCESS,
     ReadStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ReadStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ReadStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
     ReadStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     ReadStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     ReadStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
-    # An empty queue: right for offset 0, moved for any other (see _code).
-    ReadStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_NOT_FOUND,
-    ReadStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_NOT_FOUND,
+    ReadStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_NOT_FOUND,  # for offset 0; any other is moved there
 }
 # The remark of an answer; Enum.name costs a microsecond of its own.
 _REMARK: Final = {status: status.name for status in ReadStatus}
-_EMPTY_QUEUE: Final = (ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_IN_QUEUE)
 
 
 def handle_pull(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -85,7 +80,7 @@ def answer_pull(
     )
     status = result.status
     code = _CODE_OF_STATUS[status]
-    if status in _EMPTY_QUEUE and header.queue_offset != 0:
+    if status is ReadStatus.NO_MESSAGE_IN_QUEUE and header.queue_offset != 0:
         code = ResponseCode.PULL_OFFSET_MOVED
     broker.offsets.note_pull(group, topic, queue_id, result.next_offset)
     if may_park:
