@@ -11,6 +11,7 @@ HALVES = "src/sprocketmq/spark/half_messages.py"
 COMMIT = "src/sprocketmq/spark/exactly_once.py"
 LAWS = "tests/unit/core/test_decision_ledger.py"
 SINK = "tests/inproc/spark/test_transactional_sink.py"
+LONG = "tests/inproc/spark/test_long_transactional_batches.py"
 
 EXACTLY_ONCE_MUTANTS = [
     Mutant(
@@ -97,7 +98,7 @@ EXACTLY_ONCE_MUTANTS = [
         "exactly-once",
         "a half is committed whose row is shown",
         "src/sprocketmq/spark/responder.py",
-        "        if answer is LocalTransactionState.COMMIT_MESSAGE and await self._shown.has(message):",
+        "        if answer is LocalTransactionState.COMMIT_MESSAGE and await self.shown.has(message):",
         "        if False:",
         f"{SINK}::test_a_half_is_committed_when_asked_about_unless_its_row_is_shown",
     ),
@@ -105,9 +106,9 @@ EXACTLY_ONCE_MUTANTS = [
         "exactly-once",
         "what a broker said of its settings once is believed for ever",
         COMMIT,
-        "            quiet_times_ms = dict(zip(addresses, await asyncio.gather(*asked), strict=True))\n",
-        "            told = dict(zip(addresses, await asyncio.gather(*asked), strict=True))\n"
-        "            quiet_times_ms = responder.__dict__.setdefault('told', told)\n",
+        "            return address, await responder.quiet_ms(address, topic) if state is _COMMIT else None",
+        "            told = responder.__dict__.setdefault('told', await responder.quiet_ms(address, topic))\n"
+        "            return address, told if state is _COMMIT else None",
         f"{SINK}::test_a_broker_that_was_told_to_ask_earlier_is_left_to_ask_from_the_next_batch_on",
     ),
     Mutant(
@@ -158,5 +159,45 @@ EXACTLY_ONCE_MUTANTS = [
         "        done.sent, done.lanes, done.lost = sender.sent, sender.lanes, sorted(sender.lost)\n"
         "        responder.engine.run(self._end(responder, sender.lanes, _COMMIT))\n",
         f"{SINK}::test_rows_appear_with_the_commit_and_not_before",
+    ),
+    Mutant(
+        "exactly-once",
+        "a batch is decided whose halves were given up",
+        COMMIT,
+        "                    await self._refuse_too_old(responder, tasks)\n",
+        "",
+        f"{LONG}::test_a_batch_whose_halves_are_given_up_is_not_decided",
+    ),
+    Mutant(
+        "exactly-once",
+        "a decided batch fails because a broker is away",
+        COMMIT,
+        '            except RocketMQError as error:\n                log.info("halves of',
+        '            except ValueError as error:\n                log.info("halves of',
+        f"{LONG}::test_a_broker_that_stops_after_the_decision_fails_no_batch",
+    ),
+    Mutant(
+        "exactly-once",
+        "what a broker asked about counts as settled",
+        "src/sprocketmq/spark/settling.py",
+        "        return not self._open\n",
+        "        return True\n",
+        f"{LONG}::test_a_commit_waits_while_the_answer_to_a_question_is_not_known",
+    ),
+    Mutant(
+        "exactly-once",
+        "what a broker gave up is left where it is",
+        "src/sprocketmq/spark/settling.py",
+        "            await self._take_up(address, half)\n",
+        "            pass\n",
+        f"{LONG}::test_decided_rows_that_a_broker_gave_up_appear",
+    ),
+    Mutant(
+        "exactly-once",
+        "a half may be decided until the broker asks its last question",
+        "src/sprocketmq/core/half_lifetime.py",
+        "(questions - kept) * self.interval_ms",
+        "questions * self.interval_ms",
+        "tests/unit/core/test_half_lifetime.py::test_a_half_that_may_be_decided_has_a_question_left",
     ),
 ]

@@ -8,6 +8,7 @@ import sys
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.ledger_merge import merge_ledger
 from sprocketmq.spark.responder import Responder
+from sprocketmq.spark.settling import Settling
 from sprocketmq.spark.sink_options import sink_options
 
 __all__ = ["merge_decisions", "settle_halves"]
@@ -22,7 +23,8 @@ def settle_halves(
     secret_key: str | None = None,
     assignments: tuple[str, ...] = (),
 ) -> int:
-    """Answer checks from the ledger until the brokers of ``topics`` have asked about every half message that they hold now.
+    """Answer checks from the ledger until the brokers of ``topics`` have asked about every half message that they hold now, and take up
+    decided ones again that they gave up.
 
     Args:
         assignments: further options of the write, each ``NAME=VALUE``.
@@ -37,14 +39,17 @@ def settle_halves(
     responder = _member(group, topics, namesrv_addr, access_key, secret_key, assignments)
     try:
         ends = responder.engine.run(responder.half_ends())
-        unasked = responder.engine.run(responder.wait_for_checks(ends, int(timeout_s * 1000)))
+        settling = Settling(responder, ends)
+        unsettled = responder.engine.run(settling.wait(int(timeout_s * 1000)))
         answers = dict(sorted(responder.answers.items()))
     finally:
         responder.close()
     told = ", ".join(f"{count} {state}" for state, count in answers.items()) or "no question came"
     print(f"group {group}: {told}")
-    if unasked:
-        print(f"{', '.join(unasked)} did not ask about all half messages within {timeout_s:g} s", file=sys.stderr)
+    if settling.taken_up:
+        print(f"group {group}: {settling.taken_up} given up by brokers were taken up again")
+    if unsettled:
+        print(f"{', '.join(unsettled)} did not ask about all half messages within {timeout_s:g} s", file=sys.stderr)
         return 1
     return 0
 

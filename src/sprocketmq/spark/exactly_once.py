@@ -9,10 +9,11 @@
 
 Laws
 1. What is sent belongs to an attempt that only its commit message names; a task that fails takes back what it sent.
-2. ``commit`` raises, and Spark runs the batch again, unless the batch is decided; it returns when its halves were ended or the brokers have
-   asked for the rest (at most ``settleTimeoutMs``).
+2. ``commit`` raises, and Spark runs the batch again, unless the batch is decided; from then on nothing that an END or a broker's question
+   will heal fails it: it returns when the rows are shown (``settling``), or with a warning when ``settleTimeoutMs`` is over.
 3. ``abort`` rolls back only when a task has no message: then no ``commit`` was tried, whose decision could still arrive.
-4. No answer to a check depends on what this process remembers: all of them read the ledger.
+4. A batch is decided only while its brokers keep its halves for long enough (``core.half_lifetime``).
+5. No answer to a check depends on what this process remembers: all of them read the ledger.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from sprocketmq.spark.decision_topic import DecisionTopic
 from sprocketmq.spark.half_ends import end_lane
 from sprocketmq.spark.half_messages import HalfLane, HalfSender
 from sprocketmq.spark.responder import BATCH, LEDGER, PARTITION, QUERY, Responder
+from sprocketmq.spark.settling import Settling
 from sprocketmq.spark.shown_rows import HALF_TOPIC
 from sprocketmq.spark.sink_options import SinkOptions
 from sprocketmq.wire.message import Message, MessageQueue
@@ -161,21 +163,29 @@ class ExactlyOnce:
         left = responder.engine.run(self._end(responder, winners, _COMMIT))
         responder.engine.run(self._end(responder, losers, _ROLLBACK))
         if any(task.skipped for task in tasks):
-            left = responder.engine.run(responder.half_ends())
+            left = {**left, **self._half_ends(responder, what)}
         if left:
             self._wait(responder, left, what)
         log.info("%s: %d rows sent, decided", what, sum(task.sent for task in tasks if task.attempt in settled.commit))
 
+    @staticmethod
+    def _half_ends(responder: Responder, what: str) -> dict[MessageQueue, int]:
+        try:
+            return responder.cluster.run(responder.half_ends)
+        except RocketMQError as error:  # decided long ago: nothing may fail any more
+            log.warning("%s: was decided before, and what is left of it cannot be asked for: %s", what, error)
+            return {}
+
     def _wait(self, responder: Responder, left: dict[MessageQueue, int], what: str) -> None:
         names = ", ".join(queue.broker_name for queue in left)
-        log.info("%s: waiting until %s asked about halves that were too old to be ended", what, names)
+        log.info("%s: waiting until %s asked about halves that could not be ended", what, names)
         timeout_ms = self._options.settle_timeout_ms
-        unasked = responder.engine.run(responder.wait_for_checks(left, timeout_ms))
-        if unasked:
+        unsettled = responder.engine.run(Settling(responder, left).wait(timeout_ms))
+        if unsettled:
             log.warning(
-                "%s: decided, but %s did not ask about all halves within %d ms; rows appear when it does: keep a process of group %s "
+                "%s: decided, but %s did not ask about all halves within %d ms; their rows appear when it does: keep a process of group %s "
                 "alive, or run 'sprocketmq settle'; a transactionTimeOut of the brokers above the time of a batch avoids this",
-                what, ", ".join(unasked), timeout_ms, self._options.group,
+                what, ", ".join(unsettled), timeout_ms, self._options.group,
             )  # fmt: skip
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -218,11 +228,28 @@ class ExactlyOnce:
                         f"{self._options.ledger_topic!r} lost messages, or is another one"
                     )
                 else:
+                    await self._refuse_too_old(responder, tasks)
                     upto = await self._append(responder, ledger, step) + 1
             except (NetworkError, RequestTimeout, RemoteError):  # noqa: PERF203 - each round is a question to a broker
                 if time.monotonic() > deadline_s:
                     raise
                 await asyncio.sleep(_PAUSE_S)
+
+    async def _refuse_too_old(self, responder: Responder, tasks: Sequence[HalvesSent]) -> None:
+        """A decision would name halves that their broker gave up, or is about to give up."""
+        now_ms = time.time_ns() // 1_000_000
+        oldest_ms: dict[MessageQueue, int] = {}
+        for lane in (lane for task in tasks for lane in task.lanes):
+            queue = MessageQueue(lane.topic, lane.broker_name, 0)
+            oldest_ms[queue] = min(lane.oldest_ms, oldest_ms.get(queue, lane.oldest_ms))
+        for queue, sent_ms in oldest_ms.items():
+            lifetime = await responder.lifetime(await responder.cluster.address(queue))
+            if now_ms - sent_ms > lifetime.decide_within_ms:
+                raise ConfigurationError(
+                    f"batch {tasks[0].batch} is not decided: its oldest row was sent {now_ms - sent_ms} ms ago, and {queue.broker_name} "
+                    f"allows {lifetime.decide_within_ms} ms ({lifetime}) before it gives up half messages; set transactionTimeOut above "
+                    "the time of a batch (mqadmin updateBrokerConfig), or make batches smaller"
+                )
 
     async def _append(self, responder: Responder, ledger: DecisionTopic, step: Append) -> int:
         decision: Decision = step.decision
@@ -247,19 +274,25 @@ class ExactlyOnce:
     ) -> dict[MessageQueue, int]:
         """End the halves; what is left to the brokers: per half queue the offset that their checks must pass."""
         cluster, group = responder.cluster, self._options.group
-        addresses = {
-            (lane.topic, lane.broker_name): await cluster.address(MessageQueue(lane.topic, lane.broker_name, 0))
-            for lane in lanes
-        }
-        quiet_times_ms: dict[tuple[str, str], int] = {}
-        if state is _COMMIT:
-            # Of this moment; ``quiet_ms`` says why no answer is kept for the next batch.
-            asked = [responder.quiet_ms(address, topic) for (topic, _), address in addresses.items()]
-            quiet_times_ms = dict(zip(addresses, await asyncio.gather(*asked), strict=True))
+        # Who decided has time; a rollback is no more than a courtesy, its halves vanish when the broker asks.
+        patience_ms = None if state is _COMMIT else 0
+
+        async def place(topic: str, broker_name: str) -> tuple[str, int | None] | None:
+            """Address and quiet time of this moment (``quiet_ms`` says why none is kept for the next batch); None when it is away."""
+            queue = MessageQueue(topic, broker_name, 0)
+            try:
+                address = await cluster.retrying(lambda: cluster.address(queue), patience_ms)
+            except RocketMQError as error:
+                log.info("halves of %s are left to its check: %s", broker_name, error)
+                return None
+            return address, await responder.quiet_ms(address, topic) if state is _COMMIT else None
+
+        keys = sorted({(lane.topic, lane.broker_name) for lane in lanes})
+        places = dict(zip(keys, await asyncio.gather(*(place(*key) for key in keys)), strict=True))
 
         async def one(lane: HalfLane) -> int:
-            key = lane.topic, lane.broker_name
-            left = await end_lane(cluster.api, addresses[key], group, lane, state, quiet_times_ms.get(key))
+            found = places[lane.topic, lane.broker_name]
+            left = lane if found is None else await end_lane(cluster.api, found[0], group, lane, state, found[1])
             return max((half.queue_offset for half in left), default=-1) + 1
 
         ends: dict[MessageQueue, int] = {}

@@ -41,6 +41,7 @@ __all__ = ["Half", "HalfLane", "HalfSender"]
 Lane = tuple[str, str, int]
 
 _NUMBERS: Final = 3
+_FOREVER_MS: Final = (1 << 63) - 1
 # A task whose sends so often go unanswered had better run again than fill the ledger.
 _MOST_LOST: Final = 10_000
 
@@ -56,11 +57,13 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class HalfLane:
-    """Halves on one broker: of one queue in the order of rows (``in_order``), or any. Small: eight bytes a half, or less."""
+    """Halves on one broker: of one queue in the order of rows (``in_order``), or any; ``oldest_ms``: when the first of them was sent.
+    Small: eight bytes a half, or less."""
 
     topic: str
     broker_name: str
     in_order: bool
+    oldest_ms: int
     packed: bytes
 
     @classmethod
@@ -68,11 +71,13 @@ class HalfLane:
         """Numbers are noted as differences to those before, which are small."""
         numbers = array("q")
         before = (0, 0, 0)
+        oldest_ms = _FOREVER_MS
         for half in halves:
+            oldest_ms = min(oldest_ms, half.sent_ms)
             now = (half.queue_offset, half.commit_log_offset, half.sent_ms)
             numbers.extend(new - old for new, old in zip(now, before, strict=True))
             before = now
-        return cls(topic, broker_name, in_order, zlib.compress(numbers.tobytes(), 1))
+        return cls(topic, broker_name, in_order, oldest_ms, zlib.compress(numbers.tobytes(), 1))
 
     def __iter__(self) -> Iterator[Half]:
         numbers = array("q")

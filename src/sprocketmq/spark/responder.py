@@ -13,15 +13,14 @@ Laws
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import time
 from collections import Counter
 from typing import ClassVar, Final
 
 from sprocketmq.client.transaction_producer import AsyncTransactionProducer
 from sprocketmq.core.decision_ledger import quiet_time_ms
+from sprocketmq.core.half_lifetime import HalfLifetime
 from sprocketmq.core.open_transactions import LocalTransactionState
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster import Cluster
@@ -31,6 +30,7 @@ from sprocketmq.spark.sink_options import SinkOptions
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.properties import PGROUP
 
 __all__ = [
     "ATTEMPT",
@@ -55,11 +55,9 @@ ATTEMPT: Final = "SPARK_ATTEMPT"
 TRY: Final = "SPARK_TRY"
 LEDGER: Final = "SPARK_LEDGER"
 
-_CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"
 _CONFIG_TIMEOUT_MS: Final = 3_000
-_PAUSE_S: Final = 0.25
-# The broker says that it has asked, the question is on its way.
-_ANSWER_S: Final = 1.0
+# Below the time between two questions of a broker.
+_CHECK_PATIENCE_MS: Final = 10_000
 
 
 def half_name(attempt: str, sequence: str, tried: str | None) -> str:
@@ -81,7 +79,7 @@ class Responder:
         self.topics = topics
         self.group = options.group
         self._ledgers: dict[str, DecisionTopic] = {}
-        self._shown = ShownRows(self.cluster)
+        self.shown = ShownRows(self.cluster)
         self.answers: Counter[str] = Counter()
         self.producer = AsyncTransactionProducer(
             options.group,
@@ -134,41 +132,44 @@ class Responder:
                     ends[halves] = await self.cluster.api.max_offset(await self.cluster.address(queue), halves)
         return ends
 
-    async def wait_for_checks(self, ends: dict[MessageQueue, int], timeout_ms: int) -> list[str]:
-        """Until the brokers have asked about everything before ``ends``, or it is settled.
-
-        Returns:
-            The brokers that have not when ``timeout_ms`` is over.
-        """
-        deadline_s = time.monotonic() + timeout_ms / 1000
-        waiting = dict(ends)
-        while waiting and time.monotonic() <= deadline_s:
-            for queue, end in list(waiting.items()):
-                if await self._asked_upto(queue) >= end:
-                    del waiting[queue]
-            await asyncio.sleep(_PAUSE_S if waiting else _ANSWER_S)
-        return sorted({queue.broker_name for queue in waiting})
-
-    async def _asked_upto(self, queue: MessageQueue) -> int:
-        """The progress of a broker's rounds; 0 when it cannot be told now."""
-        try:
-            address = await self.cluster.address(queue)
-            return await self.cluster.api.query_consumer_offset(address, _CHECK_GROUP, queue) or 0
-        except RocketMQError:
-            return 0
+    async def state_of(self, half: MessageExt) -> LocalTransactionState | None:
+        """How ``half`` ends, by the ledger; None when it is of no Spark write of this group."""
+        found = half.properties
+        ledger, query, batch, attempt = (found.get(name) for name in (LEDGER, QUERY, BATCH, ATTEMPT))
+        if not (ledger and query and attempt and batch and batch.isdigit()) or found.get(PGROUP) != self.group:
+            return None
+        name = half_name(attempt, found.get(SEQUENCE, ""), found.get(TRY))
+        return await self.ledger(ledger).answer(query, int(batch), attempt, name)
 
     async def _check(self, message: MessageExt) -> LocalTransactionState:
-        found = message.properties
-        ledger, query, batch, attempt = (found.get(name) for name in (LEDGER, QUERY, BATCH, ATTEMPT))
-        if not (ledger and query and attempt and batch and batch.isdigit()):
-            log.warning("group %s: %s is no half message of a Spark write; use another group", self.group, message.message_id)  # fmt: skip
-            return LocalTransactionState.UNKNOWN
-        name = half_name(attempt, found.get(SEQUENCE, ""), found.get(TRY))
-        answer = await self.ledger(ledger).answer(query, int(batch), attempt, name)
-        if answer is LocalTransactionState.COMMIT_MESSAGE and await self._shown.has(message):
-            answer = LocalTransactionState.ROLLBACK_MESSAGE
+        # An answer that is not known costs one of transactionCheckMax questions: better a late one.
+        answer = await self.cluster.retrying(lambda: self._answer(message), _CHECK_PATIENCE_MS)
         self.answers[answer.value] += 1
         return answer
+
+    async def _answer(self, message: MessageExt) -> LocalTransactionState:
+        answer = await self.state_of(message)
+        if answer is None:
+            log.warning("group %s: %s is no half message of a Spark write; use another group", self.group, message.message_id)  # fmt: skip
+            return LocalTransactionState.UNKNOWN
+        if answer is LocalTransactionState.COMMIT_MESSAGE and await self.shown.has(message):
+            return LocalTransactionState.ROLLBACK_MESSAGE
+        return answer
+
+    async def lifetime(self, address: str) -> HalfLifetime:
+        """How long the broker at ``address`` keeps halves that nobody ends; Apache's defaults where this account may not ask.
+
+        Raises:
+            NetworkError, RequestTimeout: it does not say now.
+        """
+        return HalfLifetime.of(await self._settings(address))
+
+    async def _settings(self, address: str) -> dict[str, str]:
+        answer = await self.cluster.api.invoke(address, request(RequestCode.GET_BROKER_CONFIG), _CONFIG_TIMEOUT_MS)
+        if answer.code != ResponseCode.SUCCESS:
+            return {}
+        lines = bytes(answer.body).decode("utf-8", "replace").splitlines()
+        return {name: value.strip() for name, _, value in (line.partition("=") for line in lines)}
 
     async def quiet_ms(self, address: str, topic: str) -> int:
         """How old a half for ``topic`` may be for the broker at ``address`` to be told its END without being asked, by its settings
@@ -180,13 +181,9 @@ class Responder:
         and for the answer to the question.
         """
         try:
-            answer = await self.cluster.api.invoke(address, request(RequestCode.GET_BROKER_CONFIG), _CONFIG_TIMEOUT_MS)
-            if answer.code != ResponseCode.SUCCESS:
-                return 0
-            lines = bytes(answer.body).decode("utf-8", "replace").splitlines()
-            settings = {name: value.strip() for name, _, value in (line.partition("=") for line in lines)}
+            settings = await self._settings(address)
             is_kept = settings.get("messageIndexEnable", "true") == "true"
-            can_tell = is_kept and await self._shown.can_tell(address, topic)
+            can_tell = is_kept and await self.shown.can_tell(address, topic)
         except RocketMQError:
             return 0  # it cannot be reached: leave its halves to its check
         timeout, interval = settings.get("transactionTimeOut", ""), settings.get("transactionOpBatchInterval") or "0"

@@ -57,8 +57,15 @@ class ShownRows:
         queue = MessageQueue(HALF_TOPIC, broker_name, 0)
         address = await self._cluster.address(queue) if broker_name else half.store_host
         await self._until_entered(address, queue, half.queue_offset)
-        begin_ms = max(0, half.born_timestamp_ms - _EARLIER_MS)
-        return await self._asked(address, half.topic, half.message_id, begin_ms)
+        return await self.is_shown(address, half.topic, half.message_id, half.born_timestamp_ms)
+
+    async def is_shown(self, address: str, topic: str, key: str, born_ms: int) -> bool | None:
+        """Whether the index of the broker at ``address`` has the row with that unique key now; None when that cannot be told.
+
+        Raises:
+            NetworkError, RequestTimeout, RemoteError: the broker does not say now.
+        """
+        return await self._asked(address, topic, key, max(0, born_ms - _EARLIER_MS))
 
     async def can_tell(self, address: str, topic: str) -> bool:
         """Whether the broker at ``address`` answers this group about keys of ``topic``."""

@@ -6,13 +6,26 @@ import asyncio
 import itertools
 import pickle
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from transactional_sink import (
+    ASKED_AT_ONCE,
+    GROUP,
+    LEDGER,
+    NEVER_ASKED,
+    SCHEMA,
+    appeared,
+    decisions,
+    once,
+    open_halves,
+    rocketmq,
+    rows,
+    stream_writer,
+    write,
+)
 
 import sprocketmq as rmq
 from spark_task import Died, Task, dies, leave_group
@@ -28,60 +41,12 @@ from sprocketmq.spark.half_messages import Half, HalfLane
 from sprocketmq.spark.responder import Responder
 from sprocketmq.spark.shown_rows import HALF_TOPIC
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.writer import StreamWriter
-from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
-
-GROUP = "exact"
-LEDGER = "SPROCKETMQ_DECISIONS_exact"
-SCHEMA = StructType([StructField("body", BinaryType()), StructField("shardingKey", StringType())])
-NEVER_ASKED = {"transactionTimeOut": 600_000}
-ASKED_AT_ONCE = {
-    "transactionTimeOut": 300,
-    "transactionCheckInterval": 300,
-}  # too short for anything to be ended directly
-
-
-@contextmanager
-def rocketmq(**config: int) -> Iterator[EmbeddedRocketMQ]:
-    with EmbeddedRocketMQ(clock="system", **config) as mq:
-        mq.create_topic("flights", queues=2)
-        try:
-            yield mq
-        finally:
-            leave_group()
 
 
 @pytest.fixture(autouse=True)
 def task(monkeypatch: pytest.MonkeyPatch) -> None:
     Task.begin(monkeypatch)
-
-
-def stream_writer(mq: EmbeddedRocketMQ, **options: str) -> StreamWriter:
-    given = {"namesrvaddr": mq.namesrv_addr, "topic": "flights", "group": GROUP, "delivery": "transactional", **options}
-    return RocketMQDataSource(given).streamWriter(SCHEMA, overwrite=False)
-
-
-def rows(*numbers: int, key: str | None = None) -> Iterator[pa.RecordBatch]:
-    body = pa.array([b"%d" % number for number in numbers], pa.binary())
-    yield pa.record_batch([body, pa.array([key] * len(numbers), pa.string())], names=["body", "shardingKey"])
-
-
-def write(writer: StreamWriter, *parts: range, key: str | None = None) -> list[Any]:
-    """All tasks of a batch; their messages travel as Spark sends them."""
-    return [pickle.loads(pickle.dumps(writer.write(rows(*part, key=key)))) for part in parts]
-
-
-def appeared(mq: EmbeddedRocketMQ) -> Counter[int]:
-    return Counter(int(message.body) for message in mq.messages("flights"))
-
-
-def decisions(mq: EmbeddedRocketMQ) -> list[Decision | None]:
-    return [Decision.decode(message.body) for message in mq.messages(LEDGER)]
-
-
-def once(*numbers: int) -> Counter[int]:
-    return Counter(numbers)
 
 
 def test_rows_appear_with_the_commit_and_not_before() -> None:
@@ -359,8 +324,3 @@ def test_a_task_says_what_it_did_in_its_message() -> None:
         (message,) = write(stream_writer(mq), range(3))
         assert isinstance(message, HalvesSent)
         assert (message.query, message.batch, message.sent, message.topics) == ("q-1", 0, 3, ["flights"])
-
-
-def open_halves(mq: EmbeddedRocketMQ) -> int:
-    """Half messages that nobody has ended."""
-    return mq._on_loop(lambda: mq.broker.transactions.open_count)

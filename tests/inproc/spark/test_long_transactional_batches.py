@@ -1,0 +1,143 @@
+"""The transactional sink when a batch takes long, or its brokers are away: what is decided appears, what cannot appear is not decided."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transactional_sink import (
+    ASKED_AT_ONCE,
+    GROUP,
+    appeared,
+    decisions,
+    once,
+    rocketmq,
+    rows,
+    stream_writer,
+    write,
+)
+
+from spark_task import Died, Task, dies, leave_group
+from sprocketmq.cli.settle import settle_halves
+from sprocketmq.errors import ConfigurationError, NetworkError
+from sprocketmq.spark import exactly_once
+from sprocketmq.spark import responder as responder_module
+from sprocketmq.spark.shown_rows import ShownRows
+from sprocketmq.testing import EmbeddedRocketMQ
+
+GIVEN_UP = "TRANS_CHECK_MAX_TIME_TOPIC"
+# A half is given up some two seconds after it was sent.
+ASKED_TWICE = {"transactionTimeOut": 300, "transactionCheckInterval": 500, "transactionCheckMax": 2}
+
+
+@pytest.fixture(autouse=True)
+def task(monkeypatch: pytest.MonkeyPatch) -> None:
+    Task.begin(monkeypatch)
+
+
+def given_up(mq: EmbeddedRocketMQ) -> int:
+    return len(mq.messages(GIVEN_UP)) if mq._on_loop(lambda: mq.broker.topics.get(GIVEN_UP)) else 0
+
+
+def decided_and_dead(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, *parts: range) -> None:
+    """A batch whose processes die between its decision and its ends."""
+    sent = write(stream_writer(mq), *parts)
+    with monkeypatch.context() as patched:
+        patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
+        with pytest.raises(Died):
+            stream_writer(mq).commit(sent, 0)
+    leave_group()
+
+
+def test_a_batch_whose_halves_are_given_up_is_not_decided() -> None:
+    with rocketmq(**ASKED_TWICE) as mq:
+        sent = write(stream_writer(mq), range(10))
+        mq.wait_until(lambda: given_up(mq) == 10)
+        with pytest.raises(
+            ConfigurationError,
+            match=r"batch 0 is not decided: its oldest row was sent \d+ ms ago, and broker-a .* set transactionTimeOut above",
+        ):
+            stream_writer(mq).commit(sent, 0)
+        assert decisions(mq) == []
+        assert appeared(mq) == once()
+
+
+def test_a_batch_that_is_younger_than_transaction_time_out_is_decided_however_seldom_the_broker_asks() -> None:
+    with rocketmq(transactionTimeOut=60_000, transactionCheckMax=1) as mq:
+        stream_writer(mq).commit(write(stream_writer(mq), range(10)), 0)
+        assert appeared(mq) == once(*range(10))
+
+
+def test_a_broker_that_stops_after_the_decision_fails_no_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark would run it again, and a batch write without a name would be written twice."""
+    with rocketmq(tmp_path, transactionTimeOut=3_000, transactionCheckInterval=300, transactionCheckMax=1_000) as mq:
+        sent = write(stream_writer(mq), range(10))
+        decide = exactly_once.ExactlyOnce._decide
+
+        async def decides_and_stops(*given: Any) -> Any:
+            settled = await decide(*given)
+            await asyncio.to_thread(mq.broker.stop)
+            return settled
+
+        monkeypatch.setattr(exactly_once.ExactlyOnce, "_decide", decides_and_stops)
+        with caplog.at_level(logging.WARNING, "sprocketmq.spark"):
+            stream_writer(mq, settletimeoutms="1s", retrytimeoutms="1s").commit(sent, 0)
+        assert re.search(r"batch 0: decided, but broker-a .* rows appear when it does", caplog.text)
+        mq.restart_broker()
+        mq.wait_until(lambda: appeared(mq) == once(*range(10)), 90_000)
+
+
+def test_a_commit_waits_while_the_answer_to_a_question_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first round is over, and nothing is settled: a process that ended now would leave decided rows behind."""
+    with rocketmq(**ASKED_AT_ONCE) as mq:
+        has, failing = ShownRows.has, Counter({"times": 40})
+
+        async def fails_at_first(self: ShownRows, half: Any) -> Any:
+            failing["times"] -= 1
+            if failing["times"] >= 0:
+                raise NetworkError("the index is away")
+            return await has(self, half)
+
+        monkeypatch.setattr(ShownRows, "has", fails_at_first)
+        monkeypatch.setattr(responder_module, "_CHECK_PATIENCE_MS", 1)
+        stream_writer(mq).commit(write(stream_writer(mq), range(20)), 0)
+        leave_group()
+        assert failing["times"] < 0
+        assert appeared(mq) == once(*range(20))
+
+
+@pytest.mark.parametrize("by_tool", [True, False], ids=["settle", "restart"])
+def test_decided_rows_that_a_broker_gave_up_appear(
+    by_tool: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with rocketmq(**{**ASKED_TWICE, "transactionTimeOut": 3_000}) as mq:
+        decided_and_dead(mq, monkeypatch, range(10), range(10, 15))
+        mq.wait_until(lambda: given_up(mq) == 15, 60_000)
+        assert appeared(mq) == once()
+        if by_tool:
+            assert settle_halves(GROUP, ("flights",), mq.namesrv_addr, 60) == 0
+            assert "15 given up by brokers were taken up again" in capsys.readouterr().out
+        else:
+            again = write(stream_writer(mq), range(10), range(10, 15))
+            assert [message.skipped for message in again] == [True, True]
+            stream_writer(mq).commit(again, 0)
+        assert appeared(mq) == once(*range(15))
+        assert settle_halves(GROUP, ("flights",), mq.namesrv_addr, 60) == 0
+        assert "taken up again" not in capsys.readouterr().out
+        assert appeared(mq) == once(*range(15))
+
+
+def test_rows_that_were_given_up_undecided_stay_where_they_are() -> None:
+    with rocketmq(**ASKED_TWICE) as mq:
+        stream_writer(mq).write(iter(rows(*range(5))))
+        mq.wait_until(lambda: given_up(mq) == 5, 60_000)
+        assert settle_halves(GROUP, ("flights",), mq.namesrv_addr, 60) == 0
+        assert appeared(mq) == once()
+        assert given_up(mq) == 5
