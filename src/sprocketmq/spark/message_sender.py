@@ -5,19 +5,22 @@ Plain rows are written by columns (``row_columns``), all others one by one (``ro
 batches (SEND_BATCH_MESSAGE) to queues in turn, several at once. Rows with a sharding key or a queue id are gathered by queue and sent to
 each queue one batch after the other, so their order is that of the task. Delayed rows go alone: RocketMQ takes none in a batch.
 
-Law: ``send`` returns only when every row is stored. A row may be stored twice (an answer was lost, a task ran twice), never not at all.
+Law: ``send`` returns only when every row is stored, with a status that the user accepts (``acceptedSendStatus``). A row may be stored twice
+(an answer was lost, a task ran twice), never not at all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import ClassVar, Final
 
 import pyarrow as pa
 
 from sprocketmq.client.producer import AsyncProducer
+from sprocketmq.client.results import SendResult
+from sprocketmq.errors import NetworkError
 from sprocketmq.net.engine import Engine
 from sprocketmq.spark.access import Access
 from sprocketmq.spark.row_columns import Elements, element_rows
@@ -111,7 +114,7 @@ class MessageSender(RowSender):
 
         async def send(part: memoryview) -> None:
             async with gate:
-                await self._until_answered(lambda: sender.send_elements(elements.topic, part))
+                await self._until_stored(lambda: sender.send_elements(elements.topic, part))
 
         await _all_of([send(part) for part in elements.parts(_BATCH_BYTES, _BATCH_MESSAGES)])
 
@@ -152,15 +155,28 @@ class MessageSender(RowSender):
     async def _send_batch(self, messages: list[Message], queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
         async with gate:
             if len(messages) == 1:
-                await self._until_answered(lambda: self._producer.send(messages[0], queue=queue))
+                await self._until_stored(lambda: self._producer.send(messages[0], queue=queue))
             else:
-                await self._until_answered(lambda: self._producer.send_batch(messages, queue=queue))
+                await self._until_stored(lambda: self._producer.send_batch(messages, queue=queue))
 
     async def _send_one(self, row: OutgoingRow, queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
         async with gate:
-            await self._until_answered(
+            await self._until_stored(
                 lambda: self._producer.send(row.message, queue=queue, deliver_time_ms=row.deliver_time_ms)
             )
+
+    async def _until_stored(self, send: Callable[[], Awaitable[SendResult]]) -> None:
+        """The broker may say that it has the rows, but not where ``acceptedSendStatus`` wants them: then they are sent again."""
+
+        async def stored() -> None:
+            result = await send()
+            if result.status not in self._options.accepted_send_status:
+                raise NetworkError(
+                    f"{result.message_queue} stores rows with {result.status.name} only, which may lose them; look after its disk and "
+                    f"slaves, or add the option acceptedSendStatus={result.status.name}"
+                )
+
+        await self._until_answered(stored)
 
 
 async def _all_of(work: Sequence[Awaitable[None]]) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from sprocketmq.client.results import SendStatus
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.given_options import GivenOptions
 from sprocketmq.spark.named_topics import topic_to_write
+from sprocketmq.spark.option_table import OPTION_OF
 
 __all__ = ["SinkOptions", "sink_options"]
 
@@ -36,6 +38,7 @@ class SinkOptions:
     txn_app_id: str | None = None
     txn_version: int | None = None
     settle_timeout_ms: int = 180_000
+    accepted_send_status: frozenset[SendStatus] = frozenset({SendStatus.SEND_OK})
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -52,6 +55,8 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     if mode != "ack":
         given.idle(("maxReconsumeTimes",), f"with mode {mode}, which sends no row back", "set mode to ack")
         given.idle(("delayLevel",), f"with mode {mode}, where each row has its own delay", "use a column delayLevel")
+    else:
+        given.idle(("acceptedSendStatus",), "with mode ack, which sends no row", "set mode to send")
     topic = topic_to_write(given)
     ledger_topic, txn_app_id, txn_version = _transaction(given, mode)
     return SinkOptions(
@@ -70,7 +75,18 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         txn_app_id=txn_app_id,
         txn_version=txn_version,
         settle_timeout_ms=given.duration_ms("settleTimeoutMs"),
+        accepted_send_status=_accepted(given),
     )
+
+
+def _accepted(given: GivenOptions) -> frozenset[SendStatus]:
+    text = given.text("acceptedSendStatus")
+    words = (OPTION_OF["acceptedSendStatus"].default if text is None else text).split(",")
+    names = {status.name: status for status in SendStatus}
+    found = [names.get(word.strip().upper()) for word in words]
+    if None in found:
+        given.refuse("acceptedSendStatus")
+    return frozenset({SendStatus.SEND_OK, *(status for status in found if status is not None)})
 
 
 def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int | None]:
@@ -85,6 +101,7 @@ def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int |
         names = ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs")
         given.idle(names, "without delivery transactional", "add it")
         return "", None, None
+    given.idle(("acceptedSendStatus",), "with delivery transactional, which is strict", "use another delivery")
     if not given.has("group"):
         raise ConfigurationError(
             "delivery is 'transactional' without group; name a producer group of its own, which answers for the half messages"

@@ -23,6 +23,7 @@ VALUES: Final = {
     "deadLettersOf": "delays", "tags": "UA", "sql92": "a > 1", "startingTimestamp": "1", "endingTimestamp": "2",
     "startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"flights":{"b":{"0":1}}}',
     "endingOffsets": "latest", "endingOffsetsByTimestamp": '{"flights":{"b":{"0":2}}}', "columns": "body",
+    "acceptedSendStatus": "SLAVE_NOT_AVAILABLE",
     "ledgerTopic": "decisions", "txnAppId": "loads", "txnVersion": "1", "accessKey": "me", "secretKey": "k", "securityToken": "t",
     "tlsTrustCertPath": "ca.pem", "tlsCertPath": "cert.pem", "tlsKeyPath": "key.pem", "tlsKeyPassword": "p",
 }  # fmt: skip
@@ -110,6 +111,8 @@ BATCH_PAIRS: Final = {*combinations(ENDS, 2), ("deadLettersOf", "endingOffsetsBy
 WRITE_PAIRS: Final = {
     ("mode", "delivery"),
     *(("mode", name) for name in ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "maxReconsumeTimes", "delayLevel")),
+    *((name, "acceptedSendStatus") for name in ("delivery", "ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs")),
+    *(("acceptedSendStatus", name) for name in ("maxReconsumeTimes", "delayLevel")),
     *((one, other) for one in ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "delivery")
       for other in ("maxReconsumeTimes", "delayLevel")),
 }  # fmt: skip
