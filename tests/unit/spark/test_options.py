@@ -92,7 +92,7 @@ def test_tags_are_split_for_the_exact_check() -> None:
             {"startingOffset": "latest"},
             "option 'startingOffset' is unknown to the rocketmq data source; did you mean startingOffsets",
         ),
-        ({"zzz": "1"}, "option 'zzz' is unknown to the rocketmq data source; known are accessKey, "),
+        ({"zzz": "1"}, "option 'zzz' is unknown to the rocketmq data source; known are acceptedSendStatus, "),
         ({"topics": "a"}, "topic and topics are both given; keep one"),
         ({"topic": "a b"}, "topic is 'a b'; allowed is letters"),
         ({"namesrvAddr": "nohost"}, "namesrvAddr is 'nohost'; allowed is host:port"),
