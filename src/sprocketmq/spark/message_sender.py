@@ -170,7 +170,7 @@ class MessageSender(RowSender):
 
         async def stored() -> None:
             result = await send()
-            if result.status not in self._options.accepted_send_status:
+            if result.status.name not in self._options.accepted_send_status:
                 raise NetworkError(
                     f"{result.message_queue} stores rows with {result.status.name} only, which may lose them; look after its disk and "
                     f"slaves, or add the option acceptedSendStatus={result.status.name}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["OPTIONS", "OPTION_OF", "SECRETS", "OptionRow"]
+__all__ = ["OPTIONS", "OPTION_OF", "SECRETS", "SEND_STATUSES", "OptionRow"]
 
 Kind = Literal[
     "text", "name", "choice", "flag", "count", "duration", "time", "offsets", "addresses", "list", "secret", "path"
@@ -20,7 +20,8 @@ _COUNT: Final = "a whole number from 1"
 _DURATION: Final = "a time such as 500ms, 30s, 15m, 2h or a number of milliseconds"
 _TIME: Final = "milliseconds since 1970, or a time with its zone such as 2026-01-31T08:00:00+00:00"
 _NAME: Final = "1 to 127 of letters, digits and %|_-"
-_STATUSES: Final = "SEND_OK, FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT and SLAVE_NOT_AVAILABLE, comma separated"
+# Java: SendStatus.
+SEND_STATUSES: Final = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
 _JSON: Final = 'JSON like {"topic":{"broker-a":{"0":42}}}'
 _TIMES_JSON: Final = 'JSON like {"topic":{"broker-a":{"0":1700000000000}}} (milliseconds since 1970)'
 
@@ -138,7 +139,7 @@ OPTIONS: Final = (
     _write("txnVersion", "text", "none", "a whole number from 0", "the number of a write within txnAppId; must grow"),
     _write("settleTimeoutMs", "duration", "3m", _DURATION, "how long a transactional commit waits for checks of old half messages"),
     _write("sendTimeoutMs", "duration", "10s", _DURATION, "how long one try of a send may take"),
-    _write("acceptedSendStatus", "list", "SEND_OK", _STATUSES,
+    _write("acceptedSendStatus", "list", "SEND_OK", f"{', '.join(SEND_STATUSES)}, comma separated",
            "answers of a broker that count as stored; with any other a row is sent again until retryTimeoutMs, and then the task fails"),
     _count("write", "maxInFlight", "1024", "sends of one task in flight", 65_536),
     _count("write", "maxReconsumeTimes", "16", "tries of a row before it becomes a dead letter (mode ack)"),

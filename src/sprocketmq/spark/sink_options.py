@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sprocketmq.client.results import SendStatus
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.given_options import GivenOptions
 from sprocketmq.spark.named_topics import topic_to_write
-from sprocketmq.spark.option_table import OPTION_OF
+from sprocketmq.spark.option_table import OPTION_OF, SEND_STATUSES
 
 __all__ = ["SinkOptions", "sink_options"]
 
@@ -38,7 +37,7 @@ class SinkOptions:
     txn_app_id: str | None = None
     txn_version: int | None = None
     settle_timeout_ms: int = 180_000
-    accepted_send_status: frozenset[SendStatus] = frozenset({SendStatus.SEND_OK})
+    accepted_send_status: frozenset[str] = frozenset({"SEND_OK"})
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -79,14 +78,13 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     )
 
 
-def _accepted(given: GivenOptions) -> frozenset[SendStatus]:
+def _accepted(given: GivenOptions) -> frozenset[str]:
     text = given.text("acceptedSendStatus")
-    words = (OPTION_OF["acceptedSendStatus"].default if text is None else text).split(",")
-    names = {status.name: status for status in SendStatus}
-    found = [names.get(word.strip().upper()) for word in words]
-    if None in found:
+    words = (OPTION_OF["acceptedSendStatus"].default if text is None else text).upper().split(",")
+    names = {word.strip() for word in words}
+    if not names.issubset(SEND_STATUSES):
         given.refuse("acceptedSendStatus")
-    return frozenset({SendStatus.SEND_OK, *(status for status in found if status is not None)})
+    return frozenset({"SEND_OK", *names})
 
 
 def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int | None]:
