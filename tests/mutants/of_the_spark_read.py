@@ -25,17 +25,9 @@ SPARK_READ_MUTANTS = [
     ),
     Mutant(
         "spark",
-        "a replica that is behind its master is data loss",
-        f"{SPARK}/plan.py",
-        "(position > held.max and held.sure)",
-        "position > held.max",
-        f"{PLAN}::test_a_replica_that_is_behind_loses_nothing",
-    ),
-    Mutant(
-        "spark",
         "a head that goes back is not noticed while it is ahead of the stream",
         f"{SPARK}/plan.py",
-        "held.sure and position <= held.max < self._known.get(queue, 0)",
+        "held.max < self._known.get(queue, 0)",
         "False",
         f"{PLAN}::test_a_head_that_goes_back_loses_what_was_known_and_the_stream_reads_on",
     ),

@@ -9,6 +9,7 @@ from mutant import Mutant
 __all__ = ["SPARK_SOURCE_MUTANTS"]
 
 SPARK: Final = "src/sprocketmq/spark"
+REPLICAS: Final = "tests/inproc/spark/test_replicas.py"
 PLACE: Final = "tests/inproc/spark/test_ledger_place.py"
 
 SPARK_SOURCE_MUTANTS = [
@@ -44,5 +45,29 @@ SPARK_SOURCE_MUTANTS = [
         "        anew = replace(decision, read_to=end)",
         "        anew = decision",
         f"{PLACE}::test_of_two_ledgers_with_decisions_none_is_forgotten",
+    ),
+    Mutant(
+        "spark",
+        "a replica is asked for what its master has",
+        f"{SPARK}/cluster.py",
+        "        if MASTER not in known.broker_addrs:",
+        "        if known.broker_addrs:\n            return next(iter(known.broker_addrs.values()))\n        if True:",
+        f"{REPLICAS}::test_a_batch_does_not_end_where_a_replica_ends",
+    ),
+    Mutant(
+        "spark",
+        "a replica says what is not there",
+        "src/sprocketmq/client/queue_reader.py",
+        "            if is_replica and (",
+        "            if False and (",
+        f"{REPLICAS}::test_a_task_loses_nothing_that_only_the_master_has",
+    ),
+    Mutant(
+        "spark",
+        "a replica that acts as master is one",
+        "src/sprocketmq/client/masters.py",
+        "(broker.enable_acting_master and not _may_be_written(route, broker_name))",
+        "False",
+        "tests/unit/client/test_masters.py::test_a_replica_that_acts_as_master_is_none",
     ),
 ]

@@ -17,6 +17,8 @@ Laws
    "moved" only below the offset where its queue begins. Between its deleting a file of its log and its moving that offset (4.9 never does
    for a queue whose messages are all gone) it passes over what is missing, as if a filter had. Offsets of a queue are dense, so without a
    filter a hole shows (a compacted topic of 5.x has holes of its own); with a filter it cannot be told from what was filtered out.
+6. Only a master says that something is not there. A replica may lack what its master has, and one that may not be read from
+   (``slaveReadEnable``) answers as if a filter had passed over everything: it counts only where it gives the very next messages.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.masters import MASTER, known_master, known_replica
 from sprocketmq.client.name_servers import NameServers, parse_addresses, resolve_namesrv_addr
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.validators import MAX_OFFSET, check_callable, check_group, check_queue, check_range
@@ -70,7 +73,6 @@ _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
 # A broker builds its consume queues a moment behind its log; this long "there is nothing" may mean "not yet".
 _SETTLE_S: Final = 5.0
-_MASTER: Final = 0
 # Where a record of either version says its offset in the queue (wire.record).
 _QUEUE_OFFSET: Final = struct.Struct(">q")
 _QUEUE_OFFSET_AT: Final = 20
@@ -192,6 +194,7 @@ class QueueReader:
             if start < end
         )
         self._broker_addresses: dict[tuple[str, str], str] = {}
+        self._replicas: set[str] = set()
         self._ready: deque[PulledChunk] = deque()
         self._held: deque[_Segment] = deque()  # begun, their chunks not in _ready yet
         self._failure: BaseException | None = None
@@ -307,7 +310,13 @@ class QueueReader:
         waiting_since_s: float | None = None
         pause_s = _FIRST_PAUSE_S
         while at < segment.limit:
-            pulled = await self._pull(where.queue, at, segment.limit)
+            pulled, is_replica = await self._pull(where.queue, at, segment.limit)
+            if is_replica and (pulled.status is not PullStatus.FOUND or self._first_held(pulled, at) > at):
+                now_s = time.monotonic()
+                waiting_since_s = now_s if waiting_since_s is None else waiting_since_s
+                await self._wait_for_master(where.queue, at, now_s - waiting_since_s, pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                continue
             held = min(self._first_held(pulled, at), segment.limit)
             if held > at and not await self._is_compacted(where.queue):
                 self._on_offset_moved(where.queue, at, held, pulled.max_offset)
@@ -331,6 +340,16 @@ class QueueReader:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _wait_for_master(self, queue: MessageQueue, at: int, waited_s: float, pause_s: float) -> None:
+        """Law 6: the answer of a replica says nothing of offset ``at``."""
+        if waited_s + pause_s > self._retry_timeout_ms / 1000:
+            raise NetworkError(
+                f"broker {queue.broker_name!r} has no master now, and its replica does not give offset {at} of {queue}, which it may lack; "
+                "start the master"
+            )
+        self._broker_addresses.clear()
+        await asyncio.sleep(pause_s)
 
     def _first_held(self, pulled: PullResult, at: int) -> int:
         """The first offset from ``at`` on that the broker may have: beyond ``at`` when the answer says that the message there is gone."""
@@ -370,8 +389,8 @@ class QueueReader:
             if where.whole_answers % _GROWS_EVERY == 0:
                 where.span = min(where.span + where.span // 4 + 1, longest)
 
-    async def _pull(self, queue: MessageQueue, at: int, limit: int) -> PullResult:
-        """One pull, tried again while the broker does not answer."""
+    async def _pull(self, queue: MessageQueue, at: int, limit: int) -> tuple[PullResult, bool]:
+        """One pull, tried again while the broker does not answer; and whether a replica answered."""
         assert self._api is not None
         count = self._max_messages if self._filtered else min(self._max_messages, limit - at)
         deadline_s = time.monotonic() + self._retry_timeout_ms / 1000
@@ -379,7 +398,7 @@ class QueueReader:
         while True:
             try:
                 address = await self._address(queue)
-                return await self._api.read_queue(
+                pulled = await self._api.read_queue(
                     address,
                     self._group,
                     queue,
@@ -389,6 +408,7 @@ class QueueReader:
                     expression_type=self._expression_type,
                     timeout_ms=self._timeout_ms,
                 )
+                return pulled, address in self._replicas
             except (NetworkError, RequestTimeout, SystemBusy):
                 if time.monotonic() + pause_s > deadline_s:
                     raise
@@ -402,15 +422,27 @@ class QueueReader:
         if address is None:
             assert self._api is not None
             route = await self._route(queue)
-            for broker in route.broker_datas if route is not None else ():
-                if broker.broker_addrs:
-                    chosen = broker.broker_addrs.get(_MASTER) or next(iter(broker.broker_addrs.values()))
-                    self._broker_addresses[queue.topic, broker.broker_name] = chosen
-            address = self._broker_addresses.get(key)
+            address = await self._in(route, queue.broker_name) if route is not None else None
+            if address is not None:
+                self._broker_addresses[key] = address
         if address is None:
             raise NetworkError(
                 f"broker {queue.broker_name!r} of topic {queue.topic!r} is not registered now; is it running?"
             )
+        return address
+
+    async def _in(self, route: TopicRouteData, broker_name: str) -> str | None:
+        """The master, or a replica while there is none."""
+        assert self._api is not None
+        address = known_master(route, broker_name)
+        if address is None and (replica := known_replica(route, broker_name)) is not None:
+            known = (await self._api.cluster_info()).broker_addr_table.get(broker_name)
+            address = known.broker_addrs.get(MASTER) if known is not None else None
+            if address is None:
+                self._replicas.add(replica)
+                return replica
+        if address is not None:
+            self._replicas.discard(address)
         return address
 
     async def _route(self, queue: MessageQueue) -> TopicRouteData | None:

@@ -116,8 +116,7 @@ class BrokerWatch:
     def settle(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
         """The step that was planned from ``bounds`` is taken, and has named what went back: they are what is known from now on."""
         for queue, held in bounds.items():
-            if held.sure or held.max > self.heads.get(queue, 0):
-                self.heads[queue], self.newest_ms[queue] = held.max, held.newest_ms
+            self.heads[queue], self.newest_ms[queue] = held.max, held.newest_ms
 
     def forget(self, queues: Iterable[MessageQueue]) -> None:
         for queue in queues:

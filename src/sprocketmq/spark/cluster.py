@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, TypeVar
 
 from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.masters import MASTER, known_master
 from sprocketmq.client.name_servers import NameServers, parse_addresses
 from sprocketmq.core.retry_schedule import DLQ_PREFIX
 from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, SystemBusy, TopicNotExist
@@ -36,11 +37,10 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["MASTER", "Cluster", "can_pass", "is_apache_4"]
+__all__ = ["Cluster", "can_pass", "is_apache_4"]
 
 T = TypeVar("T")
 
-MASTER: Final = 0
 _PERM_READ: Final = 4
 _ROUTE_AGE_S: Final = 10.0
 _NO_ROUTE_AGE_S: Final = 1.0
@@ -139,26 +139,31 @@ class Cluster:
         self._routes.clear()
 
     async def address(self, queue: MessageQueue) -> str:
-        """Where to ask about ``queue``: its broker's master, or a replica while there is none."""
+        """Where to ask about ``queue``: its broker's master."""
         return await self.broker_address(queue.broker_name, queue.topic)
 
     async def broker_address(self, broker_name: str, topic: str | None = None) -> str:
         """The same by name alone, and by the route of ``topic`` where that is known: one question less.
 
+        Only a master is asked: a replica may be behind it, or hold less, and what it does not know would look like the truth.
+
         Raises:
-            NetworkError: the name server knows no such broker now.
+            NetworkError: the name server knows no such broker now, or no master of it.
         """
         if topic is not None:
             await self.route(topic)
         for route in self._routes.values():
-            for broker in route.data.broker_datas if route.data is not None else ():
-                if broker.broker_name == broker_name and broker.broker_addrs:
-                    return broker.broker_addrs.get(MASTER) or next(iter(broker.broker_addrs.values()))
+            if route.data is not None and (address := known_master(route.data, broker_name)) is not None:
+                return address
         info = await self.api.cluster_info()
         known = info.broker_addr_table.get(broker_name)
         if known is None or not known.broker_addrs:
             raise NetworkError(f"broker {broker_name!r} is not registered with {self.namesrv_addr} now; is it running?")
-        return known.broker_addrs.get(MASTER) or next(iter(known.broker_addrs.values()))
+        if MASTER not in known.broker_addrs:
+            raise NetworkError(
+                f"broker {broker_name!r} has no master now, only replicas, which may be behind it; start its master"
+            )
+        return known.broker_addrs[MASTER]
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 

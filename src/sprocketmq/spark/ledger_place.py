@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.masters import MASTER, known_master
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, TopicNotExist
 from sprocketmq.wire import headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -45,7 +46,6 @@ log = logging.getLogger("sprocketmq.spark")
 READ: Final = 4
 READ_WRITE: Final = 6
 NOTHING: Final = 0
-_MASTER: Final = 0
 _ROUTE_WAIT_S: Final = 10.0
 _POLL_S: Final = 0.05
 _CONFIG_TIMEOUT_MS: Final = 3_000
@@ -102,9 +102,7 @@ async def masters_of(api: RemotingApi) -> dict[str, str]:
     """Address by name of every broker whose master is there."""
     info = await api.cluster_info()
     return {
-        name: data.broker_addrs[_MASTER]
-        for name, data in info.broker_addr_table.items()
-        if _MASTER in data.broker_addrs
+        name: data.broker_addrs[MASTER] for name, data in info.broker_addr_table.items() if MASTER in data.broker_addrs
     }
 
 
@@ -129,9 +127,8 @@ async def volatile_settings(api: RemotingApi, address: str) -> str | None:
 
 async def _at(api: RemotingApi, topic: str, name: str) -> Place:
     route = await api.route(topic)
-    for broker in route.broker_datas if route is not None else ():
-        if broker.broker_name == name and _MASTER in broker.broker_addrs:
-            return Place(MessageQueue(topic, name, 0), broker.broker_addrs[_MASTER])
+    if route is not None and (address := known_master(route, name)) is not None:
+        return Place(MessageQueue(topic, name, 0), address)
     raise NetworkError(f"the broker {name!r} of the ledger {topic!r} has no master now")
 
 

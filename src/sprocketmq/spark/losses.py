@@ -45,13 +45,12 @@ class DataLoss(RocketMQError):
 class QueueBounds:
     """What a broker holds of one queue: offsets ``min`` (inclusive) to ``max`` (exclusive).
 
-    ``sure``: its master said so; a replica may be behind. ``newest_ms``: when the broker stored the last message, 0 for never.
+    Its master said so: nobody else is asked. ``newest_ms``: when the broker stored the last message, 0 for never.
     ``min_is_sure``: not so at 4.x brokers (``offset_search.first_held``).
     """
 
     min: int
     max: int
-    sure: bool = True
     newest_ms: int = field(default=0, compare=False)
     min_is_sure: bool = field(default=True, compare=False)
 

@@ -9,7 +9,7 @@ Laws (checked in tests/unit/spark/test_plan.py)
 3. Under a limit, every queue with a backlog moves on by at least one message: a small queue is never starved by a large one.
 4. Nothing to do means the very same offset (Spark compares text).
 5. A queue that is not there now keeps its position: a broker that restarts is no data loss. A new queue starts at its smallest offset.
-   A replica that is behind its master says nothing about loss either.
+   A broker without a master is not there: a replica may be behind, and says nothing about ends or losses.
 6. AvailableNow: never beyond the target; a run is over (``unfinished``) when each queue of the target, and each queue that the stream had
    before, is read up to it, or is named as lost.
 7. A queue that its broker says is gone leaves the stream, named as lost up to the last head that was seen; should it come back, it is new.
@@ -237,12 +237,12 @@ class _Walk:
             if held.min < upto:
                 self.positions[queue] = self.origin[queue] = held.min
                 self.head[queue] = upto
-        elif position < held.min or (position > held.max and held.sure):
+        elif not held.min <= position <= held.max:
             self.losses.append(_lost(queue, position, held))
             self.positions[queue] = self.origin[queue] = held.min
             self.head[queue] = max(held.min, upto)
         else:
-            if held.sure and position <= held.max < self._known.get(queue, 0):
+            if held.max < self._known.get(queue, 0):
                 self.losses.append(Loss(queue, held.max, self._known[queue], "went back", held))
             self.head[queue] = max(position, upto)
 

@@ -4,7 +4,8 @@
 
 Laws
 1. One question per topic and broker, however many queues they have.
-2. A broker that is away has lost nothing: its queues are left out (``partial``) or the failure is raised, they are never empty or gone.
+2. A broker that is away, or has no master now, has lost nothing: its queues are left out (``partial``) or the failure is raised, they are
+   never empty or gone.
 3. A queue of a 4.x broker whose last message is gone is empty; where the others begin there is for ``offset_search.first_held`` to find.
 """
 
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from sprocketmq.client.masters import MASTER
 from sprocketmq.errors import RocketMQError, TopicNotExist
-from sprocketmq.spark.cluster import MASTER, Cluster, can_pass, is_apache_4
+from sprocketmq.spark.cluster import Cluster, can_pass, is_apache_4
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.wire import bodies
 from sprocketmq.wire.message import MessageQueue
@@ -42,12 +44,12 @@ def held_bounds(
         for answer in answers:
             if isinstance(answer, RocketMQError):
                 continue
-            table, sure, min_is_sure = answer
+            table, min_is_sure = answer
             for queue, offsets in table.offset_table.items():
                 if queue in wanted:
                     low, high = max(0, offsets.min_offset), max(0, offsets.max_offset)
                     newest_ms = max(0, offsets.last_update_timestamp)
-                    held[queue] = QueueBounds(low, high, sure, newest_ms, min_is_sure)
+                    held[queue] = QueueBounds(low, high, newest_ms, min_is_sure)
         return held
 
     return cluster.run(ask)
@@ -86,14 +88,10 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[Messag
 
 async def _maybe_topic_stats(
     cluster: Cluster, topic: str, broker_name: str
-) -> tuple[bodies.TopicStatsTable, bool, bool] | RocketMQError:
-    """The answer, whether the master gave it, and whether its smallest offsets can be believed (see ``offset_search.first_held``)."""
+) -> tuple[bodies.TopicStatsTable, bool] | RocketMQError:
+    """The master's answer, and whether its smallest offsets can be believed (see ``offset_search.first_held``)."""
     try:
-        address = await cluster.broker_address(broker_name, topic)
-        route = await cluster.route(topic)
-        masters = {one.broker_addrs.get(MASTER) for one in route.broker_datas} if route is not None else set()
-        table, min_is_sure = await _topic_stats(cluster, address, topic)
-        return table, address in masters, min_is_sure
+        return await _topic_stats(cluster, await cluster.broker_address(broker_name, topic), topic)
     except RocketMQError as error:
         return error
 

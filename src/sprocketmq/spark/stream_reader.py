@@ -174,7 +174,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for attempt in range(_REWIND_ATTEMPTS):
             bounds = watch.bounds()
             if not any(
-                held.sure and held.max < max(position.queues.get(queue, 0), watch.heads.get(queue, 0))
+                held.max < max(position.queues.get(queue, 0), watch.heads.get(queue, 0))
                 for queue, held in bounds.items()
             ):
                 break

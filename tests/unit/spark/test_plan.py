@@ -228,14 +228,6 @@ def test_a_head_that_goes_back_loses_what_was_known_and_the_stream_reads_on() ->
     assert batch_ranges(position, step.end) == [QueueRange(A, 7, 12)]
 
 
-def test_a_replica_that_is_behind_loses_nothing() -> None:
-    position = StreamOffset({A: 15})
-    assert next_step(position, {A: QueueBounds(5, 12, sure=False)}, known={A: 20}).end is position
-    position = StreamOffset({A: 7})
-    step = next_step(position, {A: QueueBounds(5, 12, sure=False)}, known={A: 20})
-    assert (step.losses, step.end.queues) == ((), {A: 12})
-
-
 # -- AvailableNow ----------------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,39 @@
+"""Which address is a broker's master, by a route. Pure.
+
+A replica may be behind its master, or hold less of the beginning: what it does not have is no news of what there is. A 5.x name server
+(``supportActingMaster``) shows the replica with the lowest id as number 0 while the group has no master, and takes the permission to write
+from its queues (RouteInfoManager.pickupTopicRouteData); GET_BROKER_CLUSTER_INFO always has the real numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sprocketmq.wire.bodies import BrokerData, TopicRouteData
+
+__all__ = ["MASTER", "known_master", "known_replica"]
+
+MASTER: Final = 0
+_WRITE: Final = 2
+
+
+def known_master(route: TopicRouteData, broker_name: str) -> str | None:
+    """The master of a broker; None when it has none, or the route cannot tell it from a replica that acts as one."""
+    broker = _broker(route, broker_name)
+    if broker is None or (broker.enable_acting_master and not _may_be_written(route, broker_name)):
+        return None
+    return broker.broker_addrs.get(MASTER)
+
+
+def known_replica(route: TopicRouteData, broker_name: str) -> str | None:
+    """The replica with the lowest number, or who acts as master."""
+    broker = _broker(route, broker_name)
+    return broker.broker_addrs[min(broker.broker_addrs)] if broker is not None and broker.broker_addrs else None
+
+
+def _broker(route: TopicRouteData, broker_name: str) -> BrokerData | None:
+    return next((broker for broker in route.broker_datas if broker.broker_name == broker_name), None)
+
+
+def _may_be_written(route: TopicRouteData, broker_name: str) -> bool:
+    return any(data.perm & _WRITE for data in route.queue_datas if data.broker_name == broker_name)
