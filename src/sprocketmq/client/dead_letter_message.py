@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,7 +26,8 @@ _NOT_REPLAYED: Final = frozenset(
         *(props.POP_CK, props.POP_CK_OFFSET, props.FIRST_POP_TIME, props.INNER_NUM, props.INNER_BASE, props.CRC32),
         *(props.INNER_MULTI_DISPATCH, props.INNER_MULTI_QUEUE_OFFSET, props.BORN_HOST, props.BORN_TIMESTAMP),
         *(props.CLUSTER, props.MSG_REGION, props.TRACE_ON, props.DUP_INFO, props.FORWARD_QUEUE_ID, props.REDIRECT),
-        *(props.TRANSIENT_TOPIC_SYS_FLAG, props.TRANSIENT_GROUP_SYS_FLAG),
+        *(props.TRANSIENT_TOPIC_SYS_FLAG, props.TRANSIENT_GROUP_SYS_FLAG, props.TRACE_CONTEXT),
+        *props.SPARK_MARKS,
     }
 )  # fmt: skip
 
@@ -93,10 +95,16 @@ class ReplayReport:
     next_offsets: dict[MessageQueue, int] = field(default_factory=dict)
 
 
-def replay_copy(letter: MessageExt, topic: str) -> Message:
-    """The message to send to ``topic`` so that a listener gets what was first sent."""
+def replay_copy(letter: MessageExt, topic: str, replay_id: str | None = None) -> Message:
+    """The message to send to ``topic`` so that a listener gets what was first sent.
+
+    Args:
+        replay_id: the same in each try of one replay; REPLAY_ID, by which who drops repeats knows a new life from a repeat: the message id
+            and the number of tries are those of the first one.
+    """
     copy = Message(topic, letter.body, flag=letter.flag)
     copy.properties.update(
         {name: value for name, value in letter.properties.items() if name not in _NOT_REPLAYED and value}
     )
+    copy.properties[props.REPLAY_ID] = replay_id or uuid.uuid4().hex
     return copy

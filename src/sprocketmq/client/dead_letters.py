@@ -9,7 +9,7 @@ Laws
     1. Reading changes nothing: no progress is written, no member is announced, a letter stays until the broker's retention takes it.
     2. A read ends where the topic ended when it began: letters that arrive meanwhile (a replay may make some) are left for the next one.
     3. A replayed message has the body, tags, keys, properties, flag and message id of the first one; what retry, delay, timer, transaction
-       and broker wrote into it is gone, and its count of tries begins anew.
+       and broker wrote into it is gone, and its count of tries begins anew. The property REPLAY_ID says which replay it is.
     4. ``replay_all`` stops at the first letter that could not be sent and says where to go on; no letter is left out unsaid.
 """
 

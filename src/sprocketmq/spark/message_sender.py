@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import ClassVar, Final
 
 import pyarrow as pa
@@ -25,11 +26,13 @@ from sprocketmq.net.engine import Engine
 from sprocketmq.spark.access import Access
 from sprocketmq.spark.row_columns import Elements, element_rows
 from sprocketmq.spark.row_messages import OutgoingRow, outgoing_rows, replayed_rows
-from sprocketmq.spark.row_sender import RowSender
+from sprocketmq.spark.row_sender import AsMessages, RowSender
 from sprocketmq.spark.sink_options import SinkOptions
+from sprocketmq.spark.write_marks import Stamp
+from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import Message, MessageQueue
 
-__all__ = ["MessageSender", "Stamp"]
+__all__ = ["MessageSender"]
 
 # A batch must stay below the broker's message limit (4 MiB); far below it, the broker's loop is shared more evenly.
 _BATCH_BYTES: Final = 512 * 1024
@@ -37,9 +40,6 @@ _BATCH_MESSAGES: Final = 512
 _MESSAGE_OVERHEAD_BYTES: Final = 512
 # Fewer rows are not worth columns.
 _FEW_ROWS: Final = 16
-_SEQUENCE: Final = "SPARK_SEQUENCE"
-
-Stamp = tuple[str, str, int]
 
 
 class MessageSender(RowSender):
@@ -48,13 +48,16 @@ class MessageSender(RowSender):
     Args:
         options: of the sink.
         stamp: (query id, batch id, partition) to be noted in each message, so that a reader can tell a replay; None for no notes.
+        replay_id: of a replay of dead letters (mode replay).
     """
 
     _producers: ClassVar[dict[tuple[int, str, str, Access, int], AsyncProducer]] = {}
 
-    def __init__(self, options: SinkOptions, stamp: Stamp | None = None) -> None:
+    def __init__(self, options: SinkOptions, stamp: Stamp | None = None, replay_id: str | None = None) -> None:
         super().__init__(options, self._started_producer(options))
         self._stamp = stamp
+        replayed = partial(replayed_rows, replay_id=replay_id)
+        self._as_messages: AsMessages = replayed if options.mode == "replay" else outgoing_rows
 
     @classmethod
     def _started_producer(cls, options: SinkOptions) -> AsyncProducer:
@@ -81,7 +84,7 @@ class MessageSender(RowSender):
         if (elements := self._elements(batch)) is not None:
             self._engine.run(self._send_elements(elements))
         else:
-            rows = self._messages_of(batch, replayed_rows if self._options.mode == "replay" else outgoing_rows)
+            rows = self._messages_of(batch, self._as_messages)
             if self._stamp is not None:
                 self._note(rows, self._stamp)
             self._engine.run(self._send_all(rows))
@@ -90,7 +93,7 @@ class MessageSender(RowSender):
     def _note(self, rows: Sequence[OutgoingRow], stamp: Stamp) -> None:
         same = _notes(stamp)
         for number, row in enumerate(rows, self.sent):
-            row.message.properties.update({**same, _SEQUENCE: str(number)})
+            row.message.properties.update({**same, props.SPARK_SEQUENCE: str(number)})
 
     def _elements(self, batch: pa.RecordBatch) -> Elements | None:
         """The rows by columns; None when they are to be made one by one."""
@@ -99,7 +102,7 @@ class MessageSender(RowSender):
         unique_keys = self._engine.run(self._unique_keys(batch.num_rows))
         notes: dict[str, str | range] = {}
         if self._stamp is not None:
-            notes = {**_notes(self._stamp), _SEQUENCE: range(self.sent, self.sent + batch.num_rows)}
+            notes = {**_notes(self._stamp), props.SPARK_SEQUENCE: range(self.sent, self.sent + batch.num_rows)}
         return element_rows(batch, self._options.topic, unique_keys, notes, _BATCH_BYTES // 2)
 
     async def _unique_keys(self, count: int) -> list[str]:
@@ -188,7 +191,7 @@ async def _all_of(work: Sequence[Awaitable[None]]) -> None:
 
 def _notes(stamp: Stamp) -> dict[str, str]:
     query_id, batch_id, partition = stamp
-    return {"SPARK_QUERY_ID": query_id, "SPARK_BATCH_ID": batch_id, "SPARK_PARTITION": str(partition)}
+    return {props.SPARK_QUERY_ID: query_id, props.SPARK_BATCH_ID: batch_id, props.SPARK_PARTITION: str(partition)}
 
 
 def _parts(messages: Sequence[Message]) -> Iterable[list[Message]]:

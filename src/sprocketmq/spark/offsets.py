@@ -1,7 +1,7 @@
 """The offset that Spark journals for a stream, and what it means after a crash. Pure.
 
     {"v":1,"init":"latest"}                                                      before anything is resolved
-    {"v":1,"q":{topic:{broker:{queue:next}}},"origin":{topic:{broker:{queue:from}}},"lost":...}   after
+    {"v":1,"q":{topic:{broker:{queue:next}}},"origin":{topic:{broker:{queue:from}}},"lost":...,"tasks":4}   after
 
 Theory. Spark asks ``initialOffset()`` again on every restart until batch 0 has committed, and keeps its answer nowhere: a source that
 answers "the latest offset right now" loses whatever arrived between two attempts. But Spark journals the *end* of a batch before it runs
@@ -15,6 +15,8 @@ Laws
 2. Equal offsets are equal text: keys are sorted, so Spark, which compares text, sees "no new data" exactly when nothing moved.
 3. A queue in ``end.queues`` has a start by law 1: it is in ``start.queues`` or in ``end.origin``.
 4. Unknown versions are refused, never guessed.
+5. A batch that runs again is cut into tasks as it was: ``tasks`` (and ``ordered``) were journaled before it ran, so that a row is written
+   from the same task again, whatever options the query was started with (``write_marks``). Older checkpoints lack them.
 
 ``lost`` says which messages the batch that ends here leaves out (``losses``): it is written before the batch runs, so a loss that the user
 allowed is told in the checkpoint and in every progress event, and is told again when the batch is. Nothing is read by it.
@@ -64,6 +66,8 @@ class StreamOffset:
     origin: Offsets = field(default_factory=dict)
     initial: str | None = None
     lost: tuple[Loss, ...] = ()
+    tasks: int | None = None
+    ordered: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """What Spark journals; ``json.dumps`` of it is the same text for equal offsets (law 2)."""
@@ -74,6 +78,10 @@ class StreamOffset:
             document["origin"] = queues_to_json(self.origin)
         if self.lost:
             document["lost"] = losses_to_json(self.lost)
+        if self.tasks is not None:
+            document["tasks"] = self.tasks
+        if self.ordered:
+            document["ordered"] = True
         return document
 
     @classmethod
@@ -98,9 +106,17 @@ class StreamOffset:
                 queues=queues_from_json(document["q"]),
                 origin=queues_from_json(document.get("origin", {})),
                 lost=losses_from_json(document.get("lost", {})),
+                tasks=_tasks_from_json(document.get("tasks")),
+                ordered=document.get("ordered") is True,
             )
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise _strange(document) from error
+
+
+def _tasks_from_json(value: object) -> int | None:
+    if value is None or (type(value) is int and value > 0):
+        return value
+    raise ValueError(f"tasks is {value!r}, a whole number from 1 is allowed")
 
 
 def _strange(document: object) -> ConfigurationError:

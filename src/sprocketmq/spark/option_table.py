@@ -134,8 +134,9 @@ OPTIONS: Final = (
     _choice("write", "delivery", ("atLeastOnce", "idempotent", "transactional"), "atLeastOnce",
             "idempotent: rows carry numbers by which a repeat is told; transactional: each batch appears once, as a whole (needs group)"),
     _write("ledgerTopic", "name", "SPROCKETMQ_DECISIONS_ and the group", _NAME, "where a transactional write keeps its decisions"),
-    _write("txnAppId", "text", "the query, or one of its own for each batch write", "text",
-           "names a series of transactional batch writes; one of a txnVersion that is decided is not written again"),
+    _write("txnAppId", "text", "the query, or one of its own for each batch write", "printable text",
+           "names a series of batch writes. transactional: one of a txnVersion that is decided is not written again; "
+           "idempotent (needs it): its rows carry both"),
     _write("txnVersion", "text", "none", "a whole number from 0", "the number of a write within txnAppId; must grow"),
     _write("settleTimeoutMs", "duration", "3m", _DURATION, "how long a transactional commit waits for checks of old half messages"),
     _write("sendTimeoutMs", "duration", "10s", _DURATION, "how long one try of a send may take"),

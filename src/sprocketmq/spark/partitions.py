@@ -5,6 +5,9 @@ task per queue, as other sources plan, spends its time starting tasks. So ranges
 equal pieces as there shall be tasks; a task reads several queues at once, and a hot queue is shared by several tasks. Queue offsets are
 dense, so a cut is exact. ``ordered`` keeps each queue whole in one task instead.
 
+Spark tells a Python source neither the cores of the cluster nor its own settings, and the driver's machine says nothing of them. So how
+many tasks there are follows from what is read and from the options, and from nothing else: the same on every machine.
+
 Laws: every message of the ranges is in exactly one piece; without ``ordered`` no piece holds more than ceil(total / tasks) messages; at
 most ``tasks`` pieces, none empty.
 """
@@ -17,26 +20,28 @@ from typing import Final
 
 from sprocketmq.spark.offsets import QueueRange
 
-__all__ = ["RECORDS_PER_TASK", "pack", "task_count"]
+__all__ = ["RECORDS_PER_LARGE_TASK", "RECORDS_PER_TASK", "pack", "task_count"]
 
 # Below this many messages a second task costs more than it saves (65 ms of a core against about a million small messages a second).
 RECORDS_PER_TASK: Final = 50_000
+# So many are worth a task of their own even if their queue has others.
+RECORDS_PER_LARGE_TASK: Final = 250_000
 
 
 def task_count(
     total: int,
-    cores: int,
+    queues: int,
     *,
     min_partitions: int | None = None,
     max_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> int:
-    """How many tasks should read ``total`` messages.
+    """How many tasks should read ``total`` messages of ``queues`` queues.
 
-    By default one per 50,000 messages, at most ``cores``. ``minPartitions`` and ``maxRecordsPerPartition`` ask for more,
-    ``maxPartitions`` has the last word.
+    By default one per 50,000 messages, at most one for each queue; where queues are long, one per 250,000. ``minPartitions`` and
+    ``maxRecordsPerPartition`` ask for more, ``maxPartitions`` has the last word.
     """
-    count = min(max(1, cores), -(-total // RECORDS_PER_TASK))
+    count = max(min(queues, -(-total // RECORDS_PER_TASK)), -(-total // RECORDS_PER_LARGE_TASK))
     if max_records_per_partition is not None:
         count = max(count, -(-total // max_records_per_partition))
     if min_partitions is not None:

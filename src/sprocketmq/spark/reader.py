@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -40,6 +39,7 @@ __all__ = [
     "read_ranges",
     "report_losses",
     "source_topics",
+    "tasks_for",
 ]
 
 log = logging.getLogger("sprocketmq.spark")
@@ -82,7 +82,7 @@ class BatchReader(DataSourceReader):
         end = resolve_end(options.ending, facts_for(options, options.ending, cluster, queues))
         ranges, losses = resolve_batch(start, end, start_facts.bounds)
         report_losses(losses, options)
-        return partitions_for(ranges, options, tuple(losses))
+        return partitions_for(ranges, tasks_for(ranges, options), options.ordered, tuple(losses))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, self._schema, partition)
@@ -116,18 +116,22 @@ def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
     log.warning("going on without lost messages (failOnDataLoss is false): %s", text)
 
 
-def partitions_for(
-    ranges: Sequence[QueueRange], options: ReadOptions, losses: tuple[Loss, ...] = ()
-) -> list[InputPartition]:
-    """Tasks for ``ranges``; the driver's cores stand for the executors', which Spark does not tell a Python source."""
-    tasks = task_count(
+def tasks_for(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
+    """How many tasks shall read ``ranges``, by the options."""
+    return task_count(
         sum(entry.count for entry in ranges),
-        os.cpu_count() or 1,
+        len(ranges),
         min_partitions=options.min_partitions,
         max_partitions=options.max_partitions,
         max_records_per_partition=options.max_records_per_partition,
     )
-    pieces = pack(ranges, tasks, ordered=options.ordered)
+
+
+def partitions_for(
+    ranges: Sequence[QueueRange], tasks: int, ordered: bool, losses: tuple[Loss, ...] = ()
+) -> list[InputPartition]:
+    """``ranges`` as the partitions of at most ``tasks`` tasks."""
+    pieces = pack(ranges, tasks, ordered=ordered)
     if losses and not pieces:
         pieces = [()]  # everything is lost: somebody has to say so
     return [TaskPartition(piece, losses if number == 0 else ()) for number, piece in enumerate(pieces)]

@@ -27,6 +27,7 @@ from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.decision_topic import DecisionTopic
 from sprocketmq.spark.shown_rows import HALF_TOPIC, ShownRows
 from sprocketmq.spark.sink_options import SinkOptions
+from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.message import MessageExt, MessageQueue
@@ -47,13 +48,13 @@ __all__ = [
 log = logging.getLogger("sprocketmq.spark")
 
 # Properties of the messages, which tell the check what to look for.
-QUERY: Final = "SPARK_QUERY_ID"
-BATCH: Final = "SPARK_BATCH_ID"
-PARTITION: Final = "SPARK_PARTITION"
-SEQUENCE: Final = "SPARK_SEQUENCE"
-ATTEMPT: Final = "SPARK_ATTEMPT"
-TRY: Final = "SPARK_TRY"
-LEDGER: Final = "SPARK_LEDGER"
+QUERY: Final = props.SPARK_QUERY_ID
+BATCH: Final = props.SPARK_BATCH_ID
+PARTITION: Final = props.SPARK_PARTITION
+SEQUENCE: Final = props.SPARK_SEQUENCE
+ATTEMPT: Final = props.SPARK_ATTEMPT
+TRY: Final = props.SPARK_TRY
+LEDGER: Final = props.SPARK_LEDGER
 
 _CONFIG_TIMEOUT_MS: Final = 3_000
 # Below the time between two questions of a broker.

@@ -5,7 +5,7 @@
 | body | binary or string | required, not empty; a string is sent as UTF-8 |
 | topic | string | unless the option ``topic`` names one for all rows |
 | tags, keys | string | as in Message; ``keys`` may also be array<string> |
-| properties | map<string,string> | user properties; RocketMQ's own names are left out, so rows of the source can be written as they are |
+| properties | map<string,string> | user properties; names of RocketMQ and ours are left out: rows of the source can be sent as they are |
 | shardingKey | string | rows of one key go to one queue, in the order of their task |
 | queueId | int | exactly this queue (of ``brokerName``, if that column is there too) |
 | delayLevel | int | 1..18 |
@@ -70,8 +70,9 @@ _REQUIRED: Final = {
     "ack": ("brokerName", "commitLogOffset", "action"),
     "replay": ("body", "properties"),
 }
-# The producer sets it from the key itself.
-LEFT_OUT: Final = props.RESERVED | {props.SHARDING_KEY, props.TRANSACTION_ID}
+# A row that was read and is written is a new message: no id, try, mark or place of the old one is its own. What of it is meant to go on has
+# a column (tags, keys, shardingKey).
+LEFT_OUT: Final = props.OF_ONE_MESSAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +138,13 @@ def _ours(column: str, known: Mapping[str, object]) -> str | None:
     return other_words(column, known) or (cases[near[0]] if near else None)
 
 
-def replayed_rows(columns: Mapping[str, Sequence[Any]], topic: str | None) -> Iterator[OutgoingRow]:
+def replayed_rows(
+    columns: Mapping[str, Sequence[Any]], topic: str | None, replay_id: str | None = None
+) -> Iterator[OutgoingRow]:
     """Dead letters (rows of ``deadLettersOf``) as they were first sent: with their tags, keys, user properties and message id.
 
     The body is the row's, so it may have been mended; without ``topic`` each goes to the topic it came from, by its sharding key if it
-    had one.
+    had one. ``replay_id`` is the same for all rows of one replay, however often a task of it runs.
 
     Raises:
         ConfigurationError: a row does not say where it came from, or has no body.
@@ -160,7 +163,7 @@ def replayed_rows(columns: Mapping[str, Sequence[Any]], topic: str | None) -> It
             )
         letter = MessageExt(to, body.encode() if isinstance(body, str) else body)
         letter.properties.update(pairs or ())
-        copy = replay_copy(letter, to)
+        copy = replay_copy(letter, to, replay_id)
         yield OutgoingRow(copy, copy.properties.get(props.SHARDING_KEY))
 
 

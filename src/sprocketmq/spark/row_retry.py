@@ -30,6 +30,7 @@ from sprocketmq.spark.fetched_rows import fetched_rows
 from sprocketmq.spark.given_options import GivenOptions
 from sprocketmq.spark.hand_back import ACTIONS, CONTENT, BadRow, HandBack, action_of, bad_row
 from sprocketmq.spark.verdict_columns import check_verdict
+from sprocketmq.wire import properties as props
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -105,20 +106,24 @@ def each_try_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
 
     A batch that was replayed after a crash sends its bad rows back once more, and a producer that lost an answer stores its message
     twice; all such copies have the same ``messageId`` and ``reconsumeTimes``. Spark's state store, part of the checkpoint, remembers what
-    came.
+    came. A replayed dead letter has the id it had, and begins a new life: property REPLAY_ID says so.
 
     Args:
-        rows: a stream of the source with the columns ``messageId`` and ``reconsumeTimes``.
+        rows: a stream of the source with the columns ``messageId``, ``reconsumeTimes`` and ``properties``.
         within: for how long repeats are known, counted from when a row was first read, so that no row is ever too late. Longer than the
-            longest delay level in use, and shorter than a replay of dead letters may wait, which have the ids they had.
+            longest delay level in use.
     """
     from pyspark.sql import functions as f
 
-    missing = [name for name in ("messageId", "reconsumeTimes") if name not in rows.columns]
+    missing = [name for name in ("messageId", "reconsumeTimes", "properties") if name not in rows.columns]
     if missing:
         raise ConfigurationError(f"the rows given to each_try_once lack {' and '.join(missing)}; keep these columns")
-    seen = rows.withColumn("firstRead", f.current_timestamp()).withWatermark("firstRead", within)
-    return seen.dropDuplicatesWithinWatermark(["messageId", "reconsumeTimes"]).drop("firstRead")
+    # One text, as in the state of queries that began before replays had ids.
+    life = f.concat_ws("/", "messageId", f.try_element_at("properties", f.lit(props.REPLAY_ID)))
+    seen = (
+        rows.withColumn("life", life).withColumn("firstRead", f.current_timestamp()).withWatermark("firstRead", within)
+    )
+    return seen.dropDuplicatesWithinWatermark(["life", "reconsumeTimes"]).drop("life", "firstRead")
 
 
 Hand = tuple[str, str, Access, int, int]

@@ -30,7 +30,7 @@ from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "RowSender", "may_pass"]
+__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "AsMessages", "RowSender", "may_pass"]
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 2.0

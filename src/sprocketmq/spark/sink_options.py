@@ -95,18 +95,21 @@ def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int |
         raise ConfigurationError(
             f"delivery is {delivery!r} with mode {mode!r}; only rows that are sent can be {delivery}"
         )
+    if delivery == "atLeastOnce":
+        given.idle(("txnAppId", "txnVersion"), "without delivery idempotent or transactional", "add one of them")
     if delivery != "transactional":
-        names = ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs")
-        given.idle(names, "without delivery transactional", "add it")
-        return "", None, None
-    given.idle(("acceptedSendStatus",), "with delivery transactional, which is strict", "use another delivery")
-    if not given.has("group"):
+        given.idle(("ledgerTopic", "settleTimeoutMs"), "without delivery transactional", "add it")
+    else:
+        given.idle(("acceptedSendStatus",), "with delivery transactional, which is strict", "use another delivery")
+    if delivery == "transactional" and not given.has("group"):
         raise ConfigurationError(
             "delivery is 'transactional' without group; name a producer group of its own, which answers for the half messages"
         )
     if (app_id is None) != (version is None) or app_id == "":
         raise ConfigurationError("txnAppId and txnVersion belong together; give both or none")
+    if app_id is not None and not app_id.isprintable():
+        given.refuse("txnAppId")
     if version is not None and not (version.strip().isascii() and version.strip().isdigit()):
         given.refuse("txnVersion")
-    group = given.name("group", "")
-    return given.name("ledgerTopic", _LEDGER_PREFIX + group), app_id, None if version is None else int(version)
+    ledger = given.name("ledgerTopic", _LEDGER_PREFIX + given.name("group", "")) if delivery == "transactional" else ""
+    return ledger, app_id, None if version is None else int(version)

@@ -23,6 +23,7 @@ import logging
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -48,7 +49,7 @@ from sprocketmq.spark.offsets import StreamOffset, batch_ranges
 from sprocketmq.spark.plan import Step, next_step, resolve_start, unfinished
 from sprocketmq.spark.queue_bounds import held_bounds
 from sprocketmq.spark.read_options import ReadOptions
-from sprocketmq.spark.reader import facts_for, partitions_for, read_partition, report_losses
+from sprocketmq.spark.reader import facts_for, partitions_for, read_partition, report_losses, tasks_for
 from sprocketmq.spark.trigger_limits import ByteLimit, MessageSizes, should_wait
 from sprocketmq.wire.message import MessageQueue
 
@@ -132,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             bounds, gone = self._news(position)
             step = self._step(position, bounds, gone, most)
             if step.end is not position and not self._postponed(step):
-                return self._taken(step, bounds)
+                return self._taken(position, step, bounds)
             if self._target is not None and not (away := self._unfinished(position)):
                 return start
             pace.nothing(time.monotonic(), random.uniform(0.75, 1.25))
@@ -153,7 +154,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begin, upto = StreamOffset.from_json(start), StreamOffset.from_json(end)
-        return partitions_for(batch_ranges(begin, upto), self._options, upto.lost if begin != upto else ())
+        ranges, ordered = batch_ranges(begin, upto), upto.ordered
+        if (tasks := upto.tasks) is None:  # journaled by an older version
+            tasks, ordered = tasks_for(ranges, self._options), self._options.ordered
+        return partitions_for(ranges, tasks, ordered, upto.lost if begin != upto else ())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, self._schema, partition)
@@ -228,8 +232,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first=first,
         )
 
-    def _taken(self, step: Step, bounds: dict[MessageQueue, QueueBounds]) -> dict[str, Any]:
-        """The step will be journaled: what it lost is raised or logged, and what it saw is what is known from now on."""
+    def _taken(self, position: StreamOffset, step: Step, bounds: dict[MessageQueue, QueueBounds]) -> dict[str, Any]:
+        """The step will be journaled, and into how many tasks it is cut: what it lost is raised or logged, and what it saw is what is
+        known from now on."""
         report_losses(step.losses, self._options)
         watch = self._watch
         watch.settle(bounds)
@@ -243,7 +248,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         watch.pace.news()
         self._waiting_since_s = None
         self._look_at_rest(step)
-        return step.end.to_json()
+        tasks = tasks_for(batch_ranges(position, step.end), self._options)
+        return replace(step.end, tasks=tasks, ordered=self._options.ordered).to_json()
 
     def _first_step(self, most: int | None) -> dict[str, Any]:
         """Resolve the symbolic start. Answered even when there is nothing to read: the empty batch journals where the stream began."""
@@ -257,7 +263,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for queue, at in start.items():
                 if queue not in self._unheard:  # else it is new since the run began, and none of its business
                     self._target.setdefault(queue, QueueBounds(at, at))
-        return self._taken(self._step(StreamOffset(queues=start), bounds, {}, most, first=True), bounds)
+        position = StreamOffset(queues=start)
+        return self._taken(position, self._step(position, bounds, {}, most, first=True), bounds)
 
     def _sample(self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]) -> None:
         """Look at the next messages of the queues where most waits, so that bytes can be counted."""

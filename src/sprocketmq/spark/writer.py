@@ -15,6 +15,7 @@ the bad ones; the driver sends them back once per batch, in ``commit``, when eve
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -30,9 +31,10 @@ from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack, bad_rows
-from sprocketmq.spark.message_sender import MessageSender, Stamp
+from sprocketmq.spark.message_sender import MessageSender
 from sprocketmq.spark.row_messages import check_columns
 from sprocketmq.spark.sink_options import SinkOptions
+from sprocketmq.spark.write_marks import Stamp, check_write_name, stamp_of
 
 if TYPE_CHECKING:
     from sprocketmq.spark.exactly_once import ExactlyOnce
@@ -55,7 +57,9 @@ class _Sink:
 
     def __init__(self, options: SinkOptions, schema: StructType, streaming: bool) -> None:
         check_columns(schema, options.mode, options.topic)
+        check_write_name(options, streaming)
         self._options = options
+        self._replay_id = uuid.uuid4().hex  # of a batch; made once, on the driver
         self._once: ExactlyOnce | None = None
         if options.delivery == "transactional":
             from sprocketmq.spark.exactly_once import ExactlyOnce  # only who needs it waits for its import
@@ -70,7 +74,7 @@ class _Sink:
         sender: MessageSender | None = None
         for batch in batches:
             if batch.num_rows:
-                sender = sender or MessageSender(self._options, self._stamp())
+                sender = sender or MessageSender(self._options, self._stamp(), self._replay())
                 sender.send(batch)
         return TaskResult(sent=sender.sent if sender is not None else 0)
 
@@ -106,12 +110,15 @@ class _Sink:
                 )
         log.info("%s: %d rows sent, %d sent back", what, sum(result.sent for result in results), len(back))
 
-    def _stamp(self) -> Stamp | None:
+    def _replay(self) -> str:
+        """A batch of a stream that runs again is the same replay."""
         context = TaskContext.get()
-        if self._options.delivery != "idempotent" or context is None:
-            return None
-        query_id = context.getLocalProperty("sql.streaming.queryId") or f"stage-{context.stageId()}"
-        return query_id, context.getLocalProperty("streaming.sql.batchId") or "0", context.partitionId()
+        if context is None or not (query_id := context.getLocalProperty("sql.streaming.queryId")):
+            return self._replay_id
+        return f"{query_id}-{context.getLocalProperty('streaming.sql.batchId')}"
+
+    def _stamp(self) -> Stamp | None:
+        return stamp_of(self._options, TaskContext.get()) if self._options.delivery == "idempotent" else None
 
 
 class BatchWriter(DataSourceArrowWriter):

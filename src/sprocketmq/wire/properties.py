@@ -58,6 +58,21 @@ TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"
 # Ours: why a consumer gave this message back; any other reader takes it for a user's property.
 RETRY_REASON: Final = "RETRY_REASON"
 
+# Ours: which replay of a dead letter this is; a replay begins a new life under the old id.
+REPLAY_ID: Final = "REPLAY_ID"
+
+# Ours: which row of which write of a Spark job this is, and how a transactional write goes on with it.
+SPARK_QUERY_ID: Final = "SPARK_QUERY_ID"
+SPARK_BATCH_ID: Final = "SPARK_BATCH_ID"
+SPARK_PARTITION: Final = "SPARK_PARTITION"
+SPARK_SEQUENCE: Final = "SPARK_SEQUENCE"
+SPARK_ATTEMPT: Final = "SPARK_ATTEMPT"
+SPARK_TRY: Final = "SPARK_TRY"
+SPARK_LEDGER: Final = "SPARK_LEDGER"
+SPARK_MARKS: Final = frozenset(
+    {SPARK_QUERY_ID, SPARK_BATCH_ID, SPARK_PARTITION, SPARK_SEQUENCE, SPARK_ATTEMPT, SPARK_TRY, SPARK_LEDGER}
+)
+
 # Filled in by the client that pulled the message; never stored.
 MIN_OFFSET: Final = "MIN_OFFSET"
 MAX_OFFSET: Final = "MAX_OFFSET"
@@ -121,6 +136,15 @@ RESERVED: Final = frozenset(
         *(TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES, TIMER_OUT_MS, TIMER_DEL_UNIQKEY, TIMER_DELAY_LEVEL),
         *(BORN_TIMESTAMP, DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID, CRC32),
     )
+)
+
+# What belongs to one message and not to what it says: a message that is made of another one's properties must not have these of it.
+OF_ONE_MESSAGE: Final = (
+    RESERVED
+    | SPARK_MARKS
+    | {SHARDING_KEY, TRANSACTION_ID, TRANSACTION_CHECK_TIMES, CHECK_IMMUNITY_TIME_IN_SECONDS, TRACE_CONTEXT}
+    | {RETRY_REASON, REPLAY_ID, INNER_NUM, INNER_BASE, INNER_MULTI_DISPATCH, FORWARD_QUEUE_ID, REDIRECT}
+    | {TRANSIENT_TOPIC_SYS_FLAG, TRANSIENT_GROUP_SYS_FLAG}
 )
 
 NAME_VALUE_SEPARATOR: Final = "\x01"

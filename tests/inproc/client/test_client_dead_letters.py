@@ -104,7 +104,7 @@ def test_a_replayed_letter_is_the_message_that_was_first_sent(
     assert (message.message_id, message.reconsume_times) == (result.message_id, 0)
     first = next(stored for stored in rocketmq.messages("flights") if stored.queue_offset == 0)
     # A new life: nothing of the old one is left in it. What the broker adds to each message it adds anew.
-    assert message.properties.keys() - {"MIN_OFFSET", "MAX_OFFSET"} == first.properties.keys()
+    assert message.properties.keys() - {"MIN_OFFSET", "MAX_OFFSET", "REPLAY_ID"} == first.properties.keys()
     assert letters.count() == 1
 
 
@@ -261,11 +261,20 @@ def test_nothing_of_retry_delay_timer_transaction_or_broker_is_replayed() -> Non
         ),
         "1",
     ) | dict.fromkeys(
-        ("TRAN_MSG", "PGROUP", "CLUSTER", "MSG_REGION", "TRACE_ON", "MAX_OFFSET", "DLQ_ORIGIN_TOPIC"), "1"
+        (
+            *("TRAN_MSG", "PGROUP", "CLUSTER", "MSG_REGION", "TRACE_ON", "MAX_OFFSET", "DLQ_ORIGIN_TOPIC", "REPLAY_ID"),
+            *("SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_PARTITION", "SPARK_SEQUENCE", "SPARK_TRY"),
+        ),
+        "1",
     )
     letter.properties.update({**kept, **gone})
-    copy = replay_copy(letter, "flights")
-    assert (copy.topic, copy.body, copy.flag, copy.properties) == ("flights", b"x", 3, kept)
+    copy = replay_copy(letter, "flights", "second life")
+    assert (copy.topic, copy.body, copy.flag, copy.properties) == (
+        "flights",
+        b"x",
+        3,
+        {**kept, "REPLAY_ID": "second life"},
+    )
 
 
 def test_letters_of_a_namespace_are_read_and_replayed_under_the_users_names(

@@ -118,3 +118,17 @@ def test_a_tool_that_asks_the_member_is_told_where_it_is(mq: EmbeddedRocketMQ, r
     }
     assert sum(queue.commit_offset for queue in info.mq_table.values()) == 3
     assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+
+
+def test_a_batch_that_runs_again_is_cut_into_tasks_as_it_was(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, *range(20))
+    reader = readers(startingoffsets="earliest", minpartitions="2")
+    start = reader.initialOffset()
+    end = ask(reader, start)
+    planned = list(map(repr, reader.partitions(start, end)))
+    assert len(planned) == 2
+    for options in ({"minpartitions": "5"}, {"maxpartitions": "1"}, {"ordered": "true", "minpartitions": "2"}):
+        again = readers(startingoffsets="earliest", **options)
+        assert list(map(repr, again.partitions(start, end))) == planned
+    older = {name: value for name, value in end.items() if name != "tasks"}  # as journaled before this was
+    assert len(readers(minpartitions="5").partitions(start, older)) == 5

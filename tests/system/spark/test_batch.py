@@ -220,13 +220,17 @@ def test_rows_of_the_source_can_be_written_as_they_are(spark: SparkSession, mq: 
 def test_an_idempotent_write_numbers_its_rows(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     rows = spark.range(0, 10, 1, 2).selectExpr("cast(id AS string) AS body")
     rows.write.format("rocketmq").mode("append").options(
-        namesrvAddr=mq.namesrv_addr, topic="numbered", delivery="idempotent"
+        namesrvAddr=mq.namesrv_addr, topic="numbered", delivery="idempotent", txnAppId="numbers", txnVersion=7
     ).save()
     numbers = {
         (message.properties["SPARK_PARTITION"], message.properties["SPARK_SEQUENCE"])
         for message in mq.messages("numbered")
     }
     assert numbers == {(str(partition), str(number)) for partition in range(2) for number in range(5)}
+    named = {
+        (found.properties["SPARK_QUERY_ID"], found.properties["SPARK_BATCH_ID"]) for found in mq.messages("numbered")
+    }
+    assert named == {("numbers", "7")}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a sink wrote again after a crash (delivery=idempotent) is read once, through a real Spark, by streams."""
+"""What a sink wrote again after a crash (delivery=idempotent) is read once, and nothing else is dropped, through a real Spark."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import publish, run_available_now, streaming
+from jobs import Numbers, publish, reading, run_available_now, streaming
+from pyspark.errors import AnalysisException
 
-from sprocketmq.spark import each_write_once
+from sprocketmq.spark import each_try_once, each_write_once
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.message import Message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+MARKS = ("QUERY_ID", "BATCH_ID", "PARTITION", "SEQUENCE")
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -31,10 +34,10 @@ class Once:
             self.names |= row.properties.keys()
 
 
-def copy(spark: SparkSession, mq: EmbeddedRocketMQ, checkpoint: Path) -> None:
+def copy(spark: SparkSession, mq: EmbeddedRocketMQ, checkpoint: Path, **options: object) -> None:
     """All of ``flights`` into ``copy``, in batches of 20 rows."""
     query = (
-        streaming(spark, mq, maxOffsetsPerTrigger=20)
+        streaming(spark, mq, maxOffsetsPerTrigger=20, **options)
         .load()
         .selectExpr("body", "map('carrier', 'UA') AS properties")
         .writeStream.format("rocketmq")
@@ -70,3 +73,89 @@ def test_a_stream_reads_once_what_a_sink_wrote_again_after_a_crash(
     at_once = Once()
     run_available_now(copies, at_once, tmp_path / "from-the-start")  # repeats within one batch
     assert sorted(at_once.numbers) == [*range(40), 100, 100]
+
+
+def once(spark: SparkSession, mq: EmbeddedRocketMQ, topic: str = "copy") -> list[bytes]:
+    """The bodies that a batch reads once."""
+    return sorted(bytes(row.body) for row in each_write_once(reading(spark, mq, topic=topic)).select("body").collect())
+
+
+def write(rows: DataFrame, mq: EmbeddedRocketMQ, **options: object) -> None:
+    given = {"namesrvAddr": mq.namesrv_addr, "topic": "copy", **options}
+    rows.write.format("rocketmq").options(**given).mode("append").save()
+
+
+def test_a_batch_that_runs_again_with_other_options_is_written_from_the_same_tasks(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    publish(mq, 0, 40)
+    copy(spark, mq, tmp_path, minPartitions=2)
+    for commit in (tmp_path / "commits").glob("*1*"):
+        commit.unlink()
+    copy(spark, mq, tmp_path, minPartitions=5, ordered=True)
+    assert len(mq.messages("copy")) == 60
+    numbers = {tuple(message.properties[f"SPARK_{name}"] for name in MARKS) for message in mq.messages("copy")}
+    assert len(numbers) == 40
+    assert once(spark, mq) == sorted(b"%d" % number for number in range(40))
+
+
+def test_rows_with_equal_marks_that_say_different_things_are_all_kept(
+    spark: SparkSession, mq: EmbeddedRocketMQ
+) -> None:
+    marks = {f"SPARK_{name}": "0" for name in MARKS}
+    with mq.producer() as producer:
+        for body in (b"a", b"b", b"a"):  # a shuffle gave the second row the number of the first
+            producer.send(Message("copy", body, properties=marks))
+    assert once(spark, mq) == [b"a", b"b"]
+
+
+def test_two_writes_of_one_batch_are_told_apart_by_their_names(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    publish(mq, 0, 5)
+
+    def both(rows: DataFrame, batch_id: int) -> None:
+        for name in ("early", "late"):
+            write(rows.select("body"), mq, delivery="idempotent", txnAppId=name, txnVersion=batch_id)
+
+    run_available_now(streaming(spark, mq).load(), both, tmp_path)
+    assert len(once(spark, mq)) == 10
+    for commit in (tmp_path / "commits").glob("*0*"):
+        commit.unlink()
+    run_available_now(streaming(spark, mq).load(), both, tmp_path)
+    assert (len(mq.messages("copy")), len(once(spark, mq))) == (20, 10)
+
+
+def test_a_batch_write_without_a_name_is_refused_before_it_begins(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    rows = spark.sql("SELECT 'x' AS body")
+    with pytest.raises(AnalysisException, match="in a batch write without txnAppId and txnVersion"):
+        write(rows, mq, delivery="idempotent")
+    assert mq.messages("copy") == []
+
+
+def test_rows_made_of_marked_messages_have_no_marks_of_them(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    marks = {f"SPARK_{name}": "0" for name in MARKS}
+    with mq.producer() as producer:
+        for body in (b"a", b"b", b"c"):
+            producer.send(Message("flights", body, properties={**marks, "SPARK_TRY": "1", "year": "2013"}))
+    twice = reading(spark, mq).selectExpr("body", "properties", "explode(sequence(1, 2)) AS leg").drop("leg")
+    write(twice, mq)
+    assert len(once(spark, mq)) == 6
+    assert {
+        tuple(message.properties.get(name) for name in ("SPARK_TRY", "year")) for message in mq.messages("copy")
+    } == {(None, "2013")}
+
+
+def test_a_replayed_dead_letter_is_no_repeat(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    publish(mq, 0, 2)
+    rows = streaming(spark, mq, group="delays", commitOffsets="off").load()
+    numbers = Numbers()
+    run_available_now(each_try_once(rows), numbers, tmp_path)
+    dead = reading(spark, mq).where("body = '1'").selectExpr("*", "'dlq' AS action")
+    write(dead, mq, mode="ack", group="delays", topic="flights")
+    letters = spark.read.format("rocketmq").options(namesrvAddr=mq.namesrv_addr, deadLettersOf="delays").load()
+    for _ in range(2):
+        letters.write.format("rocketmq").options(namesrvAddr=mq.namesrv_addr, mode="replay").mode("append").save()
+    run_available_now(each_try_once(rows), numbers, tmp_path)
+    assert sorted(numbers.seen) == [0, 1, 1, 1]
+    assert len({message.message_id for message in mq.messages("flights")}) == 2

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.spark.offsets import QueueRange
-from sprocketmq.spark.partitions import RECORDS_PER_TASK, pack, task_count
+from sprocketmq.spark.partitions import RECORDS_PER_LARGE_TASK, RECORDS_PER_TASK, pack, task_count
 from sprocketmq.wire.message import MessageQueue
 
 SIZES = st.lists(st.integers(0, 40), max_size=12)
@@ -46,14 +46,20 @@ def test_ordered_keeps_each_queue_whole(sizes: list[int], tasks: int) -> None:
     assert len(queues) == len(set(queues))
 
 
-def test_few_messages_make_one_task_and_many_one_for_each_core() -> None:
+def test_few_messages_make_one_task_and_many_one_for_each_queue() -> None:
     assert task_count(0, 8) == 1
     assert task_count(RECORDS_PER_TASK, 8) == 1
     assert task_count(RECORDS_PER_TASK + 1, 8) == 2
-    assert task_count(10**9, 8) == 8
+    assert task_count(8 * RECORDS_PER_LARGE_TASK, 8) == 8
 
 
-def test_the_users_limits_come_before_the_cores() -> None:
+def test_long_queues_are_split() -> None:
+    assert task_count(RECORDS_PER_LARGE_TASK, 1) == 1
+    assert task_count(RECORDS_PER_LARGE_TASK + 1, 1) == 2
+    assert task_count(9 * RECORDS_PER_LARGE_TASK, 8) == 9
+
+
+def test_the_users_limits_come_before_the_queues() -> None:
     assert task_count(1000, 2, min_partitions=7) == 7
     assert task_count(1000, 2, max_records_per_partition=100) == 10
     assert task_count(1000, 2, max_records_per_partition=10, max_partitions=4) == 4

@@ -29,10 +29,14 @@ def test_a_write_has_a_name_and_a_number_or_neither() -> None:
         ({"mode": "ack"}, "delivery is 'transactional' with mode 'ack'"),
         ({"txnappid": "loads"}, "txnAppId and txnVersion belong together"),
         ({"txnversion": "1"}, "txnAppId and txnVersion belong together"),
+        ({"txnappid": "a\x02b", "txnversion": "1"}, "txnAppId is '.*'; allowed is printable text"),
         ({"txnappid": "loads", "txnversion": "-1"}, "txnVersion is '-1'; allowed is a whole number from 0"),
         ({"txnappid": "loads", "txnversion": "one"}, "txnVersion is 'one'; allowed is a whole number from 0"),
         ({"delivery": "atLeastOnce", "ledgertopic": "d"}, "ledgerTopic is given without delivery transactional"),
-        ({"delivery": "atLeastOnce", "txnversion": "1"}, "txnVersion is given without delivery transactional"),
+        (
+            {"delivery": "atLeastOnce", "txnversion": "1"},
+            "txnVersion is given without delivery idempotent or transactional",
+        ),
     ],
 )
 def test_what_does_not_belong_together_is_refused(options: dict[str, str], sentence: str) -> None:
