@@ -191,6 +191,13 @@ class HandBack:
 
     def send_copies(self, rows: Iterable[BadRow]) -> None:
         """Send rows with content as copies made here."""
-        from sprocketmq.spark.retry_copies import retry_copies, send_copies
+        from sprocketmq.spark.retry_copies import send_copies
 
-        send_copies(retry_copies(rows, self.group, self.max_reconsume), self.group, self.namesrv_addr, self.access)
+        send_copies(
+            rows,
+            self.group,
+            self.namesrv_addr,
+            max_reconsume=self.max_reconsume,
+            retry_timeout_ms=self.retry_timeout_ms,
+            access=self.access,
+        )

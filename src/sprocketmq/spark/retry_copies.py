@@ -1,7 +1,7 @@
 """A retry copy made here: for a bad row with a reason, and for one whose stored copy the broker has deleted (Java: sendMessageBack by the
 inner producer).
 
-    BadRow with content --retry_copies--> messages for %RETRY%group --send_copies--> brokers, many at once
+    BadRow with content --retry_copies--> messages for %RETRY%group --send_copies--> the brokers of their records, many at once
 
 Law: a copy is what the broker would have made of its own record, with the reason as one property more.
 """
@@ -14,16 +14,20 @@ from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.client.producer import AsyncProducer
+from sprocketmq.client.message_writer import MessageWriter
 from sprocketmq.client.send_back import retry_copy
+from sprocketmq.client.send_settings import SendSettings
+from sprocketmq.client.unique_keys import UniqueKeys
 from sprocketmq.core.retry_schedule import retry_level
 from sprocketmq.errors import ConfigurationError, RemoteError
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.address import local_ip
+from sprocketmq.net.clock import SystemClock
 from sprocketmq.spark.access import PLAIN, Access
+from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.fetched_rows import fetched_rows
 from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message, MessageExt
+from sprocketmq.wire.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,6 +36,7 @@ __all__ = ["fetched_again", "joined_again", "retry_copies", "send_copies"]
 
 _ROWS_PER_QUERY: Final = 200
 _AT_ONCE: Final = 64
+_TRY_MS: Final = 10_000
 _LONGEST_REASON_BYTES: Final = 1024
 # The length of a message's properties is an int16; the broker adds some of its own.
 _PROPERTIES_BYTES: Final = 32_767 - 2_048
@@ -105,22 +110,46 @@ def _fitting(reason: str, properties: dict[str, str]) -> str:
     return text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore") or "?"
 
 
-def send_copies(copies: Iterable[Message], group: str, namesrv_addr: str, access: Access = PLAIN) -> None:
-    """Send ``copies``, some at once; all are stored when it returns. Raises what the producer raises, once no send is under way."""
-    producer = AsyncProducer(group + "_RETRY", namesrv_addr=namesrv_addr, **access.client_options())
-    engine = Engine.shared()
-    engine.run(producer.start())
-    rest = iter(copies)
-    try:
-        while chunk := list(islice(rest, _AT_ONCE)):
-            engine.run(_send_all(producer, chunk))
-    finally:
-        engine.run(producer.shutdown())
+def send_copies(
+    rows: Iterable[BadRow],
+    group: str,
+    namesrv_addr: str,
+    *,
+    max_reconsume: int = 16,
+    retry_timeout_ms: int = 60_000,
+    access: Access = PLAIN,
+) -> None:
+    """Send a copy of each row (all have content) to the broker that its record was read from; all are stored when it returns.
+
+    That broker would have made the copy. It also makes %RETRY%group when the first message for it comes, whether or not it makes other
+    topics by itself, so no route is asked for: a group that never had a member has none.
+
+    Raises:
+        NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some may be stored.
+        RemoteError: a broker does not take the copy.
+    """
+    cluster = Cluster.at(namesrv_addr, retry_timeout_ms, access)
+    settings = SendSettings(group=group + "_RETRY")
+    writer = MessageWriter(settings, SystemClock(), UniqueKeys(local_ip()), None, False)
+    rest = iter(rows)
+    while chunk := list(islice(rest, _AT_ONCE)):
+        cluster.engine.run(_send_all(cluster, writer, chunk, retry_copies(chunk, group, max_reconsume)))
 
 
-async def _send_all(producer: AsyncProducer, messages: Iterable[Message]) -> None:
-    outcomes = await asyncio.gather(*(producer.send(message) for message in messages), return_exceptions=True)
-    for outcome in outcomes:
+async def _send_all(cluster: Cluster, writer: MessageWriter, rows: Sequence[BadRow], copies: Iterable[Message]) -> None:
+    async def store(row: BadRow, copy: Message) -> None:
+        async def ask() -> None:
+            broker_name = row.message.broker_name
+            address = await cluster.broker_address(broker_name, row.message.topic or None)
+            command = writer.command(outgoing, MessageQueue(copy.topic, broker_name, 0))
+            await cluster.api.send_message(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
+
+        outgoing = writer.one(copy, None, 0, None, None, None)
+        await cluster.retrying(ask)
+
+    # No send may be under way when this returns.
+    sends = (store(row, copy) for row, copy in zip(rows, copies, strict=True))
+    for outcome in await asyncio.gather(*sends, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
 

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, RequestTimeout
 from sprocketmq.spark.hand_back import BadRow, HandBack, bad_row
 from sprocketmq.spark.retry_copies import joined_again
 from sprocketmq.spark.row_messages import replayed_rows
 from sprocketmq.spark.sent_back import SendBack
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.message import MessageExt
+
+SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
 
 Row = dict[str, Any]
 
@@ -97,6 +100,29 @@ def test_without_its_store_host_a_copy_is_named_by_its_senders_id(mq: EmbeddedRo
     hand_back(mq, row, delay_level=1)
     mq.advance(1_000)
     assert only(mq.messages("%RETRY%delays")).properties["ORIGIN_MESSAGE_ID"] == row["messageId"]
+
+
+def test_a_copy_is_taken_where_no_topic_is_made_by_itself_and_the_group_never_had_a_member() -> None:
+    with EmbeddedRocketMQ(autoCreateTopicEnable=False) as mq:
+        mq.create_topic("flights", queues=1)
+        row = sent_row(mq)
+        hand_back(mq, row, reason="late", delay_level=1)
+        mq.advance(1_000)
+        assert only(mq.messages("%RETRY%delays")).properties["RETRY_REASON"] == "late"
+
+
+def test_a_copy_is_tried_until_the_timeout_of_its_user(mq: EmbeddedRocketMQ) -> None:
+    row = sent_row(mq)
+    busy = mq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "too many", times=9)
+    hand_back(mq, row, reason="late", delay_level=1)
+    assert busy.hits == 9
+    mq.advance(1_000)
+    assert only(mq.messages("%RETRY%delays")).reconsume_times == 1
+    never = mq.faults.drop(SENDS, times=None)
+    bad = bad_row({**row, "reason": "late"}, "retry", delay_level=1, max_reconsume=16)
+    with pytest.raises(RequestTimeout):
+        HandBack("delays", mq.namesrv_addr, retry_timeout_ms=50).rows([bad])
+    assert never.hits == 1
 
 
 def test_a_copy_takes_the_delay_level_that_the_row_asked_for(mq: EmbeddedRocketMQ) -> None:
@@ -185,6 +211,12 @@ def sent_row(mq: EmbeddedRocketMQ, **properties: str) -> Row:
     return row
 
 
+def letters_of(mq: EmbeddedRocketMQ) -> list[Row]:
+    """The dead letters, once the name server knows their topic, which the first of them makes."""
+    mq.wait_until(lambda: rows_of(mq, "", deadlettersof="delays"))
+    return rows_of(mq, "", deadlettersof="delays")
+
+
 def test_a_reason_is_kept_on_the_copy_which_else_is_what_the_broker_would_have_made(mq: EmbeddedRocketMQ) -> None:
     row = sent_row(mq, year="2013")
     hand_back(mq, row, copied=False)
@@ -251,7 +283,7 @@ def test_a_group_without_dead_letters_is_an_empty_table(mq: EmbeddedRocketMQ) ->
 def test_dead_letters_are_a_table_under_the_topics_they_came_from(mq: EmbeddedRocketMQ) -> None:
     row = sent_row(mq)
     hand_back(mq, row, reason="hopeless", action="dlq")
-    (letter,) = rows_of(mq, "", deadlettersof="delays")
+    (letter,) = letters_of(mq)
     assert (letter["topic"], letter["messageId"], letter["body"]) == ("flights", row["messageId"], b"late")
     assert letter["properties"]["RETRY_REASON"] == "hopeless"
     assert rows_of(mq, "%DLQ%delays") == [letter]
@@ -262,7 +294,7 @@ def test_dead_letters_are_a_table_under_the_topics_they_came_from(mq: EmbeddedRo
 def test_a_replayed_dead_letter_is_what_was_first_sent(mq: EmbeddedRocketMQ) -> None:
     row = sent_row(mq, year="2013")
     hand_back(mq, row, reason="hopeless", action="dlq")
-    letters = rows_of(mq, "", deadlettersof="delays")
+    letters = letters_of(mq)
     columns = {name: [letter[name] for letter in letters] for name in letters[0]}
     (replayed,) = replayed_rows(columns, None)
     with mq.producer() as producer:
