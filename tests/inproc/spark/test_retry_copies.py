@@ -213,8 +213,14 @@ def sent_row(mq: EmbeddedRocketMQ, **properties: str) -> Row:
 
 def letters_of(mq: EmbeddedRocketMQ) -> list[Row]:
     """The dead letters, once the name server knows their topic, which the first of them makes."""
-    mq.wait_until(lambda: rows_of(mq, "", deadlettersof="delays"))
-    return rows_of(mq, "", deadlettersof="delays")
+    found: list[Row] = []
+
+    def are_there() -> bool:
+        found[:] = rows_of(mq, "", deadlettersof="delays")
+        return bool(found)
+
+    mq.wait_until(are_there)
+    return found
 
 
 def test_a_reason_is_kept_on_the_copy_which_else_is_what_the_broker_would_have_made(mq: EmbeddedRocketMQ) -> None:
