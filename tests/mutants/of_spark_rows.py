@@ -176,6 +176,23 @@ SPARK_ROW_MUTANTS = [
     ),
     Mutant(
         "spark",
+        "two queries of one group send each retry back twice",
+        f"{SPARK}/membership.py",
+        "        return sorted(members - {self.client_id})\n",
+        "        return []\n",
+        "tests/inproc/spark/test_stream_reader.py::"
+        "test_a_stream_that_reads_retries_does_not_begin_beside_another_member_of_its_group",
+    ),
+    Mutant(
+        "spark",
+        "a copy is tried once",
+        f"{SPARK}/retry_copies.py",
+        "        await cluster.retrying(ask)\n",
+        "        await ask()\n",
+        f"{COPIES}::test_a_copy_is_tried_until_the_timeout_of_its_user",
+    ),
+    Mutant(
+        "spark",
         "rows that go by columns are numbered anew in each batch",
         f"{SPARK}/message_sender.py",
         "_SEQUENCE: range(self.sent, self.sent + batch.num_rows)}",

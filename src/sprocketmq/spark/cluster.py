@@ -216,6 +216,24 @@ class Cluster:
             if isinstance(answer, BaseException) and not isinstance(answer, RocketMQError):
                 raise answer
 
+    async def members_of(self, group: str, topics: Iterable[str]) -> set[str]:
+        """The client ids of ``group`` that the brokers of ``topics`` know; brokers that are down know none."""
+        addresses: set[str] = set()
+        for topic in topics:
+            route = await self.route(topic)
+            for broker in route.broker_datas if route is not None else ():
+                addresses.update(broker.broker_addrs.values())
+        answers = await asyncio.gather(
+            *(self.api.consumer_ids(address, group) for address in sorted(addresses)), return_exceptions=True
+        )
+        members: set[str] = set()
+        for answer in answers:
+            if isinstance(answer, list):
+                members.update(answer)
+            elif not isinstance(answer, RocketMQError):
+                raise answer
+        return members
+
     def _asked_by_a_broker(self, connection: Connection, command: Command) -> Command:
         if command.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
             group = command.header(headers.GetConsumerRunningInfoRequestHeader).consumer_group

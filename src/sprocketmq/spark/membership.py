@@ -6,6 +6,10 @@ source process; it dies with the stream, and the brokers drop the member when th
 The member says that it consumes actively (CONSUME_ACTIVELY, "pull"): its progress is Spark's, no queue is taken from anybody by it.
 A push consumer in the same group would still give it a share of the queues: one group, one query.
 
+One group, one query: %RETRY%group is one topic for the whole group, and a stream reads all of its queues. Two members that read retries
+both get each row that one of them sent back, and both send it back again: 2, 4, 8 copies, and as many dead letters. So a stream with
+``includeRetry`` does not begin while its group has another member; one that is just going (a restart) is waited for.
+
 It answers tools that ask how it does (GET_CONSUMER_RUNNING_INFO, 307: ``mqadmin consumerStatus``, a dashboard's page of a client): its
 subscriptions, and each queue with the offset that it committed last. What is read and not yet committed is with Spark's tasks.
 """
@@ -19,7 +23,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from sprocketmq.errors import RocketMQError
+from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.plan import RETRY_PREFIX
@@ -36,6 +40,7 @@ log = logging.getLogger("sprocketmq.spark")
 
 # ClientConfig.heartbeatBrokerInterval
 HEARTBEAT_S: Final = 30.0
+_LOOK_EACH_S: Final = 0.5
 _CONSUME_TYPE: Final = "CONSUME_ACTIVELY"
 
 
@@ -54,6 +59,8 @@ class Membership:
         self._subscriptions: list[bodies.SubscriptionData] = []
 
     def start(self) -> None:
+        """Raises ConfigurationError: with ``includeRetry``, another member stayed for ``retryTimeoutMs``."""
+        self._be_the_only_one()
         self._cluster.members[self._options.group] = self.running_info
         self._beat()
         threading.Thread(target=self._run, name="sprocketmq-heartbeat", daemon=True).start()
@@ -78,9 +85,40 @@ class Membership:
             status_table={entry.topic: bodies.ConsumeStatus() for entry in self._subscriptions},
         )
 
+    def _be_the_only_one(self) -> None:
+        deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
+        while others := self._others():
+            if not self._options.include_retry:
+                log.warning(
+                    "group %s has another member, %s: progress and lag of the group on the brokers are those of both; give each query a "
+                    "group of its own", self._options.group, ", ".join(others),
+                )  # fmt: skip
+                return
+            if time.monotonic() > deadline_s:
+                raise ConfigurationError(
+                    f"group {self._options.group!r} has another member, {', '.join(others)}, and includeRetry is true: both would get "
+                    "each retry and send it back, so that one bad row becomes 2, 4, 8; stop the other one, or give each query a group of "
+                    "its own"
+                )
+            self._stopped.wait(_LOOK_EACH_S)
+
+    def _others(self) -> list[str]:
+        """The other members that brokers know now; none when they cannot say."""
+        try:
+            members = self._cluster.engine.run(self._cluster.members_of(self._options.group, self._topics()))
+        except RocketMQError as error:
+            log.info("whether group %s has another member is not known: %s", self._options.group, error)
+            return []
+        return sorted(members - {self.client_id})
+
     def _run(self) -> None:
         while not self._stopped.wait(HEARTBEAT_S):
             self._beat()
+            if self._options.include_retry and (others := self._others()):  # it came later, or at the same moment
+                log.error(
+                    "group %s has another member now, %s: both get each retry and send it back; stop one of them",
+                    self._options.group, ", ".join(others),
+                )  # fmt: skip
 
     def _beat(self) -> None:
         try:

@@ -301,9 +301,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return should_wait(step.available, least, waited_ms, self._options.max_trigger_delay_ms)
 
     def _join_group(self) -> None:
-        if self._options.group_given and self._options.commit_offsets != "off" and self._membership is None:
-            self._membership = Membership(self._watch.cluster, self._options, self._committed)
-            self._membership.start()
+        options = self._options
+        is_seen = options.commit_offsets != "off" or options.include_retry  # who reads retries must be seen by others
+        if options.group_given and is_seen and self._membership is None:
+            membership = Membership(self._watch.cluster, options, self._committed)
+            membership.start()
+            self._membership = membership
 
     def _eager_commit(self, position: StreamOffset) -> None:
         if self._options.commit_offsets == "eager":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from as_spark import Readers, ask, read, send
 
+import sprocketmq as rmq
+from sprocketmq.errors import ConfigurationError
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
@@ -132,3 +134,27 @@ def test_a_batch_that_runs_again_is_cut_into_tasks_as_it_was(mq: EmbeddedRocketM
         assert list(map(repr, again.partitions(start, end))) == planned
     older = {name: value for name, value in end.items() if name != "tasks"}  # as journaled before this was
     assert len(readers(minpartitions="5").partitions(start, older)) == 5
+
+
+def test_a_stream_that_reads_retries_does_not_begin_beside_another_member_of_its_group(
+    mq: EmbeddedRocketMQ, readers: Readers, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(mq, 0)
+    given = {"startingoffsets": "earliest", "group": "delays", "retrytimeoutms": "1s"}
+    with rmq.PullConsumer("delays", namesrv_addr=mq.namesrv_addr) as other:
+        other.subscribe("flights")
+        mq.wait_until(lambda: members(mq))
+        reader = readers(**given, includeretry="true", commitoffsets="off")
+        with pytest.raises(ConfigurationError, match="group 'delays' has another member, .*includeRetry is true"):
+            ask(reader, reader.initialOffset())
+        reader = readers(**given)
+        ask(reader, reader.initialOffset())
+        assert "group delays has another member" in caplog.text
+    reader = readers(**given, includeretry="true", commitoffsets="off")
+    ask(reader, reader.initialOffset())
+    assert any("@spark-" in name for name in members(mq))
+
+
+def members(mq: EmbeddedRocketMQ) -> list[str]:
+    with mq.admin() as admin:
+        return list(admin.running_infos("delays"))
