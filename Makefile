@@ -80,8 +80,8 @@ spark-soak: setup ## an hour of streaming at a steady rate, rows failing at rand
 crash: setup ## 500 kills under a mixed load, each followed by an audit (KILLS=20 makes it short)
 	@$(BIN)/python bench/kill_storm.py --kills $(or $(KILLS),500) $(CRASH_ARGS)
 
-outage: setup ## name servers and brokers frozen, killed, cut off, slow, silent for 20 minutes beside clients, judged (MINUTES=1 makes it short)
-	@$(BIN)/python bench/outage.py --minutes $(or $(MINUTES),20) $(OUTAGE_ARGS)
+outage: setup ## name servers and brokers, ours and Apache's, frozen, killed, cut off, slow, silent for 20 minutes beside clients, judged (MINUTES=1 makes it short, SERVERS=ours needs no Java)
+	@$(BIN)/python bench/outage.py --minutes $(or $(MINUTES),20) $(if $(SERVERS),--servers $(SERVERS)) $(OUTAGE_ARGS)
 
 full-disk: setup ## disks (ext4, XFS, tmpfs; needs root) that run full at random moments under a broker, judged to the message (ROUNDS=3 makes it short)
 	@SPROCKETMQ_FULL_DISK_ROUNDS=$(or $(ROUNDS),20) $(BIN)/python -m pytest tests/system/broker/test_full_disk.py -k under_load -s $(PYTEST_ARGS)

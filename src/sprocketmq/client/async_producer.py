@@ -302,7 +302,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         delay_ms: int | None = None,
         deliver_time_ms: int | None = None,
     ) -> None:
-        """Hand the message to the connection and forget it: fast, and nobody says whether it was stored. Raises as ``send`` until then."""
+        """Hand the message to the connection and forget it: fast, and nobody says whether it was stored.
+
+        Raises as ``send`` until then, within ``send_msg_timeout_ms``."""
         await self._started().send_oneway(
             message,
             queue=queue,

@@ -164,8 +164,7 @@ class Sender:
         if queue is not None or selector is not None or sharding_key is not None:
             if queue is None and not self._known_queues(outgoing.topic):
                 end_s = self._end_s(timeout_ms)
-                await self.queues(outgoing.topic, end_s)
-            first = chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
+            first = chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key, end_s)
         begun = None
         if self._ends_with_first and self.hooks is None and end_s is None:
             limit_ms = self._first_ms if timeout_ms is None else self._try_ms(_checked_ms(timeout_ms))
@@ -213,9 +212,7 @@ class Sender:
             if sharding_key is not None:
                 message.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
         outgoing = self.writer.batch(messages)
-        if sharding_key is not None:
-            await self.queues(outgoing.topic, end_s)
-        chosen = await self.chosen_queue(messages[0], outgoing.topic, queue, None, sharding_key)
+        chosen = await self.chosen_queue(messages[0], outgoing.topic, queue, None, sharding_key, end_s)
         return await self.deliver(outgoing, chosen, timeout_ms, end_s=end_s)
 
     @property
@@ -245,17 +242,18 @@ class Sender:
         delay_ms: int | None = None,
         deliver_time_ms: int | None = None,
     ) -> None:
-        """See ``AsyncProducer.send_oneway``."""
+        """See ``AsyncProducer.send_oneway``. As in Java it has the time of a send: questions, connecting, a peer that does not read."""
+        end_s = self._end_s(None)
         outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, None)
-        target = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key)
+        target = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key, end_s)
         if target is None:
-            target = self._next_queue(outgoing.topic, await self.queues(outgoing.topic), None)
-        address = await self._address(target)
+            target = self._next_queue(outgoing.topic, await self.queues(outgoing.topic, end_s), None)
+        address, left_ms = await self._address_within(target, _left_ms(end_s))
         if self.hooks is None:
-            await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target))
+            await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
             return
         with self.hooks.around_send(self._context(outgoing, target, address, is_oneway=True)):
-            await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target))
+            await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """See ``AsyncProducer.recall``."""
@@ -269,14 +267,15 @@ class Sender:
                 f"recall_handle is {recall_handle!r}, the recall_handle of a SendResult is allowed"
             ) from error
         topic = wrap(self.namespace, topic)
-        address = await self._address(MessageQueue(topic, handle.broker_name, 0))
+        target = MessageQueue(topic, handle.broker_name, 0)
+        address, left_ms = await self._address_within(target, self.settings.send_msg_timeout_ms)
         header = headers.RecallMessageRequestHeader(
             topic=topic,
             recall_handle=recall_handle,
             producer_group=self.settings.group,
             bname=handle.broker_name,
         )
-        return await self._api.recall_message(address, header, self.settings.send_msg_timeout_ms)
+        return await self._api.recall_message(address, header, left_ms)
 
     async def end_transaction(
         self,
@@ -286,7 +285,8 @@ class Sender:
         state: LocalTransactionState,
         remark: str | None,
     ) -> None:
-        """END_TRANSACTION, one-way as of every client: nobody says whether it arrived, but the broker asks when it did not."""
+        """END_TRANSACTION, one-way as of every client: nobody says whether it arrived, but the broker asks when it did not. It has the time
+        of a send of its own (Java: endTransactionOneway)."""
         broker_name = half.message_queue.broker_name
         topic = wrap(self.namespace, message.topic)
         header = headers.EndTransactionRequestHeader(
@@ -301,7 +301,8 @@ class Sender:
         )
         command = request(RequestCode.END_TRANSACTION, header, oneway=True)
         command.remark = remark
-        address = await self._address(MessageQueue(topic, broker_name, 0), vip=False)
+        target = MessageQueue(topic, broker_name, 0)
+        address, left_ms = await self._address_within(target, self.settings.send_msg_timeout_ms, vip=False)
         if self.hooks is not None and self.hooks.end_transaction:
             group, transaction = unwrap(self.namespace, self.settings.group), half.transaction_id or half.message_id
             self.hooks.ended_transaction(
@@ -309,7 +310,7 @@ class Sender:
                     group, self.client_id, message, half.message_id, transaction, address, state, False, self._clock.now_ms()
                 )
             )  # fmt: skip
-        await self._api.pool.invoke_oneway(address, command)
+        await self._api.pool.invoke_oneway(address, command, left_ms)
 
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
@@ -474,14 +475,10 @@ class Sender:
         total_ms = self.settings.send_msg_timeout_ms if timeout_ms is None else _checked_ms(timeout_ms)
         return (asyncio.get_running_loop().time() if started_s is None else started_s) + total_ms / 1000
 
-    async def _address_within(self, queue: MessageQueue, timeout_ms: int) -> tuple[str, int]:
+    async def _address_within(self, queue: MessageQueue, timeout_ms: int, *, vip: bool = True) -> tuple[str, int]:
         """Where a try goes, and what is left of its time."""
         now_s = asyncio.get_running_loop().time
         began_s = now_s()
-        address = await self._address(queue, timeout_ms=timeout_ms)
-        return address, max(1, timeout_ms - int((now_s() - began_s) * 1000))
-
-    async def _address(self, queue: MessageQueue, *, vip: bool = True, timeout_ms: int | None = None) -> str:
         address = self._routes.broker_address(queue.broker_name)
         if address is None:
             await self._routes.refresh(queue.topic, timeout_ms)
@@ -490,7 +487,8 @@ class Sender:
             raise ConnectFailed(
                 f"broker {queue.broker_name!r} of {queue} has no master at the moment; the name server names no address for it"
             )
-        return vip_address(address) if vip and self._vip_channel else address
+        left_ms = max(1, timeout_ms - int((now_s() - began_s) * 1000))
+        return (vip_address(address) if vip and self._vip_channel else address), left_ms
 
     def _note(self, queue: MessageQueue, started_s: float, error: Exception | None) -> None:
         if self._latency is not None:
@@ -508,7 +506,7 @@ class Sender:
     async def queues(self, topic: str, end_s: float | None = None) -> list[MessageQueue]:
         """Where ``topic``, as brokers know it, may be sent; asks the name server when nothing is known, until ``end_s`` of the loop's
         clock."""
-        left_ms = None if end_s is None else math.ceil((end_s - asyncio.get_running_loop().time()) * 1000)
+        left_ms = None if end_s is None else _left_ms(end_s)
         settings = self.settings
         return await self._routes.publish_queues(
             topic, settings.create_topic_key, settings.default_topic_queue_nums, left_ms
@@ -526,11 +524,13 @@ class Sender:
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         sharding_key: str | None,
+        end_s: float | None,
     ) -> MessageQueue | None:
         """The queue that the caller chose, one way or another; None when any will do.
 
         Args:
             topic: the message's, as brokers know it.
+            end_s: until when the name server may be asked, on the loop's clock; None where the topic's queues are known.
         """
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigurationError(
@@ -542,9 +542,9 @@ class Sender:
                 raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
             return wrap_queue(self.namespace, queue)
         if sharding_key is not None:
-            return queue_of_sharding_key(sharding_key, await self.queues(topic))
+            return queue_of_sharding_key(sharding_key, await self.queues(topic, end_s))
         if selector is not None:
-            return self.selected(selector, await self.queues(topic), message)
+            return self.selected(selector, await self.queues(topic, end_s), message)
         return None
 
     def selected(self, selector: QueueSelector, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
@@ -592,6 +592,11 @@ class Sender:
                 log.debug("broker %s still cannot be reached: %s", name, error)
             else:
                 latency.detected(name)
+
+
+def _left_ms(end_s: float) -> int:
+    """What is left until ``end_s`` of the loop's clock."""
+    return max(1, math.ceil((end_s - asyncio.get_running_loop().time()) * 1000))
 
 
 def _checked_ms(timeout_ms: int) -> int:

@@ -304,15 +304,15 @@ class Connection(BoundedProtocol):
             self._waiting.forget(command.opaque)
             raise
 
-    async def invoke_oneway(self, command: Command) -> None:
+    async def invoke_oneway(self, command: Command, timeout_ms: int = _ONEWAY_TIMEOUT_MS) -> None:
         """Write a request that gets no answer; waits only while the peer does not read.
 
         Raises:
-            RequestTimeout: it did not read for 15 s; nothing was sent.
+            RequestTimeout: it did not read for ``timeout_ms``; nothing was sent.
             ConnectionLost: the connection is closed.
         """
         if self.is_congested or not self._turns.is_idle:
-            await self._turn(command.code, _ONEWAY_TIMEOUT_MS)
+            await self._turn(command.code, timeout_ms)
             try:
                 self._write_oneway(command)
             finally:

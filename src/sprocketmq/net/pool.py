@@ -126,9 +126,15 @@ class ConnectionPool:
             self.doubt(address, connection, asked_s)
             raise
 
-    async def invoke_oneway(self, address: str, command: Command) -> None:
-        """Raises as ``connection`` and ``Connection.invoke_oneway``, which have their own limits."""
-        await (await self.connection(address)).invoke_oneway(command)
+    async def invoke_oneway(self, address: str, command: Command, timeout_ms: int | None = None) -> None:
+        """Raises as ``connection`` and ``Connection.invoke_oneway``, which have their own limits, and ``timeout_ms`` together."""
+        if timeout_ms is None:
+            await (await self.connection(address)).invoke_oneway(command)
+            return
+        now_s = asyncio.get_running_loop().time
+        began_s = now_s()
+        connection = await self.connection(address, timeout_ms)
+        await connection.invoke_oneway(command, max(1, timeout_ms - int((now_s() - began_s) * 1000)))
 
     def doubt(self, address: str, connection: Connection, started_s: float) -> None:
         """After a timeout: a connection on which nothing at all arrived since ``started_s`` is given up, as Java does

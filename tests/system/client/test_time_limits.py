@@ -11,6 +11,7 @@ import random
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from interop.middleman import Middleman
 from sprocketmq.broker import Broker
 from sprocketmq.testing import HEARTBEATS, EmbeddedRocketMQ
 from sprocketmq.wire.command import Command
+from sprocketmq.wire.recall_handle import RecallHandle
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -65,40 +67,100 @@ async def ended(sends: list[Awaitable[object]], limit_s: float) -> list[object]:
     return [task.exception() or task.result() for task in done]
 
 
-@pytest.mark.parametrize("how", ["any queue", "sharding key", "batch"])
-def test_a_send_that_no_name_server_can_be_asked_for_ends_in_time(how: str) -> None:
+TIMEOUT_MS = 300
+
+HOW: dict[str, Callable[[rmq.AsyncTransactionProducer], Awaitable[object]]] = {
+    "any queue": lambda producer: producer.send(rmq.Message("flights", b"x")),
+    "a queue": lambda producer: producer.send(
+        rmq.Message("flights", b"x"), queue=rmq.MessageQueue("flights", "broker-a", 0)
+    ),
+    "sharding key": lambda producer: producer.send(rmq.Message("flights", b"x"), sharding_key="N1"),
+    "selector": lambda producer: producer.send(rmq.Message("flights", b"x"), selector=lambda queues, _: queues[0]),
+    "later": lambda producer: producer.send_async(rmq.Message("flights", b"x")),
+    "batch": lambda producer: producer.send_batch([rmq.Message("flights", b"x")]),
+    "batch with a key": lambda producer: producer.send_batch([rmq.Message("flights", b"x")], sharding_key="N1"),
+    "one-way": lambda producer: producer.send_oneway(rmq.Message("flights", b"x")),
+    "one-way with a key": lambda producer: producer.send_oneway(rmq.Message("flights", b"x"), sharding_key="N1"),
+    "in a transaction": lambda producer: producer.send_in_transaction(rmq.Message("flights", b"x"), execute=_commit),
+    "request": lambda producer: producer.request(rmq.Message("flights", b"x"), timeout_ms=TIMEOUT_MS),
+    "reply": lambda producer: producer.reply(_ASKED, b"x"),
+    "recall": lambda producer: producer.recall("flights", RecallHandle("flights", "broker-a", "1", "2").encode()),
+}
+_ASKED = rmq.Message("flights", b"?")
+_ASKED.properties.update(CLUSTER="DefaultCluster", REPLY_TO_CLIENT="somebody", CORRELATION_ID="1")
+
+
+def _commit(message: rmq.Message) -> rmq.LocalTransactionState:
+    return rmq.LocalTransactionState.COMMIT_MESSAGE
+
+
+def _producer(namesrv_addr: str, **options: Any) -> rmq.AsyncTransactionProducer:
+    """One that can send in every way."""
+    return rmq.AsyncTransactionProducer(
+        "ops", check=_commit, namesrv_addr=namesrv_addr, send_msg_timeout_ms=TIMEOUT_MS, **options
+    )
+
+
+async def _failed_after_s(send: Awaitable[object]) -> float:
+    began_s = time.monotonic()
+    with pytest.raises((rmq.NetworkError, rmq.RequestTimeout)):
+        await send
+    return time.monotonic() - began_s
+
+
+@pytest.mark.parametrize("gathers", [False, True], ids=["", "auto_batch"])
+@pytest.mark.parametrize("how", HOW)
+def test_a_send_that_no_name_server_can_be_asked_for_ends_in_time(how: str, gathers: bool) -> None:
     async def run(addresses: str) -> float:
-        async with rmq.AsyncProducer("ops", namesrv_addr=addresses) as producer:
-            message, key = rmq.Message("flights", b"x"), "N1" if how == "sharding key" else None
-            send = producer.send(message, timeout_ms=300, sharding_key=key)
-            if how == "batch":
-                send.close()
-                send = producer.send_batch([message], timeout_ms=300)
-            began_s = time.monotonic()
-            with pytest.raises((rmq.NetworkError, rmq.RequestTimeout)):
-                await send
-            return time.monotonic() - began_s
+        # A question may take long: it is the send's own limit that ends it.
+        async with _producer(addresses, auto_batch=gathers, mq_client_api_timeout_ms=9_000) as producer:
+            return await _failed_after_s(HOW[how](producer))
 
     with unreachable() as one, unreachable() as two:
-        assert asyncio.run(run(f"{one};{two}")) < 0.3 + SLACK_S / 2, "two dead name servers took 6 s"
+        assert asyncio.run(run(f"{one};{two}")) < TIMEOUT_MS / 1000 + SLACK_S / 2, "two dead name servers take 6 s"
 
 
-def test_a_send_to_a_broker_that_cannot_be_reached_ends_in_time(server: EmbeddedRocketMQ) -> None:
+@pytest.mark.parametrize("how", HOW)
+def test_a_send_to_a_broker_that_cannot_be_reached_ends_in_time(server: EmbeddedRocketMQ, how: str) -> None:
     server.create_topic("flights", 2)
 
     async def run() -> float:
-        async with rmq.AsyncProducer("ops", namesrv_addr=server.namesrv_addr) as producer:
-            await producer.publish_queues("flights")
+        async with _producer(server.namesrv_addr) as producer:
+            for topic in ("flights", "DefaultCluster_REPLY_TOPIC"):
+                await producer.publish_queues(topic)
             port = server.broker.port
             server.broker.stop()
             with unreachable(port):
-                began_s = time.monotonic()
-                with pytest.raises((rmq.NetworkError, rmq.RequestTimeout)):
-                    await producer.send(rmq.Message("flights", b"x"), timeout_ms=200)
-                return time.monotonic() - began_s
+                return await _failed_after_s(HOW[how](producer))
 
     # A broker that ended says so to the name server; the producer still has its route.
-    assert asyncio.run(run()) < 2.0, "connecting alone took 3 s"
+    assert asyncio.run(run()) < 2.0, "connecting alone takes 3 s"
+
+
+def test_the_end_of_a_transaction_whose_broker_cannot_be_reached_is_given_up_in_time(server: EmbeddedRocketMQ) -> None:
+    server.create_topic("flights", 2)
+
+    async def run() -> float:
+        async with _producer(server.namesrv_addr) as producer:
+            with contextlib.ExitStack() as gone:
+                ended_s = 0.0
+
+                async def execute(message: rmq.Message) -> rmq.LocalTransactionState:
+                    nonlocal ended_s
+                    port = server.broker.port
+                    server.broker.stop()
+                    gone.enter_context(unreachable(port))
+                    instance = producer._instance
+                    assert instance is not None
+                    while instance.pool.addresses != [server.namesrv_addr]:
+                        await asyncio.sleep(0.01)
+                    ended_s = time.monotonic()
+                    return rmq.LocalTransactionState.COMMIT_MESSAGE
+
+                await producer.send_in_transaction(rmq.Message("flights", b"x"), timeout_ms=10_000, execute=execute)
+                return time.monotonic() - ended_s
+
+    assert asyncio.run(run()) < 2.0, "connecting alone takes 3 s"
 
 
 @pytest.fixture
@@ -137,6 +199,25 @@ def test_sends_to_a_broker_that_does_not_read_end_in_time_and_leave_nothing_open
             assert connection.is_gone, "what the peer does not read keeps no connection open"
             await asyncio.to_thread(middleman.set_mood, "pass")
             assert (await producer.send(rmq.Message("flights", b"again"))).status is rmq.SendStatus.SEND_OK
+
+    asyncio.run(run())
+
+
+def test_a_one_way_send_to_a_broker_that_does_not_read_ends_in_time(
+    behind: tuple[EmbeddedRocketMQ, Middleman],
+) -> None:
+    server, middleman = behind
+
+    async def run() -> None:
+        async with _producer(server.namesrv_addr) as producer:
+            await producer.send(rmq.Message("flights", b"passes"))
+            await asyncio.to_thread(middleman.set_mood, "deaf")
+            body = random.Random(1).randbytes(200_000)
+            sends = [producer.send_oneway(rmq.Message("flights", body)) for _ in range(60)]
+            found = await ended(sends, TIMEOUT_MS / 1000 + SLACK_S / 2)
+            assert len(found) == 60, "each ends; the connection's own limit is 15 s"
+            assert any(isinstance(one, rmq.RequestTimeout) for one in found), "all were written: nothing was shown"
+            await asyncio.to_thread(middleman.set_mood, "cut")
 
     asyncio.run(run())
 
