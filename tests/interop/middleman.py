@@ -153,7 +153,7 @@ class Middleman:
     async def _stop(self) -> None:
         if self._server is not None:
             self._server.close()
-        await self._set_mood("cut")  # who is deaf would wait for ever
+        self.mood = "cut"  # who is deaf would wait for ever
         for writer in list(self._pairs):
             writer.transport.abort()
         while self._pairs:
