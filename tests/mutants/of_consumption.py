@@ -19,6 +19,14 @@ UNIT = "tests/unit/core"
 
 CONSUMPTION_MUTANTS = [
     Mutant(
+        "S6",
+        "what a worker finished is recorded with the last of its stretch only",
+        POOL,
+        "            finished = seat.finished\n",
+        "            finished = seat.finished if seat.left else []\n",
+        "tests/system/client/test_progress_kill.py",
+    ),
+    Mutant(
         "S4",
         "a stuck message does not slow its queue down",
         f"{CLIENT}/pull_loop.py",
