@@ -205,6 +205,14 @@ LOWER_MUTANTS = [
     ),
     Mutant(
         "net",
+        "one-way messages that a broker has not read after half a second are lost with the client",
+        f"{NET}/connection.py",
+        " and (connection.is_served or not connection.unsent_bytes):",
+        ":",
+        "tests/system/net/test_tls.py::test_what_was_written_before_the_end_reaches_a_peer_that_reads_a_second_late",
+    ),
+    Mutant(
+        "net",
         "an answer goes to whoever asked first",
         f"{NET}/waiting_requests.py",
         "        waiting = self._by_opaque.pop(opaque, None)\n        if",

@@ -12,6 +12,31 @@ POLLING = "tests/inproc/client/test_client_pull_consumer.py"
 
 PULL_CONSUMER_MUTANTS = [
     Mutant(
+        "S6",
+        "messages of a poll that was interrupted count as done",
+        f"{CLIENT}/pull_consumer.py",
+        "self._engine.run(poll, unreceived=self._async._hand_back)",
+        "self._engine.run(poll)",
+        f"{POLLING}::test_an_interrupted_poll_has_handed_out_nothing_although_its_messages_came_meanwhile",
+    ),
+    Mutant(
+        "S6",
+        "messages that come together with the cancellation of their poll are lost",
+        f"{CLIENT}/poll_service.py",
+        "            await asyncio.wait([arrival], timeout=timeout_s)\n",
+        "            await asyncio.wait_for(arrival, timeout_s)\n",
+        f"{POLLING}::test_a_cancelled_poll_has_handed_out_nothing_however_close_its_messages_are",
+    ),
+    Mutant(
+        "net",
+        "a result that came too late for its caller is told twice",
+        "src/sprocketmq/net/engine.py",
+        "        elif self._has_ended:\n",
+        "        elif self._task.done():\n",
+        "tests/system/net/test_engine_and_clock.py::"
+        "test_a_result_that_came_too_late_for_its_caller_is_told_before_what_he_runs_next",
+    ),
+    Mutant(
         "S4",
         "what a queue that moved away had handed out is committed over its new owner's progress",
         f"{CORE}/polled_queues.py",

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 from sprocketmq.client.group import Group
 from sprocketmq.client.hooks import ConsumeMessageContext
@@ -23,7 +23,7 @@ from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
-__all__ = ["MessageQueueListener", "PollService", "TopicQueuesListener", "call_listener"]
+__all__ = ["HandedOut", "MessageQueueListener", "PollService", "TopicQueuesListener", "call_listener"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -31,6 +31,7 @@ MessageQueueListener = Callable[[str, "list[MessageQueue]", "list[MessageQueue]"
 """``(topic, all its queues, ours)``, plain or ``async def`` (Java: MessageQueueListener)."""
 TopicQueuesListener = Callable[[str, "list[MessageQueue]"], "Awaitable[None] | None"]
 """``(topic, all its queues)``, plain or ``async def`` (Java: TopicMessageQueueChangeListener)."""
+HandedOut: TypeAlias = "tuple[ProcessQueue, list[MessageExt]]"
 
 
 async def call_listener(listener: Callable[..., Any], *args: object) -> None:
@@ -143,31 +144,44 @@ class PollService:
 
     # -- polling -----------------------------------------------------------------------------------------------------------------
 
-    async def poll(self, max_messages: int, timeout_ms: float) -> list[MessageExt]:
-        messages = self._take(max_messages)
-        if messages or timeout_ms <= 0:
-            return messages
+    async def poll(self, max_messages: int, timeout_ms: float) -> list[HandedOut]:
+        """Nothing is waited for once messages are taken: who is cancelled was handed out none."""
+        taken = self._take(max_messages)
+        if taken or timeout_ms <= 0:
+            return taken
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_ms / 1000
-        while not messages:
+        while not taken:
             self._arrived.clear()
-            try:
-                await asyncio.wait_for(self._arrived.wait(), max(end_s - loop.time(), 0))
-            except asyncio.TimeoutError:
+            if not await self._arrives(max(end_s - loop.time(), 0)):
                 return []
             if self._closed:  # what is handed out now is nobody's to commit
                 return []
-            messages = self._take(max_messages)
-        return messages
+            taken = self._take(max_messages)
+        return taken
 
-    def _take(self, max_messages: int) -> list[MessageExt]:
-        messages: list[MessageExt] = []
-        for process_queue, part in self.queues.take(max_messages, self._group.clock.now_ms()):
-            messages += part
+    async def _arrives(self, timeout_s: float) -> bool:
+        # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with what was waited for.
+        arrival = asyncio.ensure_future(self._arrived.wait())
+        try:
+            await asyncio.wait([arrival], timeout=timeout_s)
+            return arrival.done()
+        finally:
+            arrival.cancel()
+
+    def _take(self, max_messages: int) -> list[HandedOut]:
+        taken = self.queues.take(max_messages, self._group.clock.now_ms())
+        for process_queue, part in taken:
             self._group.settled(process_queue)
             if self._group.hooks.consume:
                 self._tell_hooks(process_queue, part)
-        return messages
+        return taken
+
+    def hand_back(self, taken: Iterable[HandedOut]) -> None:
+        """Nobody got what a poll took: it waits again, in its place."""
+        for process_queue, messages in taken:
+            self.queues.hand_back(process_queue, messages)
+        self._arrived.set()
 
     def _tell_hooks(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
         """What was handed out counts as consumed, for what the caller does with it is not seen from here (Java does so, too)."""

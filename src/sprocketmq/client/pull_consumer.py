@@ -25,7 +25,7 @@ from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.name_servers import parse_addresses
 from sprocketmq.client.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.poll_service import MessageQueueListener, PollService, TopicQueuesListener
+from sprocketmq.client.poll_service import HandedOut, MessageQueueListener, PollService, TopicQueuesListener
 from sprocketmq.client.pull_settings import PullSettings
 from sprocketmq.client.running_consumer import RunningConsumer
 from sprocketmq.client.running_pull_consumer import RunningPullConsumer
@@ -281,12 +281,16 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
         """The next messages, oldest first per queue; waits for the first until ``timeout_ms``, returns [] when none came.
 
-        With ``auto_commit``, messages of earlier polls count as consumed from now on.
+        With ``auto_commit``, messages of earlier polls count as consumed from now on. A poll that is cancelled, or interrupted (Ctrl-C, a
+        signal), has handed out nothing: its messages come with the next one.
 
         Args:
             max_messages: at most so many, over all queues.
             timeout_ms: default ``poll_timeout_ms``; 0 takes what is there.
         """
+        return _messages(await self._poll(max_messages, timeout_ms))
+
+    async def _poll(self, max_messages: int, timeout_ms: float | None) -> list[HandedOut]:
         running = self._started()
         check_range("max_messages", max_messages, 1, 1 << 20)
         if timeout_ms is None:
@@ -297,10 +301,15 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         if self._auto_commit:
             service.commit()
             self._write_if_due(running)
-        messages = await service.poll(max_messages, timeout_ms)
+        taken = await service.poll(max_messages, timeout_ms)
         if service.has_room_again():
             running.wake()
-        return messages
+        return taken
+
+    def _hand_back(self, taken: list[HandedOut]) -> None:
+        """The caller of ``_poll`` was interrupted before it had them."""
+        if self._running is not None:
+            self._service(self._running).hand_back(taken)
 
     def _write_if_due(self, running: RunningConsumer) -> None:
         """Progress is written each ``persist_consumer_offset_interval_ms`` anyway."""
@@ -529,6 +538,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return self._running
 
 
+def _messages(taken: list[HandedOut]) -> list[MessageExt]:
+    return [message for _, part in taken for message in part]
+
+
 def _several(name: str, queues: Iterable[MessageQueue]) -> Iterable[MessageQueue]:
     """The queues themselves, when there may be several."""
     if not isinstance(queues, Iterable) or isinstance(queues, str | bytes | MessageQueue):
@@ -618,7 +631,8 @@ class PullConsumer(BlockingFace):
 
     def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
         """As ``AsyncPullConsumer.poll``."""
-        return self._run(self._async.poll(max_messages, timeout_ms=timeout_ms))
+        poll = self._async._poll(max_messages, timeout_ms)
+        return _messages(self._engine.run(poll, unreceived=self._async._hand_back))
 
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
         """As ``AsyncPullConsumer.pause``."""

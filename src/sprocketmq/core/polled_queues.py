@@ -9,7 +9,7 @@ done yet is kept as one number per queue, the position.
 
 Laws
     1. A queue's position is where it was taken up or sought, and then one behind the last message handed out of it. What a filter left
-       out behind that is passed over when nothing waits.
+       out behind that is passed over when nothing waits. What was handed back was not handed out.
     2. A commit takes positions as they are before the poll that makes it: never a message that this poll hands out.
     3. Only the process queue that reads a queue now has a position. What a dropped one still brings is nobody's: neither handed out nor
        counted, whoever reads the queue next starts from what was committed (apache/rocketmq#2732).
@@ -122,6 +122,15 @@ class PolledQueues:
                 taken.append((process_queue, messages))
                 left -= len(messages)
         return taken
+
+    def hand_back(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
+        """What ``take`` gave of one queue reached nobody: it is not done, and comes again; unless the queue is read anew by now (law 3)."""
+        reading = self._reading(process_queue)
+        if reading is None or not messages:
+            return
+        process_queue.put(messages)
+        reading.position, reading.committed = min(reading.position, messages[0].queue_offset), False
+        self.arrived(process_queue)
 
     def skipped(self, process_queue: ProcessQueue, offset: int) -> bool:
         """Nothing waits and the filter left out everything before ``offset``; True when progress is to follow at once (law 4)."""

@@ -10,7 +10,7 @@ Laws
     1. cached = pending + in flight, disjoint; ``count`` and ``size_bytes`` are those of cached, as they came: a listener may put another
        body into its message, and flow control must not drift by it.
     2. The commit offset is the lowest cached queue offset, or the highest seen + 1 when nothing is cached. It never goes back
-       (except when an offset below all others is put, which only a broker with a rewound queue can cause).
+       (except when an offset below all others is put, which only a broker with a rewound queue can cause, or a poll that is taken back).
     3. An offset is cached at most once: a second copy of the same offset is ignored while the first is here.
     4. Messages are taken in the order of their offsets; put-back messages come first again.
     5. After ``restart`` nothing from before it counts: no message, no highest offset, and what a listener still answers settles nothing.

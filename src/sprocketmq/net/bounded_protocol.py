@@ -86,6 +86,11 @@ class BoundedProtocol(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     @property
+    def is_served(self) -> bool:
+        """Made by a server."""
+        return self._is_served
+
+    @property
     def is_gone(self) -> bool:
         """Whether nothing of it is left; ``is_closed`` is so before, while bytes still go out."""
         return self._transport is None

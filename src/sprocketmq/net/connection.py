@@ -76,6 +76,7 @@ _WAITING_BYTES: Final = 4096  # a task, a future, a timer, the command
 _FIELD_BYTES: Final = 104  # the most that a place in a growing dict takes
 _LONG_MS: Final = 86_400_000
 _CLOSE_LIMIT_S: Final = 5.0
+_GOODBYE_LIMIT_S: Final = 0.5
 _ONEWAY_TIMEOUT_MS: Final = 15_000  # of waiting for a peer that does not read
 
 
@@ -429,8 +430,14 @@ class Connection(BoundedProtocol):
         self._write_asked()
         if self._transport is not None:
             if self._loop is not None and self.unsent_bytes and not self._transport.is_closing():
-                self._loop.call_later(_CLOSE_LIMIT_S, self.abort)
+                self._loop.call_later(_CLOSE_LIMIT_S, self._cut)
             self._transport.close()
+
+    def _cut(self) -> None:
+        if not self._is_served and (unsent_bytes := self.unsent_bytes):
+            sentence = "%s did not read for %g s, so %d bytes that were written before the end are lost"
+            log.warning(sentence, self.remote_address, _CLOSE_LIMIT_S, unsent_bytes)
+        self.abort()
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
@@ -502,17 +509,20 @@ def text_bytes(command: Command) -> int:
 async def close_all(connections: Collection[Connection]) -> None:
     """Close ``connections`` and wait until they are gone: a loop that ends before is left with open sockets.
 
-    A peer that does not read may hold its bytes, and over TLS one may say no goodbye: it has half a second, then it is cut.
+    Over TLS a peer may say no goodbye, and one that does not read may hold its bytes: it has half a second, then it is cut. A server that
+    has not read everything of a client has the 5 s of ``close``: what was asked without waiting for an answer (one-way messages, progress)
+    would be lost, and nobody would know. Of answers that are lost the peer knows.
     """
+    now_s = asyncio.get_running_loop().time
+    began_s, pause_s = now_s(), 0.0
     for connection in connections:
         connection.close()
-    for turn in range(50):
-        if all(connection.is_gone for connection in connections):
-            return
-        await asyncio.sleep(0.01 if turn else 0)
-    for connection in connections:
-        connection.abort()
-    await asyncio.sleep(0)
+    while left := [connection for connection in connections if not connection.is_gone]:
+        await asyncio.sleep(pause_s)
+        pause_s, spent_s = 0.01, now_s() - began_s
+        for connection in left:
+            if spent_s >= _GOODBYE_LIMIT_S and (connection.is_served or not connection.unsent_bytes):
+                connection.abort()
 
 
 def _address(peer: tuple[Any, ...]) -> str:

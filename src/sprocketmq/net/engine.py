@@ -85,8 +85,17 @@ class Engine:
             raise ClosedError("this engine was closed; make the client with another one")
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
-    def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+    def run(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        timeout_s: float | None = None,
+        unreceived: Callable[[T], object] | None = None,
+    ) -> T:
         """Run ``coroutine`` on the engine and wait for its result; an interrupt (Ctrl-C) cancels it there.
+
+        Args:
+            unreceived: told, on the engine, of a result that the caller did not get, for an interrupt or the timeout came together with it;
+                before whatever this caller runs next.
 
         Raises:
             ClosedError: the engine is closed.
@@ -97,7 +106,7 @@ class Engine:
             raise RuntimeError("a blocking call was made on the engine's own thread; use the async face there")
         if self._pid != os.getpid() or self.loop.is_closed():
             self.submit(coroutine)  # raises
-        call = _BlockingCall(self.loop, coroutine)
+        call = _BlockingCall(self.loop, coroutine, unreceived)
         try:
             self.loop.call_soon_threadsafe(call.start)
             return call.result(timeout_s)
@@ -125,15 +134,20 @@ class _BlockingCall(Generic[T]):
     """A coroutine that another thread waits for. One lock takes the place of two futures and the condition between them.
 
     start (loop) --> the task ends --> gate opens --> result (caller)
-    give_up (caller) --> the task is cancelled, before its first step if it comes to that
+    give_up (caller) --> the task is cancelled, before its first step if it comes to that; a result that it has by then is unreceived
     """
 
-    __slots__ = ("_coroutine", "_gate", "_given_up", "_loop", "_task")
+    __slots__ = ("_coroutine", "_gate", "_given_up", "_has_ended", "_loop", "_task", "_unreceived")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
-        self._loop, self._coroutine = loop, coroutine
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Coroutine[Any, Any, T],
+        unreceived: Callable[[T], object] | None,
+    ) -> None:
+        self._loop, self._coroutine, self._unreceived = loop, coroutine, unreceived
         self._task: asyncio.Task[T] | None = None
-        self._given_up = False
+        self._given_up = self._has_ended = False  # both the loop's own
         self._gate = threading.Lock()
         self._gate.acquire()
 
@@ -142,9 +156,10 @@ class _BlockingCall(Generic[T]):
         self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[T]) -> None:
+        self._has_ended = True
         self._gate.release()
-        if self._given_up and not task.cancelled():
-            task.exception()  # nobody else will look at it
+        if self._given_up:
+            self._look_at(task)
 
     def result(self, timeout_s: float | None) -> T:
         """What the coroutine returned or raised; as concurrent.futures.Future.result in all else."""
@@ -158,20 +173,27 @@ class _BlockingCall(Generic[T]):
 
     def give_up(self) -> None:
         """The caller waits no longer; harmless when it ended already."""
-        if self._task is not None and self._task.done():
-            if not self._task.cancelled():
-                self._task.exception()  # nobody else will look at it
-            return
-        self._given_up = True
         try:
             self._loop.call_soon_threadsafe(self._cancel)
         except RuntimeError:  # the loop was closed meanwhile, and ends nothing any more
             if self._task is None:
                 self._coroutine.close()
+            elif self._task.done():
+                self._look_at(self._task)
 
     def _cancel(self) -> None:
-        if self._task is not None:
+        self._given_up = True
+        if self._task is None:  # the interrupt came before the loop was told to start it
+            self._coroutine.close()
+        elif self._has_ended:
+            self._look_at(self._task)
+        else:  # perhaps it is done, and ``_ended`` on its way
             self._task.cancel()
+
+    def _look_at(self, task: asyncio.Task[T]) -> None:
+        """At an outcome that nobody else will look at."""
+        if not task.cancelled() and task.exception() is None and self._unreceived is not None:
+            self._unreceived(task.result())
 
 
 async def _cancel_all() -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
+import sys
 import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 from recorder import send_all
 
 import sprocketmq as rmq
 from sprocketmq import MessageQueue
+from sprocketmq.net import engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.testing.faults import PULLS
 from sprocketmq.wire.codes import RequestCode
@@ -122,6 +127,92 @@ def test_messages_under_work_when_an_exception_leaves_the_block_come_again(
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as again:
         again.subscribe("flights")
         assert _poll_all(again, 2) == ["1", "2"]
+
+
+class _Interrupted(BaseException):
+    """As Ctrl-C, from a handler of our own."""
+
+
+@contextlib.contextmanager
+def _signal_while_waiting(handler: Callable[[], None]) -> Iterator[None]:
+    """Runs ``handler`` in this thread, as that of a signal, once it waits in a blocking call."""
+    here, before = threading.get_ident(), signal.signal(signal.SIGUSR1, lambda *_: handler())
+
+    def send() -> None:
+        while sys._current_frames()[here].f_code.co_filename != engine.__file__:
+            threading.Event().wait(0.001)
+        signal.pthread_kill(here, signal.SIGUSR1)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join(30)
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of POSIX")
+def test_an_interrupted_poll_has_handed_out_nothing_although_its_messages_came_meanwhile(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
+        consumer.assign([QUEUE])
+        send_all(producer, ["0"])
+        assert _poll_all(consumer, 1) == ["0"]
+
+        def interrupt() -> None:
+            send_all(producer, ["1", "2"])
+            rocketmq.wait_until(lambda: consumer.positions[QUEUE] > 1)  # the poll that waits was given some
+            raise _Interrupted
+
+        with _signal_while_waiting(interrupt), pytest.raises(_Interrupted):
+            consumer.poll(timeout_ms=60_000)
+        assert consumer.positions == {QUEUE: 1}
+        assert consumer.commit() == {QUEUE: 1}
+        assert _poll_all(consumer, 2) == ["1", "2"]
+        assert consumer.commit() == {QUEUE: 3}
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_cancelled_poll_has_handed_out_nothing_however_close_its_messages_are(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, turns: int
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    async def main() -> list[str]:
+        consumer = rmq.AsyncPullConsumer(
+            "backfill", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, consume_from_where=FIRST
+        )
+        async with consumer:
+            await consumer.assign([QUEUE])
+            waiting = asyncio.ensure_future(asyncio.wait_for(consumer.poll(timeout_ms=60_000), 60))
+            await asyncio.sleep(0)
+            assert consumer._running is not None
+            service = consumer._service(consumer._running)
+            arrived = service._arrived.set
+
+            def cancel(left: int) -> None:
+                if left:
+                    asyncio.get_running_loop().call_soon(cancel, left - 1)
+                else:
+                    waiting.cancel()
+
+            def arrived_and_cancelled() -> None:
+                arrived()
+                cancel(turns)
+
+            service._arrived.set = arrived_and_cancelled  # type: ignore[method-assign]
+            await asyncio.to_thread(send_all, producer, ["0", "1"])
+            await asyncio.wait([waiting], timeout=20)
+            service._arrived.set = arrived  # type: ignore[method-assign]
+            seen = [] if waiting.cancelled() else [message.body.decode() for message in waiting.result()]
+            while len(seen) < 2 and (more := await consumer.poll(timeout_ms=10_000)):
+                seen += [message.body.decode() for message in more]
+            return seen
+
+    assert asyncio.run(main()) == ["0", "1"]
 
 
 def test_a_late_answer_from_before_a_rebalance_loses_and_repeats_nothing(

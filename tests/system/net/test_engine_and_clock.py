@@ -96,6 +96,27 @@ def test_a_call_that_was_given_up_before_it_began_never_begins(engine: Engine) -
     assert not began.is_set()
 
 
+def test_a_result_that_came_too_late_for_its_caller_is_told_before_what_he_runs_next(engine: Engine) -> None:
+    unreceived: list[str] = []
+    go_on = threading.Event()
+
+    async def result() -> str:
+        go_on.wait(30)  # keeps the engine's thread busy, so that the end comes before the cancellation
+        return "messages"
+
+    async def look() -> list[str]:
+        return list(unreceived)
+
+    timer = threading.Timer(0.2, go_on.set)
+    timer.start()
+    with pytest.raises(concurrent.futures.TimeoutError):
+        engine.run(result(), timeout_s=0.05, unreceived=unreceived.append)
+    go_on.set()
+    assert engine.run(look(), unreceived=unreceived.append) == ["messages"]
+    assert unreceived == ["messages"]
+    timer.join()
+
+
 def test_closing_the_engine_ends_the_wait_of_a_blocking_caller() -> None:
     engine = Engine("test-closing")
     started = threading.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 import threading
@@ -21,6 +22,7 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.server import Limits, Server
 from sprocketmq.net.tls import ServerTls, TlsSettings
 from sprocketmq.wire.command import Command, encode_command, request, response
+from sprocketmq.wire.frame import MAX_FRAME_BYTES, FrameDecoder
 
 CA = trustme.CA()
 OTHER_CA = trustme.CA()
@@ -113,6 +115,63 @@ def test_a_client_that_closes_leaves_no_socket_to_a_peer_that_says_no_goodbye(si
     engine.close()  # a loop with an open socket cannot be closed: its thread would end with an error
     assert connection.is_gone
     assert engine.loop.is_closed()
+
+
+@pytest.mark.parametrize("speaks_tls", [False, True])
+def test_what_was_written_before_the_end_reaches_a_peer_that_reads_a_second_late(
+    engine: Engine, tmp_path: Path, speaks_tls: bool
+) -> None:
+    settings = write_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(settings.cert_path, settings.key_path)
+    reads, frames = threading.Event(), []
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with context.wrap_socket(connection, server_side=True) if speaks_tls else connection as peer:
+            reads.wait(60)
+            decoder = FrameDecoder(MAX_FRAME_BYTES)
+            with contextlib.suppress(OSError):
+                while data := peer.recv(1 << 20):
+                    frames.extend(decoder.cut(data)[1])
+
+    async def come_and_go() -> None:
+        pool = ConnectionPool(ssl_context=trusting() if speaks_tls else None)
+        (await pool.connection(address)).set_socket_buffers(64 * 1024, 0)
+        for _ in range(20):
+            await pool.invoke_oneway(address, request(900, body=bytes(100_000)))
+        asyncio.get_running_loop().call_later(1, reads.set)
+        await pool.aclose()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        serving = threading.Thread(target=serve)
+        serving.start()
+        try:
+            engine.run(come_and_go(), timeout_s=60)
+        finally:
+            reads.set()
+            serving.join(60)
+    assert len(frames) == 20
+
+
+def test_what_a_peer_never_reads_is_cut_and_told(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    async def come_and_go() -> Connection:
+        pool = ConnectionPool()
+        (await pool.connection(address)).set_socket_buffers(64 * 1024, 0)
+        for _ in range(20):
+            await pool.invoke_oneway(address, request(900, body=bytes(100_000)))
+        connection = await pool.connection(address)
+        await pool.aclose()
+        return connection
+
+    with socket.create_server(("127.0.0.1", 0)) as listening, caplog.at_level("WARNING", "sprocketmq.net"):
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        assert engine.run(come_and_go(), timeout_s=60).is_gone
+    assert re.search(
+        rf"{address} did not read for 5 s, so \d+ bytes that were written before the end are lost", caplog.text
+    )
 
 
 def test_permissive_speaks_plain_and_tls_on_one_port(engine: Engine, tmp_path: Path) -> None:

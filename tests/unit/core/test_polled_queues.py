@@ -141,6 +141,19 @@ def test_what_a_broker_acknowledged_is_known_until_progress_changes() -> None:
     assert not polled.is_persisted(FIRST, 2)
 
 
+def test_what_is_handed_back_after_a_seek_or_a_drop_is_nobodys() -> None:
+    polled = PolledQueues()
+    process_queue = _reading(polled)
+    _arrive(polled, process_queue, 0, 1)
+    ((_, part),) = polled.take(2, 0)
+    process_queue.drop()
+    _reading(polled, FIRST, 2)
+    polled.hand_back(process_queue, part)
+    assert polled.positions() == {FIRST: 2}
+    assert polled.take(9, 0) == []
+    assert polled.to_commit() == {}
+
+
 class Polling(RuleBasedStateMachine):
     """Messages arrive and are polled while queues come, go and are sought: per reading all come once, in order, none is skipped."""
 
@@ -199,6 +212,22 @@ class Polling(RuleBasedStateMachine):
             assert offsets == self.expected[queue][: len(offsets)]
             del self.expected[queue][: len(offsets)]
             self.position[queue] = self.expected[queue][0] if self.expected[queue] else offsets[-1] + 1
+
+    @rule(count=st.integers(1, 12), committed=st.booleans())
+    def poll_and_hand_back(self, count: int, committed: bool) -> None:
+        before = dict(self.position)
+        taken = self.polled.take(count, 0)
+        if committed:  # by another thread, meanwhile
+            for queue, offset in self.polled.to_commit().items():
+                self.polled.committed(queue, offset)
+        for process_queue, part in taken:
+            self.polled.hand_back(process_queue, part)
+            queue = process_queue.queue
+            assert queue is not None
+            first = part[0].queue_offset
+            assert before[queue] <= self.polled.position(queue) == first
+            self.position[queue] = first
+            assert self.polled.to_commit()[queue] == first
 
     @rule()
     def commit(self) -> None:
