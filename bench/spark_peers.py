@@ -176,5 +176,5 @@ def _ready_batch(schema: pa.Schema, body_bytes: int, properties: str) -> pa.Reco
     key = (*schema.names, body_bytes, properties)
     if key not in _ready:
         bodies = pull_bodies(body_bytes, {"KEYS": "N1234567", **json.loads(properties)})
-        _ready[key] = BatchDecoder(schema).decode(bodies)
+        (_ready[key],) = BatchDecoder(schema).decode(bodies)
     return _ready[key]

@@ -199,4 +199,29 @@ SPARK_ROW_MUTANTS = [
         "_SEQUENCE: range(batch.num_rows)}",
         f"{PLAIN}::test_plain_rows_carry_the_notes_of_their_task",
     ),
+    Mutant(
+        "spark",
+        "rows of a batch are counted by their bodies alone",
+        f"{SPARK}/message_sender.py",
+        "    return batch_element_size(len(message.body), properties_bytes) + _ADDED_BYTES\n",
+        "    return len(message.body) + _ADDED_BYTES\n",
+        f"{PLAIN}::test_rows_with_large_properties_fit_into_their_batches",
+    ),
+    Mutant(
+        "spark",
+        "whatever compressed bodies grow to goes into one batch",
+        f"{SPARK}/decode.py",
+        "            if unpacked and size_bytes + len(body) > _MOST_BYTES:\n",
+        "            if unpacked and False:\n",
+        "tests/unit/spark/test_decode.py::test_bodies_that_unpack_to_more_than_fits_come_in_several_batches",
+    ),
+    Mutant(
+        "spark",
+        "a row counts as stored whatever the broker says of its disk and slaves",
+        f"{SPARK}/message_sender.py",
+        "            if result.status.name not in self._options.accepted_send_status:\n",
+        "            if False:\n",
+        "tests/inproc/spark/test_weak_acknowledgements.py::"
+        "test_rows_that_no_slave_has_are_not_stored_unless_the_user_says_so",
+    ),
 ]

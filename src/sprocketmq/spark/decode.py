@@ -12,14 +12,13 @@ over every byte position, indexed by the starts. Bodies are slices of the buffer
 the properties of all records together.
 
 Records that do not fit this mould (IPv6 hosts, magic V2 of long topics, inner batches, odd properties) send their whole batch through
-``wire.record.decode_records``, one object per message. Both ways give the same batch; the tests hold them against each other. Compressed
-bodies are common and only cost themselves.
+``wire.record.decode_records``, one object per message. Both ways give the same rows; the tests hold them against each other. Compressed
+bodies are common and only cost themselves; a batch has as many as unpack to a bounded size.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -68,6 +67,8 @@ _HEAD: Final = np.dtype(
 _HEAD_BYTES: Final = 88
 # Heads, slices and properties are gathered by reads that may go a little beyond the last record: heads the farthest.
 _SPARE: Final = b"\0" * _HEAD_BYTES
+# Bodies of one batch, unpacked: a few kilobytes of records may hold gigabytes, and Arrow counts with 32 bits.
+_MOST_BYTES: Final = 64 * 1024 * 1024
 # Topics of copies, and where a copy says which topic it came from, the surest first.
 _COPIES: Final = (RETRY_PREFIX, DLQ_PREFIX)
 _ORIGIN_NAMES: Final = (props.RETRY_TOPIC, props.DLQ_ORIGIN_TOPIC)
@@ -100,20 +101,35 @@ class BatchDecoder:
         self.schema = schema
         self._tags = pa.array(sorted(tags), pa.string()) if tags else None
 
-    def decode(self, bodies: Sequence[PullBody]) -> pa.RecordBatch:
-        """One batch with the wanted messages of all bodies, in order.
+    def decode(self, bodies: Sequence[PullBody]) -> Iterator[pa.RecordBatch]:
+        """The wanted messages of all bodies, in order: in one batch, or in several when compressed bodies grow too large for one.
 
         Raises:
-            ProtocolError: the bytes are not records; nothing of the batch is to be used.
+            ProtocolError: the bytes are not records; nothing of the first batch is to be used.
         """
         try:
-            return self._decode_vectors(bodies)  # what is odd may show as late as in the making of a column
+            rows, columns = self._decode_vectors(bodies)  # what is odd may show as late as in the making of a column
         except (_OddRecord, OddProperties):
-            return self.decode_plain(bodies)
+            yield from self.decode_plain(bodies)
+            return
+        for piece in rows.pieces() if self._unpacks else (_Piece(0, len(rows), {}),):
+            arrays = [
+                _UNPACKERS[field.name](rows, piece)
+                if field.name in _UNPACKERS
+                else columns[field.name].slice(piece.start, piece.count)
+                for field in self.schema
+            ]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+            yield batch if rows.keep is None else batch.filter(rows.keep.slice(piece.start, piece.count))
+
+    @property
+    def _unpacks(self) -> bool:
+        return any(name in _UNPACKERS for name in self.schema.names)
 
     # -- the fast way ----------------------------------------------------------------------------------------------------------
 
-    def _decode_vectors(self, bodies: Sequence[PullBody]) -> pa.RecordBatch:
+    def _decode_vectors(self, bodies: Sequence[PullBody]) -> tuple[_Rows, dict[str, Array]]:
+        """The rows, and all of their columns that need no unpacked body."""
         raw = b"".join([*(entry.body for entry in bodies), _SPARE])
         data = np.frombuffer(raw, np.uint8)
         starts, counts = record_starts(raw, data, bodies)
@@ -130,36 +146,54 @@ class BatchDecoder:
         if not wanted.all():
             head, starts, which = heads[wanted].view(_HEAD), starts[wanted], which[wanted]
         rows = _Rows(data, starts, head, which, bodies)
-        columns = [_BUILDERS[field.name](rows, field) for field in self.schema]
-        return self._filtered(pa.RecordBatch.from_arrays(columns, schema=self.schema), rows)
+        rows.keep = self._kept(rows)
+        return rows, {
+            field.name: _BUILDERS[field.name](rows, field) for field in self.schema if field.name in _BUILDERS
+        }
 
-    def _filtered(self, batch: pa.RecordBatch, rows: _Rows) -> pa.RecordBatch:
+    def _kept(self, rows: _Rows) -> Array | None:
+        """Which rows pass the filter; None for all."""
         if self._tags is None or not len(rows):
-            return batch
+            return None
         keep = pc.fill_null(pc.is_in(rows.property(props.TAGS), value_set=self._tags), False)
         retry = np.array([entry.queue.topic.startswith(RETRY_PREFIX) for entry in rows.bodies], bool)
         if retry.any():
             keep = pc.or_(keep, pa.array(retry[rows.which]))
-        return batch if pc.all(keep).as_py() else batch.filter(keep)
+        return None if pc.all(keep).as_py() else keep
 
     # -- the plain way ---------------------------------------------------------------------------------------------------------
 
-    def decode_plain(self, bodies: Sequence[PullBody]) -> pa.RecordBatch:
-        """The same batch by way of one MessageExt per message. Raises as :meth:`decode`."""
+    def decode_plain(self, bodies: Sequence[PullBody]) -> Iterator[pa.RecordBatch]:
+        """The same rows by way of one MessageExt per message. Raises as :meth:`decode`."""
         found: list[tuple[MessageExt, PullBody]] = []
         tags = set(self._tags.to_pylist()) if self._tags is not None else set()
+        size_bytes = 0
         for entry in bodies:
             unfiltered = self._tags is None or entry.queue.topic.startswith(RETRY_PREFIX)
-            found.extend(
-                (message, entry)
-                for message in decode_records(entry.body, entry.queue.broker_name)
-                if entry.start <= message.queue_offset < entry.end and (unfiltered or message.tags in tags)
-            )
+            for message in decode_records(entry.body, entry.queue.broker_name):
+                if entry.start <= message.queue_offset < entry.end and (unfiltered or message.tags in tags):
+                    if found and size_bytes + len(message.body) > _MOST_BYTES:
+                        yield self._plain_batch(found)
+                        found, size_bytes = [], 0
+                    found.append((message, entry))
+                    size_bytes += len(message.body)
+        yield self._plain_batch(found)
+
+    def _plain_batch(self, found: Sequence[tuple[MessageExt, PullBody]]) -> pa.RecordBatch:
         columns = []
         for field in self.schema:
             values = [_PLAIN[field.name](message, entry) for message, entry in found]
             columns.append(pa.array(values, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """``count`` rows from ``start`` on, and the original bodies of those that are compressed."""
+
+    start: int
+    count: int
+    unpacked: dict[int, bytes]
 
 
 # Longer hosts, and a batch stored as one record, which is several messages.
@@ -171,6 +205,7 @@ class _Rows:
 
     def __init__(self, data: Any, starts: Any, head: Any, which: Any, bodies: Sequence[PullBody]) -> None:
         self.data, self.starts, self.head, self.which, self.bodies = data, starts, head, which, bodies
+        self.keep: Array | None = None
         self.body_starts = starts + _HEAD_BYTES
         self.body_sizes = head["body_size"].astype(np.int64)
         sizes = head["size"].astype(np.int64)
@@ -193,16 +228,29 @@ class _Rows:
     def properties(self) -> PropertyColumns:
         return property_columns(self.data, self.property_starts, self.property_sizes)
 
-    @cached_property
-    def unpacked_bodies(self) -> dict[int, bytes]:
-        """Row -> original body of compressed rows. A broken one is not in it: it stays as it is, COMPRESSED still set."""
-        unpacked = {}
+    def pieces(self) -> Iterator[_Piece]:
+        """All rows, as many at a time as unpack to no more than ``_MOST_BYTES``. A body that is broken stays as it is, COMPRESSED still
+        set."""
+        start, size_bytes = 0, 0
+        unpacked: dict[int, bytes] = {}
         for row in np.flatnonzero(self.head["sys_flag"] & flags.COMPRESSED).tolist():
-            start = int(self.body_starts[row])
-            raw = self.data[start : start + int(self.body_sizes[row])].tobytes()
-            with contextlib.suppress(ProtocolError):
-                unpacked[row] = decompress(raw, int(self.head["sys_flag"][row]))
-        return unpacked
+            at = int(self.body_starts[row])
+            raw = self.data[at : at + int(self.body_sizes[row])].tobytes()
+            try:
+                body = decompress(raw, int(self.head["sys_flag"][row]))
+            except ProtocolError:
+                continue
+            if unpacked and size_bytes + len(body) > _MOST_BYTES:
+                yield _Piece(start, row - start, unpacked)
+                start, size_bytes, unpacked = row, 0, {}
+            unpacked[row] = body
+            size_bytes += len(body)
+        yield _Piece(start, len(self) - start, unpacked)
+
+    @cached_property
+    def packed_bodies(self) -> Array:
+        """As they are in the records."""
+        return slices(self.data, self.body_starts, self.body_sizes)
 
     def property(self, name: str) -> Array:
         """One property as a column, null where a message has it not."""
@@ -252,20 +300,18 @@ def _properties(rows: _Rows, field: Any) -> Array:
     return rows.properties.maps(field.type)
 
 
-def _body(rows: _Rows, _: Any) -> Array:
-    bodies = slices(rows.data, rows.body_starts, rows.body_sizes)
-    unpacked = rows.unpacked_bodies
-    if not unpacked:
+def _body(rows: _Rows, piece: _Piece) -> Array:
+    bodies = rows.packed_bodies.slice(piece.start, piece.count)
+    if not piece.unpacked:
         return bodies
-    at = np.arange(len(rows), dtype=np.int64)
-    at[list(unpacked)] = len(rows) + np.arange(len(unpacked))
-    return pa.concat_arrays([bodies, pa.array(list(unpacked.values()), pa.binary())]).take(pa.array(at))
+    at = np.arange(piece.count, dtype=np.int64)
+    at[np.array(list(piece.unpacked)) - piece.start] = piece.count + np.arange(len(piece.unpacked))
+    return pa.concat_arrays([bodies, pa.array(list(piece.unpacked.values()), pa.binary())]).take(pa.array(at))
 
 
-def _sys_flag(rows: _Rows, _: Any) -> Array:
-    sys_flags = rows.head["sys_flag"].astype(np.int32)
-    unpacked = list(rows.unpacked_bodies)
-    sys_flags[unpacked] &= ~flags.COMPRESSED
+def _sys_flag(rows: _Rows, piece: _Piece) -> Array:
+    sys_flags = rows.head["sys_flag"][piece.start : piece.start + piece.count].astype(np.int32)
+    sys_flags[np.array(list(piece.unpacked), np.int64) - piece.start] &= ~flags.COMPRESSED
     return pa.array(sys_flags)
 
 
@@ -287,14 +333,14 @@ _BUILDERS: Final[dict[str, Callable[[_Rows, Any], Array]]] = {
     "keys": lambda rows, field: rows.property(props.KEYS),
     "tags": lambda rows, field: rows.property(props.TAGS),
     "properties": _properties,
-    "body": _body,
     "bornTimestamp": _timestamps("born_ms"),
     "storeTimestamp": _timestamps("store_ms"),
     "bornHost": lambda rows, field: _hosts(rows.head["born_host"]),
     "storeHost": lambda rows, field: _hosts(rows.head["store_host"]),
     "reconsumeTimes": _integers("reconsume_times", np.int32),
-    "sysFlag": _sys_flag,
 }
+# What is not known before a body is unpacked.
+_UNPACKERS: Final[dict[str, Callable[[_Rows, _Piece], Array]]] = {"body": _body, "sysFlag": _sys_flag}
 
 
 def _plain_topic(message: MessageExt, entry: PullBody) -> str:

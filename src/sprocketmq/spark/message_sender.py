@@ -15,6 +15,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import ClassVar, Final
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from sprocketmq.spark.row_sender import AsMessages, RowSender
 from sprocketmq.spark.sink_options import SinkOptions
 from sprocketmq.spark.write_marks import Stamp
 from sprocketmq.wire import properties as props
+from sprocketmq.wire.batch import batch_element_size
 from sprocketmq.wire.message import Message, MessageQueue
 
 __all__ = ["MessageSender"]
@@ -37,7 +39,8 @@ __all__ = ["MessageSender"]
 # A batch must stay below the broker's message limit (4 MiB); far below it, the broker's loop is shared more evenly.
 _BATCH_BYTES: Final = 512 * 1024
 _BATCH_MESSAGES: Final = 512
-_MESSAGE_OVERHEAD_BYTES: Final = 512
+# What the client adds to a message: its unique key, a namespace.
+_ADDED_BYTES: Final = 256
 # Fewer rows are not worth columns.
 _FEW_ROWS: Final = 16
 
@@ -196,12 +199,19 @@ def _notes(stamp: Stamp) -> dict[str, str]:
 
 def _parts(messages: Sequence[Message]) -> Iterable[list[Message]]:
     part: list[Message] = []
-    size = 0
+    total_bytes = 0
     for message in messages:
-        size += len(message.body) + _MESSAGE_OVERHEAD_BYTES
-        if part and (size > _BATCH_BYTES or len(part) >= _BATCH_MESSAGES):
+        size_bytes = _size_bytes(message)
+        if part and (total_bytes + size_bytes > _BATCH_BYTES or len(part) >= _BATCH_MESSAGES):
             yield part
-            part, size = [], len(message.body) + _MESSAGE_OVERHEAD_BYTES
+            part, total_bytes = [], 0
         part.append(message)
+        total_bytes += size_bytes
     if part:
         yield part
+
+
+def _size_bytes(message: Message) -> int:
+    texts = chain.from_iterable(message.properties.items())
+    properties_bytes = sum(1 + (len(text) if text.isascii() else len(text.encode())) for text in texts)
+    return batch_element_size(len(message.body), properties_bytes) + _ADDED_BYTES

@@ -206,10 +206,10 @@ class _RangeRead:
                 pulls.append(PullBody(chunk.queue, chunk.start, chunk.end, chunk.body))
                 size_bytes += len(chunk.body)
                 if size_bytes >= _BATCH_BYTES or len(pulls) >= _BATCH_PULLS:
-                    yield decoder.decode(pulls)
+                    yield from decoder.decode(pulls)
                     pulls, size_bytes = [], 0
         if pulls:
-            yield decoder.decode(pulls)
+            yield from decoder.decode(pulls)
         if failure is not None:
             self._go_on_without(failure)
         if self._lost:

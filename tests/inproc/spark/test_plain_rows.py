@@ -88,3 +88,19 @@ def test_rows_of_one_key_are_stored_in_one_queue_in_their_order(mq: EmbeddedRock
         assert len({one.queue_id for one in of_key}) == 1
         in_order = sorted(of_key, key=lambda one: one.queue_offset)
         assert [int(one.keys[0][1:]) for one in in_order] == 2 * [at for at in range(COUNT) if names[at] == key]
+
+
+@pytest.mark.parametrize("key", ["N14228", None], ids=["bound to a queue", "to any queue"])
+def test_rows_with_large_properties_fit_into_their_batches(mq: EmbeddedRocketMQ, key: str | None) -> None:
+    """512 rows in one batch were 8 MB, which no broker takes, however often they are sent."""
+    rows = 600
+    properties = pa.array([[("note", "ö" * 8_000)]] * rows, pa.map_(pa.string(), pa.string()))
+    columns = {
+        "body": pa.array([b"x"] * rows),
+        "properties": properties,
+        "shardingKey": pa.array([key] * rows, pa.string()),
+    }
+    columns["keys"] = pa.array([["a", "b"]] * rows, pa.list_(pa.string())) if key is None else pa.array(["k"] * rows)
+    sender = MessageSender(sink_options({"namesrvaddr": mq.namesrv_addr, "topic": "flights", "retrytimeoutms": "1s"}))
+    sender.send(pa.record_batch(columns))
+    assert len(mq.messages("flights")) == rows

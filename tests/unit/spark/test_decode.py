@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
+from sprocketmq.spark import decode
 from sprocketmq.spark.decode import BatchDecoder, PullBody
 from sprocketmq.wire.batch import encode_batch
 from sprocketmq.wire.message import Message, MessageQueue
@@ -90,10 +91,11 @@ def records(
 
 def assert_both_ways_agree(pulls: list[PullBody], tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
     decoder = BatchDecoder(SCHEMA, tags)
-    batch = decoder.decode(pulls)
+    (batch,) = decoder.decode(pulls)
     batch.validate(full=True)
     assert batch.schema.equals(SCHEMA)
-    assert batch.to_pylist() == decoder.decode_plain(pulls).to_pylist()
+    (plain,) = decoder.decode_plain(pulls)
+    assert batch.to_pylist() == plain.to_pylist()
     return batch
 
 
@@ -108,7 +110,8 @@ def test_ordinary_records_decode_as_one_by_one(groups: list[list[bytes]]) -> Non
 def test_ordinary_records_never_need_the_plain_way(group: list[bytes]) -> None:
     decoder = BatchDecoder(SCHEMA)
     decoder.decode_plain = None  # type: ignore[method-assign, assignment]
-    assert decoder.decode([pull(*group)]).num_rows == len(group)
+    (batch,) = decoder.decode([pull(*group)])
+    assert batch.num_rows == len(group)
 
 
 @given(st.lists(st.one_of(records(V4, st.binary(max_size=40)), records(V6, PROPERTIES)), max_size=8))
@@ -136,10 +139,11 @@ def test_the_tag_filter_keeps_the_same_rows_both_ways(group: list[bytes], tags: 
 def test_garbage_raises_protocol_error_or_decodes_as_one_by_one(garbage: bytes) -> None:
     decoder = BatchDecoder(SCHEMA)
     try:
-        batch = decoder.decode([pull(garbage)])
+        (batch,) = decoder.decode([pull(garbage)])
     except ProtocolError:
         return
-    assert batch.to_pylist() == decoder.decode_plain([pull(garbage)]).to_pylist()
+    (plain,) = decoder.decode_plain([pull(garbage)])
+    assert batch.to_pylist() == plain.to_pylist()
 
 
 @settings(deadline=None)
@@ -149,7 +153,7 @@ def test_a_flipped_byte_never_reads_outside_the_record(good: bytes, at: int, val
     broken[at % len(good)] = value
     decoder = BatchDecoder(SCHEMA)
     try:
-        batch = decoder.decode([pull(bytes(broken), start=-(1 << 63))])
+        (batch,) = decoder.decode([pull(bytes(broken), start=-(1 << 63))])
     except ProtocolError:
         return
     batch.validate(full=True)
@@ -206,7 +210,7 @@ def test_records_outside_the_wanted_range_are_left_out() -> None:
 
 def test_only_wanted_columns_are_made() -> None:
     schema = pa.schema([("queueOffset", pa.int64()), ("body", pa.binary())])
-    batch = BatchDecoder(schema).decode([pull(record(1, properties=b"\xff\x01broken"))])
+    (batch,) = BatchDecoder(schema).decode([pull(record(1, properties=b"\xff\x01broken"))])
     assert batch.to_pylist() == [{"queueOffset": 1, "body": b"hello"}]
 
 
@@ -221,7 +225,7 @@ def test_a_broken_compressed_body_stays_as_it_is_and_says_so() -> None:
 @pytest.mark.parametrize("cut", [1, 50, 90, 95])
 def test_a_truncated_body_is_refused_as_a_whole(cut: int) -> None:
     with pytest.raises(ProtocolError, match="does not fit"):
-        BatchDecoder(SCHEMA).decode([pull(record(0), record(1)[:-cut])])
+        list(BatchDecoder(SCHEMA).decode([pull(record(0), record(1)[:-cut])]))
 
 
 def test_no_pulls_make_an_empty_batch_of_the_schema() -> None:
@@ -257,4 +261,34 @@ def test_the_body_that_does_not_fit_is_named_among_many(broken: int) -> None:
     with pytest.raises(
         ProtocolError, match=rf"of 103 bytes at \d+ of a pull body of {queue} does not fit its remaining 102"
     ):
-        BatchDecoder(SCHEMA).decode(pulls)
+        list(BatchDecoder(SCHEMA).decode(pulls))
+
+
+@pytest.mark.parametrize("properties", [b"", b"\xff\x01broken"], ids=["by columns", "one by one"])
+def test_bodies_that_unpack_to_more_than_fits_come_in_several_batches(properties: bytes) -> None:
+    """600 of them were more than Arrow counts in one column, and a task failed for good."""
+    body = zlib.compress(bytes(3_900_000))
+    pulls = [
+        pull(*(record(at, body, properties, sys_flag=1) for at in range(start, start + 10))) for start in (0, 10, 20)
+    ]
+    schema = pa.schema([field for field in SCHEMA if field.name in ("queueOffset", "body", "sysFlag")])
+    offsets: list[int] = []
+    for batch in BatchDecoder(schema).decode(pulls):
+        assert batch.nbytes < 65 * 1024 * 1024
+        assert set(batch.column("sysFlag").to_pylist()) == {0}
+        assert {len(value) for value in batch.column("body").to_pylist()} == {3_900_000}
+        offsets += batch.column("queueOffset").to_pylist()
+    assert offsets == list(range(30))
+
+
+@settings(deadline=None)
+@given(st.lists(records(V4, PROPERTIES), max_size=8), st.frozensets(TEXT, max_size=2), st.integers(1, 200))
+def test_rows_are_the_same_in_however_many_batches(group: list[bytes], tags: frozenset[str], most_bytes: int) -> None:
+    decoder = BatchDecoder(SCHEMA, tags)
+    (whole,) = decoder.decode_plain([pull(*group)])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(decode, "_MOST_BYTES", most_bytes)
+        batches = list(decoder.decode([pull(*group)]))
+    for batch in batches:
+        batch.validate(full=True)
+    assert [row for batch in batches for row in batch.to_pylist()] == whole.to_pylist()

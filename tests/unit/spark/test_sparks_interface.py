@@ -117,7 +117,7 @@ def test_batches_have_to_the_letter_the_schema_that_spark_compares_with(columns:
         physical_offset=0,
     )  # fmt: skip
     decoder = BatchDecoder(_arrow_schema(schema), frozenset())
-    for batch in (decoder.decode([PullBody(queue, 0, 1, record)]), decoder.decode([])):
+    for batch in (*decoder.decode([PullBody(queue, 0, 1, record)]), *decoder.decode([])):
         assert batch.schema.equals(to_arrow_schema(schema, timezone="UTC"), check_metadata=True)
         assert not any(
             pa.types.is_large_binary(field.type) or pa.types.is_large_string(field.type) for field in batch.schema
