@@ -10,6 +10,7 @@ __all__ = ["SPARK_SOURCE_MUTANTS"]
 
 SPARK: Final = "src/sprocketmq/spark"
 REPLICAS: Final = "tests/inproc/spark/test_replicas.py"
+LATE: Final = "tests/inproc/spark/test_late_brokers.py"
 PLACE: Final = "tests/inproc/spark/test_ledger_place.py"
 
 SPARK_SOURCE_MUTANTS = [
@@ -69,5 +70,29 @@ SPARK_SOURCE_MUTANTS = [
         "(broker.enable_acting_master and not _may_be_written(route, broker_name))",
         "False",
         "tests/unit/client/test_masters.py::test_a_replica_that_acts_as_master_is_none",
+    ),
+    Mutant(
+        "spark",
+        "a broker that comes late is read from its beginning",
+        f"{SPARK}/plan.py",
+        "            first = self._starts.get(queue, held.min)",
+        "            first = held.min",
+        f"{LATE}::test_a_stream_that_began_at_the_latest_reads_nothing_old",
+    ),
+    Mutant(
+        "spark",
+        "the rule for late queues is forgotten with the first batch",
+        f"{SPARK}/plan.py",
+        "lost=losses, late=start.late)",
+        "lost=losses)",
+        f"{LATE}::test_a_stream_that_began_at_the_latest_reads_nothing_old",
+    ),
+    Mutant(
+        "spark",
+        "a topic that is added to a query begins by the rule of its start",
+        f"{SPARK}/late_queues.py",
+        "late is not None and late.covers(queue.topic)]",
+        "late is not None]",
+        f"{LATE}::test_a_topic_that_is_added_to_a_query_begins_at_its_first_message",
     ),
 ]

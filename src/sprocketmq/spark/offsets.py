@@ -19,7 +19,8 @@ Laws
    from the same task again, whatever options the query was started with (``write_marks``). Older checkpoints lack them.
 
 ``lost`` says which messages the batch that ends here leaves out (``losses``): it is written before the batch runs, so a loss that the user
-allowed is told in the checkpoint and in every progress event, and is told again when the batch is. Nothing is read by it.
+allowed is told in the checkpoint and in every progress event, and is told again when the batch is. Nothing is read by it. ``late`` says how
+a queue begins whose broker was away when the query began (``late_start``); it is the same in every offset of a query.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.late_start import LateStart
 from sprocketmq.spark.losses import Loss, losses_from_json, losses_to_json
 from sprocketmq.wire.message import MessageQueue
 
@@ -68,6 +70,7 @@ class StreamOffset:
     lost: tuple[Loss, ...] = ()
     tasks: int | None = None
     ordered: bool = False
+    late: LateStart | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What Spark journals; ``json.dumps`` of it is the same text for equal offsets (law 2)."""
@@ -82,6 +85,8 @@ class StreamOffset:
             document["tasks"] = self.tasks
         if self.ordered:
             document["ordered"] = True
+        if self.late is not None:
+            document["late"] = self.late.to_json()
         return document
 
     @classmethod
@@ -108,6 +113,7 @@ class StreamOffset:
                 lost=losses_from_json(document.get("lost", {})),
                 tasks=_tasks_from_json(document.get("tasks")),
                 ordered=document.get("ordered") is True,
+                late=LateStart.from_json(document.get("late")),
             )
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise _strange(document) from error

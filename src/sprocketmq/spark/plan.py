@@ -8,7 +8,8 @@ Laws (checked in tests/unit/spark/test_plan.py)
 2. Consecutive batches meet: no offset between them is skipped, none is read twice, but for what a step names as lost.
 3. Under a limit, every queue with a backlog moves on by at least one message: a small queue is never starved by a large one.
 4. Nothing to do means the very same offset (Spark compares text).
-5. A queue that is not there now keeps its position: a broker that restarts is no data loss. A new queue starts at its smallest offset.
+5. A queue that is not there now keeps its position: a broker that restarts is no data loss. A new queue starts at its smallest offset, or
+   where the rule of the query's start says (``late_start``).
    A broker without a master is not there: a replica may be behind, and says nothing about ends or losses.
 6. AvailableNow: never beyond the target; a run is over (``unfinished``) when each queue of the target, and each queue that the stream had
    before, is read up to it, or is named as lost.
@@ -175,6 +176,7 @@ def next_step(
     target: Mapping[MessageQueue, QueueBounds] | None = None,
     gone: Mapping[MessageQueue, Reason] | None = None,
     known: Offsets | None = None,
+    starts: Offsets | None = None,
     first: bool = False,
 ) -> Step:
     """The end of the batch that begins at ``start`` (already resolved).
@@ -185,9 +187,10 @@ def next_step(
         target: what AvailableNow found when it began; queues outside it do not move.
         gone: queues that their brokers say they do not have any more, and what is gone (law 7).
         known: the heads that were seen before; a head below is one that went back.
+        starts: where queues begin that are new to the stream; the others of them at their smallest offset.
         first: this is the first batch, whose origin must be journaled even if there is nothing to read yet.
     """
-    walk = _Walk(start, dict(start.queues) if first else {}, target, known or {})
+    walk = _Walk(start, dict(start.queues) if first else {}, target, known or {}, starts or {})
     for queue, reason in sorted((gone or {}).items()):
         walk.leave(queue, reason)
     for queue, held in sorted(bounds.items()):
@@ -199,7 +202,7 @@ def next_step(
     count = sum(end[queue] - walk.positions[queue] for queue in end)
     available = sum(walk.head[queue] - walk.positions[queue] for queue in walk.head)
     losses = tuple(walk.losses)
-    return Step(StreamOffset(queues=end, origin=walk.origin, lost=losses), losses, count, available)
+    return Step(StreamOffset(queues=end, origin=walk.origin, lost=losses, late=start.late), losses, count, available)
 
 
 class _Walk:
@@ -211,10 +214,11 @@ class _Walk:
         origin: dict[MessageQueue, int],
         target: Mapping[MessageQueue, QueueBounds] | None,
         known: Offsets,
+        starts: Offsets,
     ) -> None:
         self.positions, self.head, self.origin = dict(start.queues), dict(start.queues), origin
         self.losses: list[Loss] = []
-        self._target, self._known = target, known
+        self._target, self._known, self._starts = target, known, starts
 
     def leave(self, queue: MessageQueue, reason: Reason) -> None:
         position = self.positions.pop(queue, None)
@@ -234,8 +238,12 @@ class _Walk:
             aim = self._target.get(queue)
             upto = min(upto, aim.max if aim is not None else position or 0)
         if position is None:
-            if held.min < upto:
-                self.positions[queue] = self.origin[queue] = held.min
+            first = self._starts.get(queue, held.min)
+            if not held.min <= first <= held.max:
+                self.losses.append(_lost(queue, first, held))
+                first = held.min
+            if first < upto:
+                self.positions[queue] = self.origin[queue] = first
                 self.head[queue] = upto
         elif not held.min <= position <= held.max:
             self.losses.append(_lost(queue, position, held))

@@ -38,10 +38,11 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from sprocketmq.errors import ConfigurationError, NetworkError, RocketMQError
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.broker_watch import BrokerWatch, is_read, source_topics
 from sprocketmq.spark.group_progress import commit_offsets
 from sprocketmq.spark.lag import HeadReport
+from sprocketmq.spark.late_queues import LateQueues, late_rule
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.membership import Membership
 from sprocketmq.spark.offset_search import first_held, look_at
@@ -79,6 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._committed: dict[MessageQueue, int] = {}
         self._waiting_since_s: float | None = None
         self._watch = BrokerWatch(options)
+        self._late = LateQueues(options)
         self._sizes = MessageSizes()
         self._oldest_unread_ms: dict[MessageQueue, int] = {}
         self._membership: Membership | None = None
@@ -131,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while True:
             time.sleep(pace.wait_s(time.monotonic()))
             bounds, gone = self._news(position)
-            step = self._step(position, bounds, gone, most)
+            step = self._step(position, bounds, gone, most, self._late_starts(position, bounds))
             if step.end is not position and not self._postponed(step):
                 return self._taken(position, step, bounds)
             if self._target is not None and not (away := self._unfinished(position)):
@@ -195,6 +197,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._target[queue] = bounds[queue]  # its broker was away when the run began
         return bounds, watch.gone(sorted(missing))
 
+    def _late_starts(self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]) -> dict[MessageQueue, int]:
+        """Where queues begin that the stream did not see before; those that cannot be asked about are left for the next look."""
+        try:
+            starts = self._late.starts(self._watch.cluster, position, bounds)
+        except (NetworkError, RequestTimeout, RemoteError) as error:
+            self._watch.warn("queues that came late are left for later: %s", error)
+            for queue in [queue for queue in bounds if queue not in position.queues]:
+                del bounds[queue]
+            return {}
+        for queue, at in starts.items():
+            if self._target is not None and queue in self._target:
+                self._target[queue] = replace(self._target[queue], min=at)
+        return starts
+
     def _unfinished(self, position: StreamOffset) -> list[MessageQueue]:
         away = unfinished(position, self._target or {})
         return [queue for queue in away if is_read(self._options, queue.topic)]
@@ -214,7 +230,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bounds: dict[MessageQueue, QueueBounds],
         gone: dict[MessageQueue, Reason],
         most: int | None,
-        first: bool = False,
+        starts: dict[MessageQueue, int] | None = None,
     ) -> Step:
         most_bytes = None if self._everything else self._options.max_bytes_per_trigger
         limit = None
@@ -229,7 +245,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             target=self._target,
             gone=gone,
             known=self._watch.heads,
-            first=first,
+            starts=starts,
+            first=starts is None,
         )
 
     def _taken(self, position: StreamOffset, step: Step, bounds: dict[MessageQueue, QueueBounds]) -> dict[str, Any]:
@@ -254,6 +271,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _first_step(self, most: int | None) -> dict[str, Any]:
         """Resolve the symbolic start. Answered even when there is nothing to read: the empty batch journals where the stream began."""
         options, cluster = self._options, self._watch.cluster
+        begun_ms = int(time.time() * 1000)  # before the brokers are asked: what comes after is read
         facts = facts_for(options, options.starting, cluster, cluster.queues(source_topics(options, cluster)))
         start = resolve_start(
             options.starting, facts, fallback=options.group_offsets_fallback, strategy=options.timestamp_strategy
@@ -263,8 +281,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for queue, at in start.items():
                 if queue not in self._unheard:  # else it is new since the run began, and none of its business
                     self._target.setdefault(queue, QueueBounds(at, at))
-        position = StreamOffset(queues=start)
-        return self._taken(position, self._step(position, bounds, {}, most, first=True), bounds)
+        position = StreamOffset(queues=start, late=late_rule(options, begun_ms))
+        return self._taken(position, self._step(position, bounds, {}, most), bounds)
 
     def _sample(self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]) -> None:
         """Look at the next messages of the queues where most waits, so that bytes can be counted."""

@@ -47,7 +47,7 @@ def fast_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     def sleep(seconds: float) -> None:
         now.s += seconds
 
-    clock = SimpleNamespace(monotonic=lambda: now.s, sleep=sleep)
+    clock = SimpleNamespace(monotonic=lambda: now.s, sleep=sleep, time=lambda: now.s)
     monkeypatch.setattr("sprocketmq.spark.stream_reader.time", clock)
     monkeypatch.setattr("sprocketmq.spark.broker_watch.time", clock)
     return sleep

@@ -1,0 +1,174 @@
+"""A broker that is away when a query begins, and returns: its queues begin where they would have begun had it been there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from as_spark import Readers, ask, first_batch, read, send
+
+import sprocketmq as rmq
+from sprocketmq.broker.broker import Broker
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.group_progress import commit_offsets
+from sprocketmq.spark.late_queues import _CLOCKS_MS
+from sprocketmq.spark.stream_reader import StreamReader
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.message import MessageQueue
+
+LATE = MessageQueue("flights", "broker-b", 0)
+
+
+class LateBroker:
+    """A second broker of the topic, which holds ten old messages and comes and goes."""
+
+    def __init__(self, mq: EmbeddedRocketMQ, store_dir: Path) -> None:
+        self._mq, self._store_dir = mq, store_dir
+        self._broker: Broker | None = None
+        self._port = 0
+
+    def start(self) -> None:
+        self._broker = Broker(self._mq.namesrv_addr, "127.0.0.1", self._port, self._store_dir, "broker-b")
+        self._broker.start()
+        self._port = self._broker.port
+        Cluster.at(self._mq.namesrv_addr).forget_routes()
+
+    @property
+    def address(self) -> str:
+        assert self._broker is not None
+        return self._broker.address
+
+    def stop(self) -> None:
+        if self._broker is not None:
+            self._broker.stop()
+            self._broker = None
+        Cluster.at(self._mq.namesrv_addr).forget_routes()
+
+    def send(self, *numbers: int, topic: str = "flights") -> None:
+        with self._mq.producer() as producer:
+            for number in numbers:
+                producer.send(rmq.Message(topic, str(number).encode()), queue=MessageQueue(topic, "broker-b", 0))
+
+
+@pytest.fixture
+def late(mq: EmbeddedRocketMQ, tmp_path: Path) -> Iterator[LateBroker]:
+    broker = LateBroker(mq, tmp_path / "late")
+    broker.start()
+    with mq.admin() as admin:
+        admin.create_topic("flights", queues=1, broker=broker.address)
+    broker.send(*range(100, 110))
+    stored_ms = mq.clock.now_ms()
+    broker.stop()
+    mq.wait_until(lambda: mq.clock.now_ms() > stored_ms + _CLOCKS_MS)
+    yield broker
+    broker.stop()
+
+
+def all_read(mq: EmbeddedRocketMQ, reader: StreamReader, end: dict[str, object], count: int) -> list[int]:
+    """What the batches after ``end`` read, until it is so many."""
+    found: list[int] = []
+
+    def enough() -> bool:
+        nonlocal end
+        after = ask(reader, end)
+        found.extend(read(reader, end, after))
+        end = after
+        return len(found) >= count
+
+    mq.wait_until(enough)
+    assert ask(reader, end) == end
+    return found
+
+
+@pytest.mark.parametrize("which", [{}, {"topicspattern": "fl.*"}])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_stream_that_began_at_the_latest_reads_nothing_old(
+    mq: EmbeddedRocketMQ, readers: Readers, late: LateBroker, which: dict[str, str], is_restarted: bool
+) -> None:
+    reader = readers(**which)
+    end, numbers = first_batch(reader)
+    assert numbers == []
+    late.start()
+    if is_restarted:
+        reader = readers(**which)
+    assert ask(reader, end) == end
+    late.send(1, 2)
+    assert all_read(mq, reader, end, 2) == [1, 2]
+
+
+def test_what_came_while_the_broker_was_not_seen_is_read(
+    mq: EmbeddedRocketMQ, readers: Readers, late: LateBroker
+) -> None:
+    """As behind a broken network: it took messages after the query began."""
+    reader = readers()
+    end, _ = first_batch(reader)
+    late.start()
+    late.send(1, 2)
+    assert all_read(mq, reader, end, 2) == [1, 2]
+
+
+def test_a_stream_that_began_at_a_time_goes_on_with_the_time(
+    mq: EmbeddedRocketMQ, readers: Readers, late: LateBroker
+) -> None:
+    options = {"startingtimestamp": str(mq.clock.now_ms()), "startingoffsetsbytimestampstrategy": "latest"}
+    end, _ = first_batch(readers(**options))
+    late.start()
+    late.send(1)
+    assert all_read(mq, readers(**options), end, 1) == [1]
+
+
+@pytest.mark.parametrize(
+    ("fallback", "committed", "wanted"),
+    [
+        ("earliest", 7, [107, 108, 109]),
+        ("latest", 7, [107, 108, 109]),
+        ("earliest", None, list(range(100, 110))),
+        ("latest", None, []),
+        ("error", None, None),
+    ],
+)
+def test_a_stream_that_began_where_its_group_was_asks_for_its_progress(
+    mq: EmbeddedRocketMQ,
+    readers: Readers,
+    late: LateBroker,
+    fallback: str,
+    committed: int | None,
+    wanted: list[int] | None,
+) -> None:
+    late.start()
+    with mq.admin() as admin:
+        admin.create_group("delays")
+    cluster = Cluster.at(mq.namesrv_addr)
+    here = {MessageQueue("flights", "broker-a", number): 0 for number in (0, 1)}
+    commit_offsets(cluster, "delays", {**here, **({LATE: committed} if committed is not None else {})})
+    late.stop()
+    reader = readers(startingoffsets="group", group="delays", groupoffsetsfallback=fallback)
+    end, _ = first_batch(reader)
+    late.start()
+    late.send(1)
+    if wanted is None:
+        with pytest.raises(ConfigurationError, match="has committed nothing for flights/broker-b/0, whose broker came"):
+            all_read(mq, reader, end, 1)
+    else:
+        assert all_read(mq, reader, end, len(wanted) + 1) == sorted([1, *wanted])
+
+
+def test_a_bounded_run_ends_though_nothing_of_a_late_queue_is_read(
+    mq: EmbeddedRocketMQ, readers: Readers, late: LateBroker
+) -> None:
+    end, _ = first_batch(readers())
+    late.start()
+    run = readers(retrytimeoutms="300")
+    run.prepareForTriggerAvailableNow()
+    assert ask(run, end) == end
+
+
+def test_a_topic_that_is_added_to_a_query_begins_at_its_first_message(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    mq.create_topic("trains", queues=1)
+    send(mq, 1, 2, topic="trains")
+    stored_ms = mq.clock.now_ms()
+    mq.wait_until(lambda: mq.clock.now_ms() > stored_ms + _CLOCKS_MS)
+    end, _ = first_batch(readers())
+    assert all_read(mq, readers(topics="flights,trains"), end, 2) == [1, 2]
