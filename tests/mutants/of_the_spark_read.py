@@ -51,8 +51,8 @@ SPARK_READ_MUTANTS = [
         "spark",
         "what a batch leaves out is not journaled",
         f"{SPARK}/plan.py",
-        "origin=walk.origin, lost=losses)",
-        "origin=walk.origin)",
+        "origin=walk.origin, lost=losses, late=start.late)",
+        "origin=walk.origin, late=start.late)",
         f"{LOST}::test_a_stream_that_may_lose_goes_on_without_a_deleted_topic_and_journals_what_is_missing",
     ),
     Mutant(
