@@ -18,6 +18,22 @@ DESCRIPTORS: Final = "tests/system/broker/test_descriptors.py"
 BYTES_MUTANTS = [
     Mutant(
         "limits",
+        "a transport that forgets to look at its mark is believed",
+        f"{NET}/write_pieces.py",
+        "        transport.set_write_buffer_limits(high=high_bytes)\n",
+        "        pass\n",
+        f"{BOUNDED}::test_a_slave_that_does_not_read_is_sent_no_more_of_the_log",
+    ),
+    Mutant(
+        "limits",
+        "a peer may read a byte now and then for ever",
+        f"{NET}/server.py",
+        "before_bytes - unsent_bytes >= COUNTED_OUT_BYTES:",
+        "unsent_bytes < before_bytes:",
+        "tests/system/net/test_limits.py::test_a_peer_that_reads_a_byte_now_and_then_is_cut_off",
+    ),
+    Mutant(
+        "limits",
         "answers that are sent as commands are not counted",
         f"{NET}/connection.py",
         "        self._out_bytes += len(frame)\n",

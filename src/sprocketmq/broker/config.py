@@ -196,7 +196,7 @@ class NetworkConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
         frame_max_length: largest frame in bytes; a longer one costs its connection.
         server_channel_max_idle_time_seconds: a connection that is silent for so long is closed.
         max_connections: one more is closed at once.
-        slow_reader_timeout_ms: a peer that reads nothing of what waits for it for so long is cut off.
+        slow_reader_timeout_ms: a peer that reads less than 64 KiB of what waits for it in so long, while more waits, is cut off.
         write_buffer_high_water_mark: bytes that wait for one peer before its further requests wait; 0: 4 MiB (netty: 64 KiB).
         max_queued_bytes: of all connections together, from and for their peers; 0: a sixteenth of the memory, 64 to 512 MiB.
         server_socket_snd_buf_size, server_socket_rcv_buf_size: the system's buffers of each connection, 0: as it gives them.

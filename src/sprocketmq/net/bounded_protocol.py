@@ -55,6 +55,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._held_bytes = self._most_out_bytes = 0
         self._noted_in = False
         self._noted_held_bytes = 0
+        self._counted_bytes = min(COUNTED_OUT_BYTES, queued.high_water_bytes)  # unsent bytes beyond are noted
         self._turns = WriteTurns()  # of this side's requests
         self._when_writable: deque[Callable[[], object]] = deque()
         self._newest: dict[object, bytes] = {}  # notices that wait, by their kinds
@@ -70,7 +71,7 @@ class BoundedProtocol(asyncio.Protocol):
     def _begin(self, transport: asyncio.Transport) -> None:
         self._transport, self._loop = transport, asyncio.get_running_loop()
         self.now_s = self._loop.time
-        transport.set_write_buffer_limits(high=min(COUNTED_OUT_BYTES, self._queued.high_water_bytes))
+        transport.set_write_buffer_limits(high=self._counted_bytes)
 
     def _gone(self) -> None:
         self._transport = self._unread = None

@@ -40,6 +40,7 @@ from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.fork import point_to_nothing
 from sprocketmq.net.queued_bytes import COUNTED_IN_BYTES, QueuedBytes
 from sprocketmq.net.waiting_requests import WaitingRequests
+from sprocketmq.net.write_pieces import write_pieces
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, response
 from sprocketmq.wire.frame import MAX_FRAME_BYTES, FrameDecoder
@@ -218,7 +219,7 @@ class Connection(BoundedProtocol):
         self.close()
 
     def eof_received(self) -> None:
-        # The peer says nothing more: nobody waits for its answers, and what it does not read is not kept for ever.
+        # The peer says nothing more: nobody waits for its answers, and what it does not read is not kept for ever (a server's sweep).
         if not self._is_served:
             self.close()
 
@@ -450,7 +451,7 @@ class Connection(BoundedProtocol):
         if len(chunks) == 1:
             self._transport.write(chunks[0])
         else:
-            self._transport.writelines(chunks)
+            write_pieces(self._transport, chunks, self._counted_bytes, is_paused=self.backs_up)
         if self.backs_up:
             self._look_at_unsent()
 

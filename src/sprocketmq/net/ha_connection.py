@@ -18,6 +18,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import joined_address
 from sprocketmq.net.descriptors import ConnectionShare, connection_share
 from sprocketmq.net.queued_bytes import QueuedBytes
+from sprocketmq.net.write_pieces import write_pieces
 
 __all__ = ["HaConnection", "HaServer"]
 
@@ -105,7 +106,7 @@ class HaConnection(asyncio.Protocol):
             return
         head = _HEAD.pack(physical_offset, len(data))
         if len(data):
-            self._transport.writelines([head, data])
+            write_pieces(self._transport, [head, data], _HIGH_WATER_BYTES, is_paused=not self.writable)
         else:
             self._transport.write(head)
 

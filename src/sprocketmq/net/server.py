@@ -1,8 +1,8 @@
 """A listening socket whose connections speak the remoting protocol (Java: NettyRemotingServer).
 
 Limits, so that no peer can take the server from the others: one connection too many is closed at once, a silent one after a while, and one
-whose peer reads nothing of what waits for it as well. What a single connection may hold is the business of ``net.bounded_protocol``, what
-all may hold together that of ``net.queued_bytes``.
+whose peer reads nothing, or next to nothing, of what waits for it as well, also when it has said that it sends no more (half-closed).
+What a single connection may hold is the business of ``net.bounded_protocol``, what all may hold together that of ``net.queued_bytes``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sprocketmq.net import fork
 from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.connection import Connection, RequestHandler, ShortWays, close_all
 from sprocketmq.net.descriptors import connection_share
-from sprocketmq.net.queued_bytes import QueuedBytes
+from sprocketmq.net.queued_bytes import COUNTED_OUT_BYTES, QueuedBytes
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.net.tls_listener import TlsListener
 from sprocketmq.wire.frame import MAX_FRAME_BYTES
@@ -41,7 +41,7 @@ class Limits(Struct, frozen=True):
     Attributes:
         max_connections: one more is closed at once. So is one that the process has no descriptor to spare for (net.descriptors).
         max_idle_s: a connection from which nothing was read for so long is closed (serverChannelMaxIdleTimeSeconds).
-        slow_reader_timeout_s: so long a peer may leave all unread that waits for it above the high-water mark.
+        slow_reader_timeout_s: in so long a peer has to read 64 KiB of what waits for it, while more than that does.
         max_frame_bytes: a longer frame costs its connection (com.rocketmq.remoting.frameMaxLength).
         send_buffer_bytes, receive_buffer_bytes: of each socket (serverSocketSndBufSize, serverSocketRcvBufSize); 0: what the system gives.
     """
@@ -80,7 +80,9 @@ class Server:
         self._tls, self._limits = tls, limits or Limits()
         self._share = connection_share()
         self._connections: set[Connection] = set()
-        self._stalled: dict[Connection, tuple[int, float]] = {}  # bytes that wait, and since when they do not get fewer
+        self._stalled: dict[
+            Connection, tuple[int, float]
+        ] = {}  # bytes that wait, and since when hardly any of them left
         self._refused, self._cut_off = CalmLog(log), CalmLog(log)
         self._server: asyncio.AbstractServer | None = None
         self._tls_listener: TlsListener | None = None
@@ -204,13 +206,14 @@ class Server:
 
     def _look_at_slow_reader(self, connection: Connection, now_s: float) -> None:
         unsent_bytes = connection.unsent_bytes
-        before_bytes, since_s = self._stalled.get(connection, (unsent_bytes + 1, now_s))
-        if unsent_bytes < before_bytes:
+        before_bytes, since_s = self._stalled.get(connection, (0, now_s))
+        # More than before: answers were added, so it had read all but a little of what waited then.
+        if unsent_bytes > before_bytes or before_bytes - unsent_bytes >= COUNTED_OUT_BYTES:
             self._stalled[connection] = (unsent_bytes, now_s)
         elif now_s - since_s >= self._limits.slow_reader_timeout_s:
             self._cut_off.tell(
                 now_s,
-                "%s reads nothing of %d bytes that wait for it, it is cut off",
+                "%s reads nothing, or next to nothing, of %d bytes that wait for it; it is cut off",
                 connection.remote_address,
                 unsent_bytes,
             )

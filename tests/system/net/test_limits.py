@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -202,6 +202,66 @@ def test_a_peer_that_reads_nothing_for_long_is_cut_off_and_counted(engine: Engin
             await honest(address)
 
     with_server(engine, scenario, slow_reader_timeout_s=0.4)
+
+
+@pytest.mark.parametrize("count", [400, 12], ids=["whose requests wait", "half-closed"])
+def test_a_peer_that_reads_next_to_nothing_for_long_is_cut_off(engine: Engine, count: int) -> None:
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        with raw(address) as slow:
+            loop = asyncio.get_running_loop()
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await loop.sock_sendall(slow, asked(LARGE, count))
+            await until(lambda: servant.served >= 10)
+            slow.shutdown(socket.SHUT_WR)
+            while server.connections:
+                await asyncio.wait_for(loop.sock_recv(slow, 1_000), 30)
+                await asyncio.sleep(0.04)
+            assert server.cut_off_connections == 1
+            await honest(address)
+
+    with_server(engine, scenario, slow_reader_timeout_s=2.0, send_buffer_bytes=8_192)
+
+
+class Peer:
+    """A connection as the sweep sees it each 15 s."""
+
+    remote_address, unsent_bytes, is_cut = "peer", 0, False
+
+    def abort(self) -> None:
+        self.is_cut = True
+
+
+def looked_at(kib: Iterable[int]) -> bool:
+    """Whether a peer for which so much waits, look by look, is cut off."""
+    peer: Any = Peer()
+    server = Server(lambda connection, command: None)
+    for number, size in enumerate(kib):
+        peer.unsent_bytes = size * 1024
+        server._look_at_slow_reader(peer, 15.0 * number)
+    return bool(peer.is_cut)
+
+
+def test_a_peer_that_reads_slowly_and_asks_for_more_stays() -> None:
+    assert not looked_at([100, 3_900, 3_000, 2_000, 1_000, 100, 3_900, 3_880, 3_860, 3_840, 3_820, 3_800])
+
+
+def test_a_peer_that_reads_a_byte_now_and_then_is_cut_off() -> None:
+    assert not looked_at(range(4_000, 3_996, -1))
+    assert looked_at(range(4_000, 3_995, -1))
+
+
+def test_a_peer_that_says_nothing_more_gets_all_answers_that_it_reads(engine: Engine) -> None:
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        with raw(address) as half:
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(half, asked(LARGE, 10))
+            half.shutdown(socket.SHUT_WR)
+            read = 0
+            while data := await asyncio.wait_for(loop.sock_recv(half, 1 << 20), 30):
+                read += len(data)
+            assert read > 10 * LARGE_BYTES
+
+    with_server(engine, scenario)
 
 
 def test_what_waits_for_a_peer_to_read_runs_when_it_does_and_never_after_its_end(engine: Engine) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sprocketmq.errors import ConnectionLost, RequestTimeout
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.net.gathered_answers import GatheredAnswers
+from sprocketmq.net.ha_connection import HaConnection
 from sprocketmq.net.queued_bytes import QueuedBytes
 from sprocketmq.wire.command import Command, decode_command, encode_command, request, response
 from sprocketmq.wire.frame import FrameDecoder
@@ -22,41 +23,51 @@ LIMIT = 4 * 1024 * KIB
 
 
 class Transport(asyncio.Transport):
-    """Keeps what is written until its peer reads it; pauses and resumes its protocol as asyncio's transports do."""
+    """Keeps what is written until its peer reads it; pauses and resumes its protocol as asyncio's transports do.
 
-    def __init__(self, protocol: Connection) -> None:
+    ``forgets``: as asyncio's own of Python 3.12.1, it does not look at its mark after ``writelines``.
+    """
+
+    forgets = False
+
+    def __init__(self, protocol: Any) -> None:
         super().__init__()
         self._protocol = protocol
-        self.buffer = b""
-        self.read = b""
+        self.buffer, self.read = bytearray(), bytearray()
         self.is_cut = self.is_paused = False
         self._high, self._is_full = 0, False
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high = high or 0
+        self._look()
 
     def get_write_buffer_size(self) -> int:
         return len(self.buffer)
 
     def write(self, data: Any) -> None:
         self.buffer += data
+        self._look()
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.buffer += b"".join(list_of_data)
+        if not self.forgets:
+            self._look()
+
+    def _look(self) -> None:
         if len(self.buffer) > self._high and not self._is_full:
             self._is_full = True
             self._protocol.pause_writing()
 
-    def writelines(self, list_of_data: Any) -> None:
-        self.write(b"".join(list_of_data))
-
     def peer_reads(self, size: int = 1 << 30) -> None:
         self.read += self.buffer[:size]
-        self.buffer = self.buffer[size:]
+        del self.buffer[:size]
         if self._is_full and len(self.buffer) <= self._high // 4:
             self._is_full = False
             self._protocol.resume_writing()
 
     def commands(self) -> list[Command]:
         """What the peer has read, and will."""
-        return FrameDecoder(1 << 30).feed(self.read + self.buffer)
+        return FrameDecoder(1 << 30).feed(bytes(self.read + self.buffer))
 
     def is_closing(self) -> bool:
         return self.is_cut
@@ -97,10 +108,16 @@ def run(scenario: Callable[[QueuedBytes], Coroutine[Any, Any, None]]) -> QueuedB
     return queued
 
 
+@pytest.fixture(params=[False, True], ids=["", "writelines forgets to pause"])
+def forgetful(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Transport, "forgets", request.param)
+
+
 def large_answer(connection: Connection, command: Command) -> Command:
     return response(command, body=bytes(100 * KIB))
 
 
+@pytest.mark.usefixtures("forgetful")
 def test_the_mark_is_looked_at_within_one_read() -> None:
     handled = 0
 
@@ -364,3 +381,20 @@ def test_a_connection_that_cannot_be_written_to_costs_the_others_nothing(caplog:
     with caplog.at_level(logging.ERROR, "sprocketmq.net"):
         asyncio.run(scenario())
     assert "could not be written" in caplog.text
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_slave_that_does_not_read_is_sent_no_more_of_the_log() -> None:
+    async def scenario(queued: QueuedBytes) -> None:
+        slave = HaConnection(lambda slave: None, lambda slave, offset: None, lambda slave: None, lambda slave: None)
+        transport = Transport(slave)
+        slave.connection_made(transport)
+        for number in range(100):
+            if slave.writable:
+                slave.send(number * 100 * KIB, bytes(100 * KIB))
+        assert len(transport.buffer) <= 1024 * KIB + 2 * 100 * KIB
+        transport.peer_reads()
+        assert slave.writable
+        slave.connection_lost(None)
+
+    run(scenario)
