@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.transaction_producer import AsyncTransactionProducer as AsyncTransactionProducer
     from sprocketmq.client.transaction_producer import TransactionProducer as TransactionProducer
     from sprocketmq.client.transaction_producer import TransactionSendResult as TransactionSendResult
+    from sprocketmq.client.unreadable_bodies import UnreadableBody as UnreadableBody
     from sprocketmq.core.allocation import AllocateAveragely as AllocateAveragely
     from sprocketmq.core.allocation import AllocateAveragelyByCircle as AllocateAveragelyByCircle
     from sprocketmq.core.allocation import AllocateByConfig as AllocateByConfig
@@ -108,6 +109,7 @@ else:
             ),
             "client.transaction_producer": "AsyncTransactionProducer TransactionProducer TransactionSendResult",
             "client.tracing": "OpenTelemetryHook",
+            "client.unreadable_bodies": "UnreadableBody",
             "core.consume_progress": "ConsumeFromWhere",
             "core.consume_result": "ConsumeConcurrentlyStatus",
             "core.open_transactions": "LocalTransactionState",

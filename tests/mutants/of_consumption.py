@@ -16,8 +16,33 @@ CONCURRENT = "tests/inproc/client/test_client_concurrent.py"
 PARTS = "tests/unit/client/test_client_parts.py"
 POOLS = "tests/unit/client/test_client_listener_pool.py"
 UNIT = "tests/unit/core"
+UNREADABLE = "tests/inproc/client/test_client_unreadable.py"
 
 CONSUMPTION_MUTANTS = [
+    Mutant(
+        "S4",
+        "what lies before a body that cannot be opened waits with it",
+        f"{CLIENT}/unreadable_bodies.py",
+        "                if place <= offset:\n",
+        "                if place >= offset:\n",
+        f"{UNREADABLE}::test_a_queue_that_is_to_stop_at_such_a_body_hands_on_what_lies_before_and_says_where_it_waits",
+    ),
+    Mutant(
+        "S4",
+        "a body that cannot be opened takes the rest of its pull along",
+        f"{CLIENT}/unreadable_bodies.py",
+        "if one is not message]",
+        "if one.queue_offset < place]",
+        f"{UNREADABLE}::test_a_body_that_nobody_can_open_is_told_of_and_goes_the_way_that_was_chosen",
+    ),
+    Mutant(
+        "S4",
+        "a message that the filter leaves out stops its queue, for nobody can open it",
+        f"{CLIENT}/unreadable_bodies.py",
+        "            if id(message) not in left:\n                continue\n",
+        "",
+        f"{UNREADABLE}::test_a_body_that_the_filter_leaves_out_stops_nothing",
+    ),
     Mutant(
         "S6",
         "what a worker finished is recorded with the last of its stretch only",

@@ -20,6 +20,7 @@ from sprocketmq.client.hooks import FilterMessageContext
 from sprocketmq.client.namespace import unwrap
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.routes import Routes
+from sprocketmq.client.unreadable_bodies import UnreadableBodies
 from sprocketmq.core import flow_control, pull_cursor
 from sprocketmq.core.flow_control import FlowControlCause
 from sprocketmq.core.process_queue import ProcessQueue
@@ -72,16 +73,23 @@ class PullOwner(msgspec.Struct, frozen=True):
 
 
 def decode_pull(
-    result: PullResult, queue: MessageQueue, subscription: SubscriptionData, group: str, namespace: str | None = None
+    result: PullResult,
+    queue: MessageQueue,
+    subscription: SubscriptionData,
+    group: str,
+    namespace: str | None = None,
+    unreadable: list[tuple[MessageExt, Exception]] | None = None,
 ) -> list[MessageExt]:
     """The messages of a pull as a listener sees them: exact tag check, limits of the queue noted, a retry's own topic restored, and the
-    topic's name without ``namespace``.
+    topic's name without ``namespace``; ``unreadable`` gets those that cannot be opened.
 
     Raises:
         ProtocolError, ConfigurationError: as ``wire.record.decode_records``.
     """
     limits = f"{props.MIN_OFFSET}\x01{result.min_offset}\x02{props.MAX_OFFSET}\x01{result.max_offset}\x02".encode()
-    messages = decode_records(result.body, queue.broker_name, queue_id=queue.queue_id, more_properties=limits)
+    messages = decode_records(
+        result.body, queue.broker_name, queue_id=queue.queue_id, more_properties=limits, unreadable=unreadable
+    )
     if subscription.tags_set:
         # The broker compares hashes; this compares tags.
         messages = [message for message in messages if matches_tags(subscription, _property(message, props.TAGS))]
@@ -125,6 +133,7 @@ class PullLoop:
         self._asked_under: SubscriptionData | None = None  # while the broker has our pull
         self._stopped = False
         self._complaint = ""
+        self._bodies = UnreadableBodies(group.settings.unreadable_body, group.name, self.queue)
         self._failing_since_ms: int | None = None  # since when brokers answer pulls with what cannot be used
         self._told_ms: int | None = None
 
@@ -234,15 +243,19 @@ class PullLoop:
                 return pull_cursor.PullOutdated()
             self._broker_id = result.suggested_broker_id
             messages: list[MessageExt] = []
+            unreadable: list[tuple[MessageExt, Exception]] = []
+            next_offset = result.next_begin_offset
             if result.status is PullStatus.FOUND:
-                messages = decode_pull(result, self.queue, subscription, self._group.name, self._group.namespace)
+                group = self._group
+                messages = decode_pull(result, self.queue, subscription, group.name, group.namespace, unreadable)
                 now_ms = clock.now_ms()
-                if self._group.hooks.filter:
-                    group = self._group
+                if unreadable:
+                    messages, next_offset = self._bodies.settle(unreadable, messages, offset, next_offset, now_ms)
+                if group.hooks.filter:
                     seen = FilterMessageContext(group.own_name, group.client_id, self.queue, messages, now_ms)
                     messages = group.hooks.filter_messages(seen)
-                self._group.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
-                self.process_queue.broker_backlog = result.max_offset - result.next_begin_offset
+                group.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
+                self.process_queue.broker_backlog = result.max_offset - next_offset
         except RemoteError as error:
             if error.code in _UNKNOWN_TO_BROKER:
                 self._owner.heartbeat()  # the broker restarted and has not heard of us yet
@@ -258,7 +271,7 @@ class PullLoop:
             return pull_cursor.PullFailed(f"{type(error).__name__}: {error}")
         self._complaint = ""
         self._failing_since_ms = self._told_ms = None
-        return pull_cursor.PullReturned(result.status, result.next_begin_offset, messages)
+        return pull_cursor.PullReturned(result.status, next_offset, messages)
 
     def _tell_unreadable(self, offset: int, error: Exception, *, lasting: bool) -> None:
         """A queue that stands still is told of each minute: at once where waiting does not mend it, else after the first one."""

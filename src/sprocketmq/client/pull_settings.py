@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from sprocketmq.client.push_settings import PushSettings
+from sprocketmq.client.unreadable_bodies import UnreadableBody
 from sprocketmq.client.validators import check_range, check_settings
 from sprocketmq.core.allocation import AVG, AllocationStrategy, MachineRoomResolver
 from sprocketmq.core.consume_progress import ConsumeFromWhere
@@ -42,6 +43,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
         broker_suspend_max_time_ms: how long a broker holds a pull that finds nothing, 1000 at least.
         consumer_timeout_when_suspend_ms: how long the answer to a pull is waited for; not less than the former.
         pull_time_delay_when_exception_ms: pause after a failed pull.
+        unreadable_body: what becomes of a message whose body cannot be opened: "STOP", "SKIP" or "DELIVER"; see PushSettings.
         local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``.
 
     Raises:
@@ -69,6 +71,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
     broker_suspend_max_time_ms: int = 20_000
     consumer_timeout_when_suspend_ms: int = 30_000
     pull_time_delay_when_exception_ms: int = 1_000
+    unreadable_body: UnreadableBody | None = None
     local_offset_store_dir: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
@@ -100,6 +103,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
             pull_threshold_size_for_queue=self.pull_threshold_size_for_queue,
             consume_concurrently_max_span=self.consume_max_span,
             pull_time_delay_when_exception_ms=self.pull_time_delay_when_exception_ms,
+            unreadable_body=self.unreadable_body,
             post_subscription_when_pull=True,
             local_offset_store_dir=self.local_offset_store_dir,
         )

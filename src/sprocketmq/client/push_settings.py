@@ -10,6 +10,7 @@ from enum import Enum
 import msgspec
 from msgspec.structs import force_setattr
 
+from sprocketmq.client.unreadable_bodies import UnreadableBody
 from sprocketmq.client.validators import (
     check_callable,
     check_group,
@@ -82,6 +83,9 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
             going may end before the next member begins; 0 lets that one begin at once, as Java's client does since 5.3.
         await_termination_ms: how long shutdown waits for running listeners.
         pull_time_delay_when_exception_ms: pause after a failed pull.
+        unreadable_body: what becomes of a message whose body cannot be opened (compressed with a library that is not installed, or broken):
+            "STOP", its queue waits there; "SKIP"; "DELIVER", it is handed on as it is stored, compressed. Default: it stops for a missing
+            library, and delivers what nobody can open. All of it is told at ERROR. Java's client skips the rest of the pull in silence.
         post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat.
         record: a file to which every decision of this consumer is written, for ``sprocketmq replay``; its predecessor moves to ``FILE.1``.
             Ids, keys, tags, sizes and places of messages are in it, bodies are not.
@@ -120,6 +124,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     unlock_delay_ms: int = UNLOCK_DELAY_MS
     await_termination_ms: int = 5000
     pull_time_delay_when_exception_ms: int = 1000
+    unreadable_body: UnreadableBody | None = None
     post_subscription_when_pull: bool = False
     local_offset_store_dir: str | os.PathLike[str] | None = None
     record: str | os.PathLike[str] | None = None
@@ -132,6 +137,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         force_setattr(
             self, "consume_from_where", _member(ConsumeFromWhere, "consume_from_where", self.consume_from_where)
         )
+        if self.unreadable_body is not None:
+            force_setattr(self, "unreadable_body", _member(UnreadableBody, "unreadable_body", self.unreadable_body))
         self._check_allocation()
         if isinstance(self.allocate_strategy, str):
             found = strategy_by_name(

@@ -18,7 +18,7 @@
 
 Laws
     1. At most one pull is in flight per queue.
-    2. next_offset is always the broker's next_begin_offset: no arithmetic here.
+    2. next_offset is always that of the answer, the broker's next_begin_offset: no arithmetic here.
     3. A dropped queue yields no effect but the end; what a late answer brings is thrown away (it will be pulled again by the owner).
     4. No own back-off on NO_MATCHED_MSG: the broker stops scanning after 800 entries and expects to be asked again at once.
     5. Orderly: no pull without a valid lock, and the offset is read again once in each tenure of the lock, because the owner before us may
@@ -115,7 +115,8 @@ class OffsetRead(msgspec.Struct, frozen=True):
 
 
 class PullReturned(msgspec.Struct, frozen=True):
-    """A pull response. ``messages`` are those left after the client's own tag check, ``next_begin_offset`` is the broker's."""
+    """A pull response. ``messages`` are those left after the client's own tag check, ``next_begin_offset`` is the broker's, or
+    the place of a message that cannot be read, before which this ends."""
 
     status: PullStatus
     next_begin_offset: int

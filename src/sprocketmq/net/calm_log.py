@@ -11,10 +11,10 @@ _INTERVAL_S: Final = 60.0
 
 
 class CalmLog:
-    """One kind of event. ``log`` is where it is told, as a warning."""
+    """One kind of event. ``log`` is where it is told, at ``level``."""
 
-    def __init__(self, log: logging.Logger, interval_s: float = _INTERVAL_S) -> None:
-        self._log, self._interval_s = log, interval_s
+    def __init__(self, log: logging.Logger, interval_s: float = _INTERVAL_S, level: int = logging.WARNING) -> None:
+        self._log, self._interval_s, self._level = log, interval_s, level
         self._count, self._untold, self._next_s = 0, 0, float("-inf")
 
     @property
@@ -29,5 +29,5 @@ class CalmLog:
         if now_s < self._next_s:
             return
         before = f" ({self._untold - 1} more since the last such line)" if self._untold > 1 else ""
-        self._log.warning(message + before, *args)
+        self._log.log(self._level, message + before, *args)
         self._untold, self._next_s = 0, now_s + self._interval_s

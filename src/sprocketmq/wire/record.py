@@ -26,7 +26,7 @@ import zlib
 from typing import Any, Final
 from zlib import crc32
 
-from sprocketmq.errors import ProtocolError
+from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.batch import split_batch
 from sprocketmq.wire.compression import decompress as decompress_body
 from sprocketmq.wire.message import MessageExt
@@ -439,6 +439,7 @@ def decode_records(
     *,
     queue_id: int | None = None,
     more_properties: bytes = b"",
+    unreadable: list[tuple[MessageExt, Exception]] | None = None,
 ) -> list[MessageExt]:
     """Records back to back, as a pull answers them, as messages. The checksum is not looked at: TCP and the broker have done that.
 
@@ -449,10 +450,11 @@ def decode_records(
             is with its bit still set: one bad message must not take its neighbours or its queue down.
         queue_id: noted in each message in place of the record's; None keeps that.
         more_properties: put behind the properties of each message, in their text form, once somebody looks at them.
+        unreadable: gets each message whose body cannot be opened, and why, a decompressor that is not installed included.
 
     Raises:
         ProtocolError: anything else than whole records, trailing bytes included. Nothing is skipped.
-        ConfigurationError: a body needs a decompressor that is not installed.
+        ConfigurationError: a body needs a decompressor that is not installed, and there is no ``unreadable``.
     """
     # Slices of bytes are half the price of slices of a view.
     data = buffer if isinstance(buffer, bytes) else bytes(buffer)
@@ -488,7 +490,7 @@ def decode_records(
         message.broker_name = broker_name
         message._more_properties = more_properties
         if sys_flag & _OPEN_FIRST and decompress:
-            messages += _opened(message)
+            messages += _opened(message, unreadable)
         else:
             messages.append(message)
         at += size
@@ -509,16 +511,19 @@ def _slow_record(data: bytes, at: int) -> MessageExt:
     return message
 
 
-def _opened(message: MessageExt) -> list[MessageExt]:
+def _opened(message: MessageExt, unreadable: list[tuple[MessageExt, Exception]] | None) -> list[MessageExt]:
     try:
         if message.sys_flag & COMPRESSED:
             message.body = decompress_body(message.body, message.sys_flag)
             message.sys_flag &= ~COMPRESSED
         if message.sys_flag & _WRAPPED == _WRAPPED:
             return _unwrapped(message)
-    except ProtocolError:
-        pass  # the bit that is still set says so
-    return [message]
+    except (ProtocolError, ConfigurationError) as error:
+        if unreadable is not None:
+            unreadable.append((message, error))
+        elif isinstance(error, ConfigurationError):
+            raise
+    return [message]  # a bit that is still set says that it is not opened
 
 
 def _unwrapped(batch: MessageExt) -> list[MessageExt]:

@@ -1,16 +1,25 @@
-"""A queue whose pulls are answered with what cannot be used: it waits, and says so at ERROR, again each minute."""
+"""A queue whose pulls are answered with what cannot be used: it waits, and says so at ERROR, again each minute.
+
+Bodies that cannot be opened go the way that was chosen.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
+from sprocketmq.client import message_writer
 from sprocketmq.testing import PULLS, EmbeddedRocketMQ
+from sprocketmq.wire.sys_flag import COMPRESSED
+
+FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 Consumers = Callable[..., rmq.PushConsumer]
 
@@ -72,3 +81,147 @@ def test_a_missing_library_is_named_with_what_to_install(
         assert "pip install sprocketmq[compression]" in _told(caplog)[0]
         assert len(recorder) == 0
     rocketmq.advance_until(lambda: recorder.bodies == ["x" * 1000])
+
+
+def _send_with_a_broken_one_in_the_middle(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three messages of one queue, of which the second says that it is compressed, and is not."""
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0"])
+    with monkeypatch.context() as broken, rocketmq.producer("broken", compress_msg_body_over_bytes=10) as other:
+        broken.setattr(message_writer, "compress", lambda body, *_: b"not compressed")
+        send_all(other, ["x" * 1000])
+    send_all(producer, ["2"])
+
+
+def _errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+
+
+CHOICES = [
+    (None, ["0", "not compressed", "2"], "it is handed on as it is stored"),
+    ("DELIVER", ["0", "not compressed", "2"], "it is handed on as it is stored"),
+    (rmq.UnreadableBody.SKIP, ["0", "2"], "it is skipped"),
+]
+
+
+@pytest.mark.parametrize(("choice", "seen", "end"), CHOICES)
+@pytest.mark.parametrize("kind", ["message", "orderly"])
+def test_a_body_that_nobody_can_open_is_told_of_and_goes_the_way_that_was_chosen(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    choice: Any,
+    seen: list[str],
+    end: str,
+) -> None:
+    _send_with_a_broken_one_in_the_middle(rocketmq, producer, monkeypatch)
+    bodies: list[str] = []
+
+    def listen(given: Any, *_: object) -> Any:
+        bodies.extend(message.body.decode() for message in (given if kind == "orderly" else [given]))
+        return rmq.ConsumeOrderlyStatus.SUCCESS if kind == "orderly" else None
+
+    with caplog.at_level(logging.ERROR, "sprocketmq.client"):
+        consumer = consumers(listen, kind=kind, unreadable_body=choice, consume_thread_count=1)
+        rocketmq.advance_until(lambda: len(bodies) == len(seen), limit_ms=20_000)
+        consumer.shutdown()
+    assert bodies == seen
+    assert rocketmq.consumer_offset("delays", "flights") == {0: 3}
+    (told,) = _errors(caplog)
+    assert "at offset 1 of flights/broker-a/0 cannot be opened (a ZLIB body of 14 bytes" in told
+    assert end in told
+
+
+def test_a_queue_that_is_to_stop_at_such_a_body_hands_on_what_lies_before_and_says_where_it_waits(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _send_with_a_broken_one_in_the_middle(rocketmq, producer, monkeypatch)
+    recorder = Recorder()
+    with caplog.at_level(logging.ERROR, "sprocketmq.client"):
+        consumer = consumers(recorder, unreadable_body="STOP")
+        rocketmq.advance_until(lambda: len(_told(caplog)) == 2, limit_ms=120_000)
+        consumer.shutdown()
+    assert recorder.bodies == ["0"]
+    assert rocketmq.consumer_offset("delays", "flights") == {0: 1}
+    assert "flights/broker-a/0 cannot be read at offset 1, its messages wait there" in _told(caplog)[0]
+    assert "with unreadable_body='SKIP' or 'DELIVER' the queue goes on" in _told(caplog)[0]
+
+
+def test_a_body_that_the_filter_leaves_out_stops_nothing(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # "BB" and "Aa" have one hash in Java, so the broker gives both.
+    rocketmq.create_topic("flights", queues=1)
+    with monkeypatch.context() as broken, rocketmq.producer("more", compress_msg_body_over_bytes=10) as other:
+        broken.setattr(message_writer, "compress", lambda body, *_: b"not compressed")
+        other.send(rmq.Message("flights", b"x" * 1000, tags="BB"))
+    producer.send(rmq.Message("flights", b"wanted", tags="Aa"))
+    with caplog.at_level(logging.ERROR, "sprocketmq.client"):
+        options = {"unreadable_body": "STOP", "consume_from_where": FIRST}
+        with rocketmq.pull_consumer("backfill", **options) as consumer:
+            consumer.subscribe("flights", "Aa")
+            assert [message.body for message in consumer.poll(timeout_ms=30_000)] == [b"wanted"]
+    assert _errors(caplog) == []
+
+
+@pytest.mark.parametrize(("choice", "count"), [("SKIP", 2), ("DELIVER", 3)])
+def test_a_pull_consumer_has_the_choice_too_and_a_missing_library_is_no_other_matter(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    choice: str,
+    count: int,
+) -> None:
+    pytest.importorskip("zstandard")
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0"])
+    with rocketmq.producer("zstd", compress_type="ZSTD", compress_msg_body_over_bytes=10) as other:
+        send_all(other, ["x" * 1000])
+    send_all(producer, ["2"])
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+
+    async def main() -> list[rmq.MessageExt]:
+        consumer = rmq.AsyncPullConsumer(
+            "backfill",
+            namesrv_addr=rocketmq.namesrv_addr,
+            clock=rocketmq.clock,
+            consume_from_where=FIRST,
+            unreadable_body=choice,
+        )
+        found: list[rmq.MessageExt] = []
+        async with consumer:
+            await consumer.assign([rmq.MessageQueue("flights", "broker-a", 0)])
+            while len(found) < count:
+                more = await consumer.poll(timeout_ms=30_000)
+                assert more
+                found += more
+        return found
+
+    with caplog.at_level(logging.ERROR, "sprocketmq.client"):
+        found = asyncio.run(main())
+    assert [message.queue_offset for message in found] == ([0, 2] if choice == "SKIP" else [0, 1, 2])
+    assert [message.sys_flag & COMPRESSED for message in found] == [0] * 2 if choice == "SKIP" else [0, COMPRESSED, 0]
+    (told,) = _errors(caplog)
+    assert "pip install sprocketmq[compression]" in told
+    assert rocketmq.consumer_offset("backfill", "flights") == {0: 3}
+
+
+@pytest.mark.parametrize("make", ["push_consumer", "pull_consumer"])
+def test_another_choice_is_refused(rocketmq: EmbeddedRocketMQ, make: str) -> None:
+    with pytest.raises(
+        rmq.ConfigurationError, match="unreadable_body is 'drop', one of STOP, SKIP, DELIVER is allowed"
+    ):
+        getattr(rocketmq, make)("delays", unreadable_body="drop")

@@ -1,0 +1,87 @@
+"""Messages whose body cannot be opened: compressed in a way whose library is not installed, broken, or an inner batch that is none.
+
+Java's client says nothing: MessageDecoder gives up on the rest of that pull, so the message and all behind it in the answer are skipped
+(``decode`` returns null, ``decodesBatch`` ends). Here it is told, and the user chooses.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+
+from sprocketmq.errors import ConfigurationError, ProtocolError
+from sprocketmq.net.calm_log import CalmLog
+from sprocketmq.wire.message import MessageExt, MessageQueue
+
+__all__ = ["UnreadableBodies", "UnreadableBody"]
+
+log = logging.getLogger("sprocketmq.client")
+
+
+class UnreadableBody(Enum):
+    """What becomes of a message whose body cannot be opened.
+
+    STOP: its queue waits there. SKIP: progress passes it. DELIVER: it is handed on with its body as it is stored, and ``sys_flag`` still
+    says that this is compressed (bit 0x1).
+    """
+
+    STOP = "STOP"
+    SKIP = "SKIP"
+    DELIVER = "DELIVER"
+
+
+_ENDS = {UnreadableBody.SKIP: "it is skipped", UnreadableBody.DELIVER: "it is handed on as it is stored"}
+
+
+class UnreadableBodies:
+    """Those of one queue: what the user chose for them, and what was told.
+
+    Args:
+        choice: None stops where a library is missing, for installing it mends that, and delivers what nobody can open.
+    """
+
+    def __init__(self, choice: UnreadableBody | None, group: str, queue: MessageQueue) -> None:
+        self._choice, self._group, self._queue = choice, group, queue
+        self._calm = CalmLog(log, level=logging.ERROR)
+
+    def settle(
+        self,
+        found: list[tuple[MessageExt, Exception]],
+        messages: list[MessageExt],
+        offset: int,
+        next_offset: int,
+        now_ms: int,
+    ) -> tuple[list[MessageExt], int]:
+        """Those of ``messages`` that are handed on, and where to pull next.
+
+        Args:
+            found: those that cannot be opened, and why.
+            messages: what the filter left of the answer to a pull from ``offset``, which ends before ``next_offset``.
+
+        Raises:
+            ConfigurationError, ProtocolError: the queue is to stop, and what comes next is such a message.
+        """
+        left = set(map(id, messages))
+        for message, error in found:
+            if id(message) not in left:
+                continue
+            choice = self._choice
+            if choice is None:
+                choice = UnreadableBody.STOP if isinstance(error, ConfigurationError) else UnreadableBody.DELIVER
+            place = message.queue_offset
+            if choice is UnreadableBody.STOP:
+                if place <= offset:
+                    raise _with_choice(error)
+                return [one for one in messages if one.queue_offset < place], place
+            if choice is UnreadableBody.SKIP:
+                messages = [one for one in messages if one is not message]
+            sentence = "group %s: the body of message %s at offset %d of %s cannot be opened (%s), so %s"
+            self._calm.tell(
+                now_ms / 1000, sentence, self._group, message.message_id, place, self._queue, error, _ENDS[choice]
+            )
+        return messages, next_offset
+
+
+def _with_choice(error: Exception) -> Exception:
+    sentence = f"{error}; with unreadable_body='SKIP' or 'DELIVER' the queue goes on"
+    return ConfigurationError(sentence) if isinstance(error, ConfigurationError) else ProtocolError(sentence)
