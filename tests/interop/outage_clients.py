@@ -23,7 +23,7 @@ from sprocketmq.errors import RocketMQError
 __all__ = ["GRAIN_S", "PATIENCE_S", "PERIOD_MS", "POLL_MS", "TIMEOUT_MS", "Clients", "Ledger", "engine_thread"]
 
 TIMEOUT_MS: Final = 1_500
-PERIOD_MS: Final = 2_000
+PERIOD_MS: Final = 1_500  # two of them are less than the time of one request, and the pause after it
 POLL_MS: Final = 1_000
 # What a promise may be late by where the machine withholds nothing: threads hand Python's lock on each 5 ms, and clocks are read apart.
 GRAIN_S: Final = 0.15

@@ -11,7 +11,6 @@ import contextlib
 import re
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +24,14 @@ _LOOK_S: Final = 0.1
 _CLIENT_ID: Final = re.compile(rb'"clientID":"([^"]+)"')
 
 
+_saying: Final = threading.Lock()
+
+
+def _say(line: str) -> None:
+    with _saying:
+        print(line, flush=True)
+
+
 def _tell(middlemen: dict[str, Middleman], ends: threading.Event) -> None:
     """What clients asked is told, and forgotten: twenty minutes of it are much."""
     taken: dict[str, list[tuple[float, Command]]] = {}
@@ -35,7 +42,7 @@ def _tell(middlemen: dict[str, Middleman], ends: threading.Event) -> None:
             taken[name], middleman.asked = middleman.asked, []
             for at_s, command in asked:
                 if command.code == RequestCode.HEART_BEAT and (found := _CLIENT_ID.search(bytes(command.body))):
-                    print(f"heartbeat {name} {found[1].decode()} {at_s:.3f}", flush=True)
+                    _say(f"heartbeat {name} {found[1].decode()} {at_s:.3f}")
 
 
 def main(args: list[str]) -> None:
@@ -47,11 +54,11 @@ def main(args: list[str]) -> None:
         ends = threading.Event()
         life.callback(ends.set)
         threading.Thread(target=_tell, args=(middlemen, ends), daemon=True).start()
-        print(f"ready {time.monotonic():.3f}", flush=True)
+        _say("ready")
         for line in sys.stdin:
             name, mood = line.split()
             middlemen[name].set_mood(mood)
-            print(f"done {name}", flush=True)
+            _say(f"done {name}")
 
 
 if __name__ == "__main__":

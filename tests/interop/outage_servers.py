@@ -68,7 +68,7 @@ class Middlemen:
         ways = [f"{one.name}=127.0.0.1:{one.port}={one.address}" for one in peers]
         self._child = Child([sys.executable, str(program), *ways], log)
         self._done = threading.Semaphore(0)
-        assert self._child.read_line().startswith("ready")
+        assert self._child.read_line() == "ready"
         self._reader = threading.Thread(target=self._read, name="outage-heartbeats", daemon=True)
         self._reader.start()
 
