@@ -17,6 +17,7 @@ Laws 1 and 5 allow what the machine withheld from the threads that keep them (``
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import os
@@ -28,6 +29,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -67,7 +69,7 @@ class Outage:
         self.broken: list[str] = []
         self._waited: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by trouble: CPU, and time
         self._unnamed: defaultdict[str, list[Span]] = defaultdict(list)  # by broker: name servers did not name it
-        self._withheld: list[Span] = []  # when, and seconds so far
+        self._withheld: list[tuple[float, dict[tuple[int, int], float]]] = []  # when, and seconds so far by thread
         self._ends = threading.Event()
 
     def __enter__(self) -> Outage:
@@ -115,7 +117,7 @@ class Outage:
             for broker in self.brokers:
                 if any(broker.name not in names for names in known):
                     self._unnamed[broker.name].append((before_s, now_s))
-            self._withheld.append((now_s, withheld_s(engine, *self._middlemen.threads)))
+            self._withheld.append((now_s, {one: withheld_s(engine, one) for one in self._middlemen.threads}))
             before_s = now_s
 
     # -- weather -----------------------------------------------------------------------------------------------------------------
@@ -201,8 +203,11 @@ class Outage:
                 )
 
     def _withheld_s(self, begin_s: float, end_s: float) -> float:
-        so_far = [total_s for at_s, total_s in self._withheld if begin_s - 2 * _LOOK_S <= at_s <= end_s + 2 * _LOOK_S]
-        return so_far[-1] - so_far[0] if so_far else 0.0
+        """From the clients' thread and from one of the middlemen, the one that had to wait longest."""
+        before = bisect.bisect(self._withheld, begin_s, key=itemgetter(0)) - 1
+        after = bisect.bisect(self._withheld, end_s, key=itemgetter(0))
+        first, last = self._withheld[max(before, 0)][1], self._withheld[min(after, len(self._withheld) - 1)][1]
+        return max((last[one] - first[one] for one in first.keys() & last.keys()), default=0.0)
 
     def report(self) -> Iterator[str]:
         """What was judged, in numbers."""
@@ -216,7 +221,8 @@ class Outage:
         rounds = {who: _most_in_a_second(times) for who, times in ledger.rounds.items()}
         yield f"{sum(map(len, ledger.rounds.values())):,} rebalances, at most {max(rounds.values())} in a second and consumer"
         beats = sum(map(len, self._middlemen.heartbeats.values()))
-        yield f"{beats:,} heartbeats; the machine withheld {self._withheld[-1][1] - self._withheld[0][1]:.1f} s in all"
+        withheld = self._withheld_s(self._withheld[0][0], self._withheld[-1][0])
+        yield f"{beats:,} heartbeats; of {self._withheld[-1][0] - self._withheld[0][0]:.0f} s the machine withheld {withheld:.1f} s"
         shares = (f"{trouble} {cpu_s / waited_s:.2%}" for trouble, (cpu_s, waited_s) in self._waited.items())
         yield f"clients that only wait took, of a core: {'; '.join(shares)}"
 
