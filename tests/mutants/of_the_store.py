@@ -273,4 +273,12 @@ STORE_MUTANTS = [
         "        if file is None:\n            self.files.unmap()\n            file = self",
         "tests/unit/store/test_disk_space.py::test_a_queue_whose_next_file_has_no_space_is_read_to_its_end",
     ),
+    Mutant(
+        "files",
+        "a record with ten thousand keys is indexed as one with one",
+        f"{STORE}/dispatch.py",
+        "        if number and done + work > max_records:\n",
+        "        if number and number >= max_records:\n",
+        f"{INDEX}::test_a_record_with_many_keys_counts_as_several",
+    ),
 ]

@@ -1,7 +1,8 @@
 """Keeping the store's index by key close behind the log, beside the requests (Java: ReputMessageService).
 
 Nothing is done per message. While messages come, the records of the last few milliseconds are indexed together, a bounded number per turn
-of the loop; without messages the looks become rare. A query does not wait for the next look: it lets the store catch up first.
+of the loop, in which one with many keys counts as several; without messages the looks become rare. A query does not wait for the next
+look: it lets the store catch up first.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class IndexBuilding:
                     self._failed(error)
         if self._failing:
             pause_s = _AFTER_FAILURE_S
-        elif done == _RECORDS_PER_TURN:
+        elif done and self._store.undispatched_bytes:
             pause_s = 0.0
         elif done:
             pause_s = self._pause_s = _BUSY_S

@@ -13,7 +13,7 @@ tells that the newest files are lost: then the index goes on from what is there,
 Laws
 1. Every record before ``offset`` that has keys has its entries, each at least once (a crash or a full file in the middle of a record
    may give some twice; queries give each record once).
-2. ``dispatch`` does at most the work it is asked for.
+2. ``dispatch`` does at most the work it is asked for: a record with many keys, or with long properties, counts as several (``work_of``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.store.checkpoint import Checkpoint, IndexProgress
 from sprocketmq.store.commit_log import CommitLog
-from sprocketmq.store.index_files import TAG_TYPE, IndexFiles, index_text
+from sprocketmq.store.index_files import TAG_TYPE, IndexFiles, index_text, work_of
 from sprocketmq.wire.hashing import index_hash, java_hash
 from sprocketmq.wire.properties import KEY_SEPARATOR, KEYS, TAGS, UNIQ_KEY, get_property
 from sprocketmq.wire.record import BLANK_BYTES
@@ -77,7 +77,7 @@ class Dispatcher:
         return self._log.max_offset - max(self._offset, self._log.min_offset) or int(self._index.has_rest)
 
     def dispatch(self, max_records: int) -> int:
-        """Index up to ``max_records`` records; how many were read (0 = nothing is left).
+        """Index up to ``max_records`` records, fewer where they have many keys (law 2), but one; how much was done (0 = nothing is left).
 
         Raises:
             StoreNotWritable: the disk is full; the next call goes on where this one was stopped.
@@ -101,7 +101,7 @@ class Dispatcher:
         position, last = at - file.start, min(end - file.start, file.size_bytes)
         run = uniform_keys(file.readable, position, last, file.start, max_records, tags=self.tags)
         if run is not None:
-            count = run.record_count
+            work = run.record_count  # of one each
             time_ms = run.last_store_timestamp
             self._cover(run.store_timestamps)
             self._offset = file.start + run.end  # before the entries: what a full disk keeps out is kept by the index
@@ -109,8 +109,8 @@ class Dispatcher:
                 self._index.put(run.hashes, run.physical_offsets, run.store_timestamps)
         else:
             batch = read_records(file.readable, position, last, file.start, max_records)
-            count = len(batch)
-            if count:
+            work = _cut_to(batch, max_records)
+            if work:
                 time_ms = int(batch.store_timestamp[-1])
                 self._cover(batch.store_timestamp)
                 self._offset = file.start + batch.end
@@ -119,7 +119,7 @@ class Dispatcher:
                 self._offset = self._behind_gap(at, file.start + file.size_bytes, end)
         index = self._index
         self.progress = IndexProgress(index.newest_name, self._offset, index.newest_count, time_ms)
-        return count or 1
+        return work or 1
 
     def _cover(self, store_timestamps: Ints) -> None:
         """Before the entries of records that were stored then."""
@@ -182,6 +182,19 @@ class Dispatcher:
         if len(order) > 1 and not (order[1:] > order[:-1]).all():
             records, hashes = records[order], hashes[order]
         self._index.put(hashes, batch.physical_offset[records], batch.store_timestamp[records])
+
+
+def _cut_to(batch: RecordBatch, max_records: int) -> int:
+    """Law 2: leave so many of the records that their work is not more than that, but one; their work."""
+    data, done = batch.data, 0
+    places = zip(batch.properties_at.tolist(), batch.properties_bytes.tolist(), strict=True)
+    for number, (at, size) in enumerate(places):
+        work = work_of(size, bytes(data[at : at + size]).count(b" "))
+        if number and done + work > max_records:
+            batch.cut(number)
+            break
+        done += work
+    return done
 
 
 def keys_of(batch: RecordBatch, *, tags: bool = True) -> tuple[Ints, Ints, Ints]:

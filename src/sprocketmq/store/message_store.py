@@ -295,6 +295,8 @@ class MessageStore(Protocol):
     def dispatch(self, max_records: int) -> int:
         """Bring the index by key up to ``max_records`` records closer to the end of the log; how many were read, 0 = it is complete.
 
+        A record with many keys, or with long properties, counts as several, so fewer may be read, but one.
+
         Raises:
             StoreNotWritable: no space for an index file; the same records are tried again next time.
         """

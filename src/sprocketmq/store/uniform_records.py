@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from sprocketmq.store.index_files import TAG_TYPE, index_text
+from sprocketmq.store.index_files import TAG_TYPE, index_text, work_of
 from sprocketmq.store.record_batch import HEAD, equal_sizes, hash_rows
 from sprocketmq.wire.hashing import index_hash, java_hash
 from sprocketmq.wire.properties import KEYS, TAGS, UNIQ_KEY
@@ -69,6 +69,8 @@ def uniform_keys(
     tail = bytes(data[at + tail_at : at + size])
     properties_at = tail[0] + 3
     if len(tail) < properties_at or _INT16.unpack_from(tail, properties_at - 2)[0] != len(tail) - properties_at:
+        return None
+    if work_of(len(tail) - properties_at, tail.count(b" ")) > 1:  # each of them counts as several
         return None
     spans = _spans(tail, properties_at)
     topic_bytes = tail[1 : properties_at - 2]

@@ -114,6 +114,31 @@ def test_keys_found_for_many_records_at_once_are_those_found_one_by_one(
     ]
 
 
+@pytest.mark.parametrize("shape", ["alike", "all different"])
+def test_a_record_with_many_keys_counts_as_several(shape: str) -> None:
+    """One record may have sixteen thousand: a thousand such would hold the loop for many seconds."""
+    config = dataclasses.replace(
+        INDEXED, mapped_file_size_commit_log=4 << 20, max_index_num=1 << 20, max_hash_slot_num=4_001
+    )
+    store = open_memory(config)
+    sizes = [2_000] * 40 if shape == "alike" else [2_000 + number for number in range(40)]
+    for number, size in enumerate(sizes):
+        store.append(keyed(f"U{number:03d}", " ".join(f"{key:05d}" for key in range(size))[: 5 * size]), NOW_MS)
+    for number in range(400):
+        store.append(keyed(f"plain{number}", "one"), NOW_MS)
+    calls, index = 0, store.dispatcher._index
+    most = entries = 0
+    while store.dispatch(1_000):
+        calls += 1
+        now = sum(file.header.index_count - 1 for file in index.files)
+        most, entries = max(most, now - entries), now
+    assert most <= 4 * 1_000 + 3 * 400
+    assert calls <= 40
+    assert len(find(store, "00001")) == 40
+    assert find(store, "plain399")
+    assert problems(store) == []
+
+
 def test_a_value_that_holds_a_separator_is_not_of_the_same_shape() -> None:
     texts = [
         b"A\x01xxxxxxxxx\x02",
