@@ -11,6 +11,7 @@ __all__ = ["SPARK_SOURCE_MUTANTS"]
 SPARK: Final = "src/sprocketmq/spark"
 REPLICAS: Final = "tests/inproc/spark/test_replicas.py"
 LATE: Final = "tests/inproc/spark/test_late_brokers.py"
+RETIRED: Final = "tests/inproc/spark/test_retired_brokers.py"
 PLACE: Final = "tests/inproc/spark/test_ledger_place.py"
 
 SPARK_SOURCE_MUTANTS = [
@@ -94,5 +95,21 @@ SPARK_SOURCE_MUTANTS = [
         "late is not None and late.covers(queue.topic)]",
         "late is not None]",
         f"{LATE}::test_a_topic_that_is_added_to_a_query_begins_at_its_first_message",
+    ),
+    Mutant(
+        "spark",
+        "a queue whose broker is away fails the progress of all",
+        f"{SPARK}/group_progress.py",
+        "            return error\n        return None\n\n    answers = cluster.engine",
+        "            raise\n        return None\n\n    answers = cluster.engine",
+        f"{RETIRED}::test_progress_is_shown_to_the_brokers_that_are_there_and_the_others_are_left_alone",
+    ),
+    Mutant(
+        "spark",
+        "a broker that is gone for good is waited for",
+        f"{SPARK}/stream_reader.py",
+        "        return bounds, {**watch.gone(sorted(missing - retired)), **gone}",
+        "        return bounds, watch.gone(sorted(missing - retired))",
+        f"{RETIRED}::test_a_bounded_run_ends_without_a_broker_that_is_retired",
     ),
 ]

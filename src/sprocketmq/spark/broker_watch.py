@@ -98,10 +98,12 @@ class BrokerWatch:
 
         Raises:
             NetworkError, RequestTimeout, RemoteError: a broker is away and ``brokerUnavailable`` is fail.
+            ConfigurationError: a broker of ``retiredBrokers`` is there.
         """
         waits = self._options.broker_unavailable == "wait"
         try:
             queues = self.cluster.queues(self._source_topics(), missing_ok=True)
+            self._refuse_retired(queues)
             bounds = held_bounds(self.cluster, queues, partial=waits)
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
@@ -112,6 +114,14 @@ class BrokerWatch:
             if held.max >= self.heads.get(queue, 0):
                 self.heads[queue], self.newest_ms[queue] = held.max, held.newest_ms
         return bounds
+
+    def _refuse_retired(self, queues: Iterable[MessageQueue]) -> None:
+        alive = {queue.broker_name for queue in queues} & self._options.retired_brokers
+        if alive:
+            raise ConfigurationError(
+                f"retiredBrokers names {min(alive)}, which is registered and has queues of the query's topics; leave it out, or take the "
+                "broker from the cluster first"
+            )
 
     def settle(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
         """The step that was planned from ``bounds`` is taken, and has named what went back: they are what is known from now on."""

@@ -4,18 +4,22 @@ stream shows of itself to people and tools. Spark's checkpoint is the truth of a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster import Cluster, is_apache_4
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["commit_offsets", "committed_offsets"]
+__all__ = ["ShownProgress", "commit_offsets", "committed_offsets"]
 
-_COMMIT_PATIENCE_MS: Final = 2_000
+log = logging.getLogger("sprocketmq.spark")
+
+_AGAIN_S: Final = 10.0
 
 
 def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
@@ -49,12 +53,53 @@ def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueu
     return cluster.run(ask)
 
 
-def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-    """Show ``offsets`` (next to read) as the progress of ``group`` on the brokers. Tried for a short while only: it is for people to
-    see, and a stream has other queues to read.
+def commit_offsets(
+    cluster: Cluster, group: str, offsets: Mapping[MessageQueue, int]
+) -> dict[MessageQueue, RocketMQError]:
+    """Show ``offsets`` (next to read) as the progress of ``group`` on the brokers: each queue for itself and once, as it is for people to
+    see, and a stream has other things to do.
+
+    Returns:
+        The queues that could not be told, and why.
     """
 
-    async def one(queue: MessageQueue, offset: int) -> None:
-        await cluster.api.update_consumer_offset(await cluster.address(queue), group, queue, offset)
+    async def one(queue: MessageQueue, offset: int) -> RocketMQError | None:
+        try:
+            await cluster.api.update_consumer_offset(await cluster.address(queue), group, queue, offset)
+        except RocketMQError as error:
+            return error
+        return None
 
-    cluster.run(lambda: cluster.gather(one(queue, offset) for queue, offset in offsets.items()), _COMMIT_PATIENCE_MS)
+    answers = cluster.engine.run(cluster.gather(one(queue, offset) for queue, offset in offsets.items()))
+    return {queue: error for queue, error in zip(offsets, answers, strict=True) if error is not None}
+
+
+class ShownProgress:
+    """What a stream has shown of its progress. A queue whose broker cannot be told holds up no other, and is left alone for a while: the
+    broker may be gone for good, while the checkpoint still names its queues.
+
+    Attributes:
+        offsets: what the brokers have been told.
+    """
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self.offsets: dict[MessageQueue, int] = {}
+        self._again_s: dict[MessageQueue, float] = {}
+
+    def show(self, cluster: Cluster, offsets: Mapping[MessageQueue, int], now_s: float) -> None:
+        """Tell what is new. A failure is logged and made up for later."""
+        moved = {
+            queue: at
+            for queue, at in offsets.items()
+            if self.offsets.get(queue) != at and now_s >= self._again_s.get(queue, 0.0)
+        }
+        if not moved:
+            return
+        failed = commit_offsets(cluster, self._group, moved)
+        self.offsets.update({queue: at for queue, at in moved.items() if queue not in failed})
+        self._again_s.update(dict.fromkeys(failed, now_s + _AGAIN_S))
+        for name, error in {queue.broker_name: error for queue, error in failed.items()}.items():
+            log.warning("progress of group %s is not on broker %s yet: %s", self._group, name, error)
+        if failed:
+            cluster.forget_routes()  # a broker may have moved

@@ -1,12 +1,13 @@
 """Messages that a read should have seen and cannot: which, why, and how many. Pure.
 
-Four ways to lose messages that wait in a queue, and what each leaves to be known:
+Five ways to lose messages that wait in a queue, and what each leaves to be known:
 
 | reason | seen as | missing |
 |---|---|---|
 | deleted by retention | the wanted offset is below the smallest one | exactly the offsets between |
 | went back (topic made anew, log lost) | the wanted offset is beyond the next one | a task knows: the rest of its range |
 | topic gone, queue gone | its broker is there and knows it no more | from the wanted one to the last head that was seen |
+| broker retired | the user said so; it fails no query | the same |
 
 A broker that does not answer is none of them: its queues keep their position (``plan``, law 5).
 
@@ -27,13 +28,14 @@ from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["DataLoss", "Loss", "QueueBounds", "Reason", "counted", "losses_from_json", "losses_to_json", "merged"]
 
-Reason = Literal["deleted", "went back", "topic gone", "queue gone"]
+Reason = Literal["deleted", "went back", "topic gone", "queue gone", "broker retired"]
 
 _WHY: Final[dict[Reason, str]] = {
     "deleted": "deleted by retention",
     "went back": "the offsets went back: was the topic deleted and made anew, or did the broker lose its log?",
     "topic gone": "the topic is gone from the broker",
     "queue gone": "the queue is gone from the topic",
+    "broker retired": "its broker is one of retiredBrokers",
 }
 
 

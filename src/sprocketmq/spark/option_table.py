@@ -125,6 +125,8 @@ OPTIONS: Final = (
     _count("read", "pullPipelining", "8", "pulls of one task in flight", 256),
     _choice("read", "brokerUnavailable", ("wait", "fail"), "wait",
             "what a running stream does while a broker does not answer: read the others and wait, or fail after retryTimeoutMs"),
+    _read("retiredBrokers", "list", "none", "names of brokers, comma separated",
+          "brokers that are gone for good: a stream with a checkpoint leaves their queues, and journals where it was in them"),
     _count("read", "lossReport", "none", "given by LossReport(spark).options: where tasks count what is lost"),
     _read("pullTimeoutMs", "duration", "10s", _DURATION, "how long a task waits for the answer to one pull"),
     _both("retryTimeoutMs", "duration", "60s", _DURATION, "how long anything is tried again while a broker does not answer"),

@@ -27,6 +27,7 @@ _DEFAULT_GROUP: Final = "SPARK_ROCKETMQ_SOURCE"
 # Harmless in a batch, and of no use: Spark's Kafka source warns of them, too.
 STREAM_ONLY: Final = (
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay", "commitOffsets", "brokerUnavailable",
+    "retiredBrokers",
 )  # fmt: skip
 
 log = logging.getLogger("sprocketmq.spark")
@@ -60,6 +61,7 @@ class ReadOptions:
     include_retry: bool
     commit_offsets: Literal["eager", "lagged", "off"]
     broker_unavailable: Literal["wait", "fail"]
+    retired_brokers: frozenset[str]
     loss_report: str | None
     pull_batch_size: int
     pull_pipelining: int
@@ -116,6 +118,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         include_retry=given.flag("includeRetry"),
         commit_offsets=given.choice("commitOffsets", commit_default),  # type: ignore[arg-type]
         broker_unavailable=given.choice("brokerUnavailable"),  # type: ignore[arg-type]
+        retired_brokers=_broker_names(given),
         loss_report=str(given.count("lossReport")) if given.has("lossReport") else None,
         pull_batch_size=given.count("pullBatchSize") or 1024,
         pull_pipelining=given.count("pullPipelining") or 8,
@@ -125,6 +128,13 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
     _check_combinations(given, read)
     return read
+
+
+def _broker_names(given: GivenOptions) -> frozenset[str]:
+    names = [name.strip() for name in (given.text("retiredBrokers") or "").split(",")]
+    if given.has("retiredBrokers") and not all(names):
+        given.refuse("retiredBrokers")
+    return frozenset(filter(None, names))
 
 
 def _check_combinations(given: GivenOptions, read: ReadOptions) -> None:

@@ -38,9 +38,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.broker_watch import BrokerWatch, is_read, source_topics
-from sprocketmq.spark.group_progress import commit_offsets
+from sprocketmq.spark.group_progress import ShownProgress
 from sprocketmq.spark.lag import HeadReport
 from sprocketmq.spark.late_queues import LateQueues, late_rule
 from sprocketmq.spark.losses import QueueBounds, Reason
@@ -77,7 +77,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._began = False  # whether this run has looked where queues really begin
         self._unheard: set[MessageQueue] = set()  # of the target: their broker was away when the run began
         self._everything = False  # this trigger wants all, whatever the options say
-        self._committed: dict[MessageQueue, int] = {}
+        self._shown = ShownProgress(options.group)
         self._waiting_since_s: float | None = None
         self._watch = BrokerWatch(options)
         self._late = LateQueues(options)
@@ -143,7 +143,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if self._target is not None:
                     raise NetworkError(
                         f"{len(away)} queues that were to be read have not been seen for {self._options.retry_timeout_ms} ms, the first is "
-                        f"{away[0]}; start their brokers and run the query again, it goes on from its checkpoint"
+                        f"{away[0]}; start their brokers and run the query again, it goes on from its checkpoint; name one that is "
+                        "gone for good in retiredBrokers"
                     )
                 return start
 
@@ -195,7 +196,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for queue in position.queues:
                 if queue not in self._target and queue in bounds:
                     self._target[queue] = bounds[queue]  # its broker was away when the run began
-        return bounds, watch.gone(sorted(missing))
+        retired = {queue for queue in missing if queue.broker_name in self._options.retired_brokers}
+        gone: dict[MessageQueue, Reason] = dict.fromkeys(sorted(retired), "broker retired")
+        return bounds, {**watch.gone(sorted(missing - retired)), **gone}
 
     def _late_starts(self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]) -> dict[MessageQueue, int]:
         """Where queues begin that the stream did not see before; those that cannot be asked about are left for the next look."""
@@ -252,10 +255,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _taken(self, position: StreamOffset, step: Step, bounds: dict[MessageQueue, QueueBounds]) -> dict[str, Any]:
         """The step will be journaled, and into how many tasks it is cut: what it lost is raised or logged, and what it saw is what is
         known from now on."""
-        report_losses(step.losses, self._options)
+        retired = [loss for loss in step.losses if loss.reason == "broker retired"]
+        report_losses([loss for loss in step.losses if loss not in retired], self._options)
+        for loss in retired:
+            log.warning("the stream leaves a queue, and what was not read of it: %s", loss)
         watch = self._watch
         watch.settle(bounds)
-        watch.forget(loss.queue for loss in step.losses if loss.reason in ("topic gone", "queue gone"))
+        watch.forget(
+            loss.queue for loss in step.losses if loss.reason in ("topic gone", "queue gone", "broker retired")
+        )
         if self._target is not None:
             for loss in step.losses:
                 if loss.reason == "went back":
@@ -322,7 +330,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         is_seen = options.commit_offsets != "off" or options.include_retry  # who reads retries must be seen by others
         if options.group_given and is_seen and self._membership is None:
-            membership = Membership(self._watch.cluster, options, self._committed)
+            membership = Membership(self._watch.cluster, options, self._shown.offsets)
             membership.start()
             self._membership = membership
 
@@ -331,12 +339,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._commit(position)
 
     def _commit(self, position: StreamOffset) -> None:
-        moved = {queue: at for queue, at in position.queues.items() if self._committed.get(queue) != at}
-        if not moved:
-            return
-        try:
-            commit_offsets(self._watch.cluster, self._options.group, moved)
-        except RocketMQError as error:
-            log.warning("progress of group %s is not on the brokers yet: %s", self._options.group, error)
-        else:
-            self._committed.update(moved)
+        self._shown.show(self._watch.cluster, position.queues, time.monotonic())

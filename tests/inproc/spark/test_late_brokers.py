@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from as_spark import Readers, ask, first_batch, read, send
+from second_broker import SecondBroker
 
-import sprocketmq as rmq
-from sprocketmq.broker.broker import Broker
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.group_progress import commit_offsets
@@ -21,40 +20,9 @@ from sprocketmq.wire.message import MessageQueue
 LATE = MessageQueue("flights", "broker-b", 0)
 
 
-class LateBroker:
-    """A second broker of the topic, which holds ten old messages and comes and goes."""
-
-    def __init__(self, mq: EmbeddedRocketMQ, store_dir: Path) -> None:
-        self._mq, self._store_dir = mq, store_dir
-        self._broker: Broker | None = None
-        self._port = 0
-
-    def start(self) -> None:
-        self._broker = Broker(self._mq.namesrv_addr, "127.0.0.1", self._port, self._store_dir, "broker-b")
-        self._broker.start()
-        self._port = self._broker.port
-        Cluster.at(self._mq.namesrv_addr).forget_routes()
-
-    @property
-    def address(self) -> str:
-        assert self._broker is not None
-        return self._broker.address
-
-    def stop(self) -> None:
-        if self._broker is not None:
-            self._broker.stop()
-            self._broker = None
-        Cluster.at(self._mq.namesrv_addr).forget_routes()
-
-    def send(self, *numbers: int, topic: str = "flights") -> None:
-        with self._mq.producer() as producer:
-            for number in numbers:
-                producer.send(rmq.Message(topic, str(number).encode()), queue=MessageQueue(topic, "broker-b", 0))
-
-
 @pytest.fixture
-def late(mq: EmbeddedRocketMQ, tmp_path: Path) -> Iterator[LateBroker]:
-    broker = LateBroker(mq, tmp_path / "late")
+def late(mq: EmbeddedRocketMQ, tmp_path: Path) -> Iterator[SecondBroker]:
+    broker = SecondBroker(mq, tmp_path / "late")
     broker.start()
     with mq.admin() as admin:
         admin.create_topic("flights", queues=1, broker=broker.address)
@@ -85,7 +53,7 @@ def all_read(mq: EmbeddedRocketMQ, reader: StreamReader, end: dict[str, object],
 @pytest.mark.parametrize("which", [{}, {"topicspattern": "fl.*"}])
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_stream_that_began_at_the_latest_reads_nothing_old(
-    mq: EmbeddedRocketMQ, readers: Readers, late: LateBroker, which: dict[str, str], is_restarted: bool
+    mq: EmbeddedRocketMQ, readers: Readers, late: SecondBroker, which: dict[str, str], is_restarted: bool
 ) -> None:
     reader = readers(**which)
     end, numbers = first_batch(reader)
@@ -99,7 +67,7 @@ def test_a_stream_that_began_at_the_latest_reads_nothing_old(
 
 
 def test_what_came_while_the_broker_was_not_seen_is_read(
-    mq: EmbeddedRocketMQ, readers: Readers, late: LateBroker
+    mq: EmbeddedRocketMQ, readers: Readers, late: SecondBroker
 ) -> None:
     """As behind a broken network: it took messages after the query began."""
     reader = readers()
@@ -110,7 +78,7 @@ def test_what_came_while_the_broker_was_not_seen_is_read(
 
 
 def test_a_stream_that_began_at_a_time_goes_on_with_the_time(
-    mq: EmbeddedRocketMQ, readers: Readers, late: LateBroker
+    mq: EmbeddedRocketMQ, readers: Readers, late: SecondBroker
 ) -> None:
     options = {"startingtimestamp": str(mq.clock.now_ms()), "startingoffsetsbytimestampstrategy": "latest"}
     end, _ = first_batch(readers(**options))
@@ -132,7 +100,7 @@ def test_a_stream_that_began_at_a_time_goes_on_with_the_time(
 def test_a_stream_that_began_where_its_group_was_asks_for_its_progress(
     mq: EmbeddedRocketMQ,
     readers: Readers,
-    late: LateBroker,
+    late: SecondBroker,
     fallback: str,
     committed: int | None,
     wanted: list[int] | None,
@@ -156,7 +124,7 @@ def test_a_stream_that_began_where_its_group_was_asks_for_its_progress(
 
 
 def test_a_bounded_run_ends_though_nothing_of_a_late_queue_is_read(
-    mq: EmbeddedRocketMQ, readers: Readers, late: LateBroker
+    mq: EmbeddedRocketMQ, readers: Readers, late: SecondBroker
 ) -> None:
     end, _ = first_batch(readers())
     late.start()

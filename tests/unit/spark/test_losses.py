@@ -12,7 +12,7 @@ from sprocketmq.spark.losses import Loss, QueueBounds, counted, losses_from_json
 from sprocketmq.wire.message import MessageQueue
 
 A, B = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
-REASONS = st.sampled_from(["deleted", "went back", "topic gone", "queue gone"])
+REASONS = st.sampled_from(["deleted", "went back", "topic gone", "queue gone", "broker retired"])
 LOSSES = st.lists(
     st.builds(
         lambda queue, start, size, reason: Loss(queue, start, None if size is None else start + size, reason),

@@ -182,7 +182,9 @@ def test_an_option_of_the_other_side_is_refused_by_its_name_and_a_tables_is_left
 
 @pytest.mark.parametrize("name", STREAM_ONLY)
 def test_an_option_of_streams_does_nothing_in_a_batch_and_says_so(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    value = {"count": "7", "duration": "7s"}.get(OPTION_OF[name].kind, OPTION_OF[name].choices[-1:] or "")
+    value = {"count": "7", "duration": "7s", "list": "broker-b"}.get(
+        OPTION_OF[name].kind, OPTION_OF[name].choices[-1:] or ""
+    )
     given = {name: value if isinstance(value, str) else value[0], "group": "delays"}
     stream(**given)
     assert not caplog.records

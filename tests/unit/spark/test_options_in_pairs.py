@@ -23,7 +23,7 @@ VALUES: Final = {
     "deadLettersOf": "delays", "tags": "UA", "sql92": "a > 1", "startingTimestamp": "1", "endingTimestamp": "2",
     "startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"flights":{"b":{"0":1}}}',
     "endingOffsets": "latest", "endingOffsetsByTimestamp": '{"flights":{"b":{"0":2}}}', "columns": "body",
-    "acceptedSendStatus": "SLAVE_NOT_AVAILABLE",
+    "acceptedSendStatus": "SLAVE_NOT_AVAILABLE", "retiredBrokers": "broker-b",
     "ledgerTopic": "decisions", "txnAppId": "loads", "txnVersion": "1", "accessKey": "me", "secretKey": "k", "securityToken": "t",
     "tlsTrustCertPath": "ca.pem", "tlsCertPath": "cert.pem", "tlsKeyPath": "key.pem", "tlsKeyPassword": "p",
 }  # fmt: skip

@@ -1,0 +1,44 @@
+"""A broker beside the one of an embedded RocketMQ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sprocketmq as rmq
+from sprocketmq.broker.broker import Broker
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["SecondBroker"]
+
+
+class SecondBroker:
+    """``broker-b``, which comes and goes; it keeps its messages and its address."""
+
+    def __init__(self, mq: EmbeddedRocketMQ, store_dir: Path) -> None:
+        self._mq, self._store_dir = mq, store_dir
+        self._broker: Broker | None = None
+        self._port = 0
+
+    def start(self) -> None:
+        self._broker = Broker(self._mq.namesrv_addr, "127.0.0.1", self._port, self._store_dir, "broker-b")
+        self._broker.start()
+        self._port = self._broker.port
+        Cluster.at(self._mq.namesrv_addr).forget_routes()
+
+    @property
+    def address(self) -> str:
+        assert self._broker is not None
+        return self._broker.address
+
+    def stop(self) -> None:
+        if self._broker is not None:
+            self._broker.stop()
+            self._broker = None
+        Cluster.at(self._mq.namesrv_addr).forget_routes()
+
+    def send(self, *numbers: int, topic: str = "flights") -> None:
+        with self._mq.producer() as producer:
+            for number in numbers:
+                producer.send(rmq.Message(topic, str(number).encode()), queue=MessageQueue(topic, "broker-b", 0))

@@ -1,0 +1,109 @@
+"""A broker that is taken from the cluster, drained or not: what a stream says, and how it goes on without it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from as_spark import Readers, ask, first_batch, next_batch, read, send
+from second_broker import SecondBroker
+
+from sprocketmq.errors import ConfigurationError, NetworkError
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.offsets import StreamOffset
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.message import MessageQueue
+
+GONE = MessageQueue("flights", "broker-b", 0)
+
+
+@pytest.fixture
+def other(mq: EmbeddedRocketMQ, tmp_path: Path) -> Iterator[SecondBroker]:
+    broker = SecondBroker(mq, tmp_path / "other")
+    broker.start()
+    with mq.admin() as admin:
+        admin.create_topic("flights", queues=1, broker=broker.address)
+    broker.send(100, 101)
+    yield broker
+    broker.stop()
+
+
+def test_a_bounded_run_ends_without_a_broker_that_is_retired(
+    mq: EmbeddedRocketMQ, readers: Readers, other: SecondBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    end, numbers = first_batch(readers(startingoffsets="earliest"))
+    assert numbers == [100, 101]
+    other.stop()
+    send(mq, 1)
+    waiting = readers(retrytimeoutms="300")
+    waiting.prepareForTriggerAvailableNow()
+    after, numbers = next_batch(waiting, end)
+    assert numbers == [1]
+    with pytest.raises(NetworkError, match=r"1 queues .* the first is flights/broker-b/0; .* retiredBrokers"):
+        ask(waiting, after)
+    run = readers(retiredbrokers="broker-c, broker-b", retrytimeoutms="300")
+    run.prepareForTriggerAvailableNow()
+    with caplog.at_level(logging.WARNING, "sprocketmq.spark"):
+        last = ask(run, after)
+    assert [(loss.queue, loss.start, loss.reason) for loss in StreamOffset.from_json(last).lost] == [
+        (GONE, 2, "broker retired")
+    ]
+    assert "flights/broker-b/0: from offset 2 on" in caplog.text or "offset 2 is not there" in caplog.text
+    assert read(run, after, last) == []
+    assert ask(run, last) == last
+    following = readers(retrytimeoutms="300")
+    following.prepareForTriggerAvailableNow()
+    assert ask(following, last) == last, "it is not in the checkpoint any more"
+
+
+def test_a_running_stream_leaves_a_retired_broker_and_reads_on(
+    mq: EmbeddedRocketMQ, readers: Readers, other: SecondBroker
+) -> None:
+    end, _ = first_batch(readers(startingoffsets="earliest"))
+    other.stop()
+    reader = readers(retiredbrokers="broker-b")
+    after = ask(reader, end)
+    assert "broker-b" not in after["q"]["flights"]
+    send(mq, 1)
+    assert next_batch(reader, after)[1] == [1]
+
+
+def test_a_retired_broker_that_is_there_is_a_slip(mq: EmbeddedRocketMQ, readers: Readers, other: SecondBroker) -> None:
+    end, _ = first_batch(readers(startingoffsets="earliest"))
+    with pytest.raises(ConfigurationError, match="retiredBrokers names broker-b, which is registered and has queues"):
+        ask(readers(retiredbrokers="broker-b"), end)
+
+
+def test_a_list_of_retired_brokers_with_a_hole_is_refused(readers: Readers) -> None:
+    with pytest.raises(ConfigurationError, match="retiredBrokers is 'broker-b,,'; allowed is names of brokers"):
+        readers(retiredbrokers="broker-b,,")
+
+
+def test_progress_is_shown_to_the_brokers_that_are_there_and_the_others_are_left_alone(
+    mq: EmbeddedRocketMQ, readers: Readers, other: SecondBroker
+) -> None:
+    send(mq, *range(6))
+    end, _ = first_batch(readers(startingoffsets="earliest", group="delays"))
+    read_here = {int(queue): at for queue, at in end["q"]["flights"]["broker-a"].items()}
+    assert min(read_here.values()) > 0
+    other.stop()
+    reader = readers(group="delays")
+    asked: list[int] = []
+
+    def note(command: Command) -> bool:
+        asked.append(command.code)
+        return False
+
+    mq.faults.drop((RequestCode.GET_BROKER_CLUSTER_INFO,), times=None, when=note)
+    assert ask(reader, end) == end
+    assert mq.consumer_offset("delays", "flights") == read_here
+    first = len(asked)
+    reader._shown.show(Cluster.at(mq.namesrv_addr), {GONE: 2}, 0.0)
+    assert len(asked) == first, "it was asked about just now"
+    other.start()
+    reader._shown.show(Cluster.at(mq.namesrv_addr), {GONE: 2}, float("inf"))
+    assert reader._shown.offsets[GONE] == 2
