@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sprocketmq.errors import RocketMQError
-from sprocketmq.spark.cluster import Cluster, is_apache_4
+from sprocketmq.spark.cluster import Cluster, can_pass, is_apache_4
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import request
@@ -98,7 +98,8 @@ class ShownProgress:
             return
         failed = commit_offsets(cluster, self._group, moved)
         self.offsets.update({queue: at for queue, at in moved.items() if queue not in failed})
-        self._again_s.update(dict.fromkeys(failed, now_s + _AGAIN_S))
+        unheard = [queue for queue, error in failed.items() if can_pass(error)]  # who refuses at once costs no time
+        self._again_s.update(dict.fromkeys(unheard, now_s + _AGAIN_S))
         for name, error in {queue.broker_name: error for queue, error in failed.items()}.items():
             log.warning("progress of group %s is not on broker %s yet: %s", self._group, name, error)
         if failed:
