@@ -25,6 +25,8 @@ Laws
 5. A batch that is decided, or lies before one that is, is never appended again; nor is it settled by who has other rows under its number.
 6. Nobody reads further back for a query than to a note (:class:`Names`) that does not name it. Who notes has read everything before, or
    back to such a note; so a note is true whoever wrote it, and however many did.
+7. What is held, and the time that a question takes, do not grow with the number of decisions (four times ``_KEPT`` offsets, and what
+   somebody had to read back to).
 """
 
 from __future__ import annotations
@@ -55,6 +57,8 @@ _VERSION: Final = 1
 _MARGIN_MS: Final = 500
 # Some 40 bytes each, in one message.
 _MOST_NAMES: Final = 10_000
+# Records that are held at least. More than lie between two notes (exactly_once) are held then, and a few kilobytes each.
+_KEPT: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,18 +162,41 @@ class Standing(Enum):
     UNREAD = "UNREAD"
 
 
+class _Chain:
+    """The valid records of one query among those read from ``start`` on, oldest first; after the first that is surely valid none is in
+    doubt. Grows with each record at the same price, however many there are."""
+
+    def __init__(self, start: int) -> None:
+        self._start, self._last, self._doubtful = start, -1, -1
+        self.decisions: list[Decision] = []
+        self.by_batch: dict[int, Decision] = {}
+
+    def add(self, offset: int, decision: Decision) -> None:
+        if self.decisions and (decision.read_to <= self._last or decision.batch <= self.decisions[-1].batch):
+            return
+        if decision.read_to < self._start or decision.read_to <= self._doubtful:
+            self._doubtful = offset
+            return
+        self.decisions.append(decision)
+        self.by_batch[decision.batch] = decision
+        self._last = offset
+
+
 class DecisionLedger:
     """What was read of the log: everything from ``start`` to ``end``.
 
     Args:
-        end: where reading begins: newer parts are added at the end, older ones, when they are needed, before the start.
+        end: where reading begins: newer parts are added at the end, older ones, when they are needed, before the start. Of what is added
+            at the end, the oldest is forgotten again, as if it had not been read, so that a process that runs for months stays small.
+        kept: how many of the newest offsets are always held.
     """
 
-    def __init__(self, end: int) -> None:
+    def __init__(self, end: int, kept: int = _KEPT) -> None:
         self.start = self.end = end
+        self._kept, self._added = kept, 0
         self._oldest = 0
         self._records: dict[str, list[tuple[int, Decision]]] = {}
-        self._chains: dict[str, list[Decision]] = {}
+        self._chains: dict[str, _Chain] = {}
         self._new: set[str] = set()
         self._notes: list[Names] = []
 
@@ -182,23 +209,49 @@ class DecisionLedger:
         """Everything from ``self.end`` to ``end``: offsets and records, in order."""
         for query, entries in self._sorted(records).items():
             self._records.setdefault(query, []).extend(entries)
+            if (chain := self._chains.get(query)) is not None:
+                for offset, decision in entries:
+                    chain.add(offset, decision)
+        self._added += max(0, end - self.end)
         self.end = max(self.end, end)
+        if self._added >= 2 * self._kept:
+            self._forget_oldest()
 
     def read_older(self, records: Iterable[tuple[int, Record]], start: int, oldest: int) -> None:
         """Everything from ``start`` to ``self.start``; ``oldest`` is where the log begins now, 0 when nothing of it expired."""
         for query, entries in self._sorted(records).items():
             self._records[query] = entries + self._records.get(query, [])
         self.start, self._oldest = start, oldest
+        self._added = 0  # somebody needs it: no more is forgotten for a while
+        self._chains.clear()
 
     def _sorted(self, records: Iterable[tuple[int, Record]]) -> dict[str, list[tuple[int, Decision]]]:
         found: dict[str, list[tuple[int, Decision]]] = {}
         for offset, record in records:
             if isinstance(record, Names):
                 self._notes.append(record)
+                self._chains.clear()  # of a query that it does not name everything is read now
             else:
                 found.setdefault(record.query, []).append((offset, record))
-        self._chains.clear()
         return found
+
+    def _forget_oldest(self) -> None:
+        """Back to the last note, if that is near: who holds it can carry it on."""
+        start = self.end - self._kept
+        newest = max((note.read_to for note in self._notes), default=start)
+        start = max(self.start, min(start, newest), self.end - 4 * self._kept)
+        held = {}
+        for query, entries in self._records.items():
+            kept = [entry for entry in entries if entry[0] >= start]
+            if len(kept) < len(entries):
+                self._new.discard(query)
+            if kept:
+                held[query] = kept
+        self._records = held
+        self._new &= held.keys()
+        self._notes = [note for note in self._notes if note.read_to >= start]
+        self._chains.clear()
+        self.start, self._added = start, self._kept
 
     def note(self, least: int) -> Names | None:
         """What a writer should append for those that come after it (law 6); None when it has not read enough to say it, or the last note
@@ -224,7 +277,7 @@ class DecisionLedger:
 
     def standing(self, query: str, batch: int) -> Standing:
         """Whether ``batch`` may still be written."""
-        chain = self._valid(query)
+        chain = self._valid(query).decisions
         if not chain:
             return Standing.OPEN if self._is_whole_for(query) else Standing.UNREAD
         if batch > chain[-1].batch:
@@ -235,11 +288,11 @@ class DecisionLedger:
 
     def decided(self) -> dict[str, list[Decision]]:
         """The valid records of every query, oldest first."""
-        return {query: list(self._valid(query)) for query in sorted(self._records)}
+        return {query: list(self._valid(query).decisions) for query in sorted(self._records)}
 
     def decision(self, query: str, batch: int) -> Decision | None:
         """The valid record of ``batch``, if it was read."""
-        return next((decision for decision in self._valid(query) if decision.batch == batch), None)
+        return self._valid(query).by_batch.get(batch)
 
     def answer(self, query: str, batch: int, attempt: str, half: str = "") -> LocalTransactionState:
         """What a broker is told that asks about ``half``, one of ``attempt``; UNKNOWN as long as it cannot be said for sure (laws 2, 3)."""
@@ -247,35 +300,31 @@ class DecisionLedger:
         if decision is not None:
             named = attempt in decision.attempts and half not in decision.lost
             return LocalTransactionState.COMMIT_MESSAGE if named else LocalTransactionState.ROLLBACK_MESSAGE
-        chain = self._valid(query)
+        chain = self._valid(query).decisions
         is_passed = bool(chain) and batch < chain[-1].batch
         # Its decision may have expired, unless an older one of the same query is still there, or nothing ever expired.
         is_known = bool(chain) and (chain[0].batch < batch or self.start <= 0 >= self._oldest or query in self._new)
         return LocalTransactionState.ROLLBACK_MESSAGE if is_passed and is_known else LocalTransactionState.UNKNOWN
 
-    def _valid(self, query: str) -> list[Decision]:
-        """The valid records that were read, oldest first; after the first that is surely valid none is in doubt."""
-        known = self._chains.get(query)
-        if known is not None:
-            return known
-        chain: list[Decision] = []
-        last, doubtful = -1, -1
-        start = 0 if self._is_whole_for(query) else self.start
-        for offset, decision in self._records.get(query, ()):
-            if chain and (decision.read_to <= last or decision.batch <= chain[-1].batch):
-                continue
-            if decision.read_to < start or decision.read_to <= doubtful:
-                doubtful = offset
-                continue
-            chain.append(decision)
-            last = offset
-        self._chains[query] = chain
+    def _valid(self, query: str) -> _Chain:
+        chain = self._chains.get(query)
+        if chain is None:
+            chain = _Chain(0 if self._is_whole_for(query) else self.start)
+            for offset, decision in self._records.get(query, ()):
+                chain.add(offset, decision)
+            self._chains[query] = chain
         return chain
+
+    @property
+    def held(self) -> int:
+        """How many facts are held (law 7)."""
+        chains = sum(len(chain.decisions) for chain in self._chains.values())
+        return sum(map(len, self._records.values())) + chains + len(self._notes) + len(self._new)
 
     def check_invariants(self) -> None:
         """Law 1, for tests."""
         for query in self._records:
-            batches = [decision.batch for decision in self._valid(query)]
+            batches = [decision.batch for decision in self._valid(query).decisions]
             assert batches == sorted(set(batches)), f"batches of {query} do not grow: {batches}"
         assert self.start <= self.end
 

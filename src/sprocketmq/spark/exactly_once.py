@@ -50,6 +50,8 @@ log = logging.getLogger("sprocketmq.spark")
 
 _COMMIT, _ROLLBACK = LocalTransactionState.COMMIT_MESSAGE, LocalTransactionState.ROLLBACK_MESSAGE
 _PAUSE_S: Final = 0.25
+# A message has 4 MiB (maxMessageSize), and properties.
+_MOST_DECISION_BYTES: Final = 4 * 1024 * 1024 - 64 * 1024
 # A new query reads about so many records of the ledger, at most: 256 in a request.
 _NOTE_EACH: Final = 1_000
 
@@ -210,10 +212,11 @@ class ExactlyOnce:
         lost = frozenset(name for task in tasks for name in task.lost)
         ledger = responder.ledger(self._options.ledger_topic)
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
-        upto = 0
+        upto, is_new = 0, first.is_new
         while True:
             try:
-                known = await ledger.ledger_of(first.query, first.batch, upto, is_new=first.is_new)
+                known = await ledger.ledger_of(first.query, first.batch, upto, is_new=is_new)
+                is_new = False  # its own decision may come next
                 step = commit_step(known, first.query, first.batch, attempts, lost, rows)
                 if isinstance(step, Settle):
                     await self._note(responder, ledger, known.note(_NOTE_EACH))
@@ -253,7 +256,14 @@ class ExactlyOnce:
 
     async def _append(self, responder: Responder, ledger: DecisionTopic, step: Append) -> int:
         decision: Decision = step.decision
-        message = Message(ledger.topic, decision.encode(), keys=f"{decision.query}/{decision.batch}")
+        body = decision.encode()
+        if len(body) > _MOST_DECISION_BYTES:
+            raise ConfigurationError(
+                f"batch {decision.batch} of {decision.query} is not decided: its decision is {len(body)} bytes, of "
+                f"{len(decision.attempts)} tasks and {len(decision.lost)} sends without an answer, and {_MOST_DECISION_BYTES} are allowed; "
+                "use fewer tasks (coalesce), or see why the brokers did not answer"
+            )
+        message = Message(ledger.topic, body, keys=f"{decision.query}/{decision.batch}")
         result = await responder.producer.send(message, queue=await ledger.queue())
         if result.status is not SendStatus.SEND_OK:
             raise NetworkError(f"the decision was stored with {result.status.name}, so it may get lost", ledger.topic)

@@ -13,6 +13,7 @@ import pytest
 from transactional_sink import (
     ASKED_AT_ONCE,
     GROUP,
+    NEVER_ASKED,
     appeared,
     decisions,
     once,
@@ -141,3 +142,15 @@ def test_rows_that_were_given_up_undecided_stay_where_they_are() -> None:
         assert settle_halves(GROUP, ("flights",), mq.namesrv_addr, 60) == 0
         assert appeared(mq) == once()
         assert given_up(mq) == 5
+
+
+def test_a_decision_that_fits_in_no_message_is_refused() -> None:
+    with rocketmq(**NEVER_ASKED) as mq:
+        sent = write(stream_writer(mq), range(3))
+        sent[0].lost = [f"{sent[0].attempt}/{row}/0" for row in range(100_000)]
+        with pytest.raises(
+            ConfigurationError,
+            match=r"batch 0 of q-1 is not decided: its decision is \d+ bytes, of 1 tasks and 100000 sends without",
+        ):
+            stream_writer(mq).commit(sent, 0)
+        assert appeared(mq) == once()

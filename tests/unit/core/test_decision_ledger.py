@@ -201,6 +201,50 @@ def test_a_part_of_the_log_never_says_otherwise_than_the_whole(log: Log, data: s
                     assert part.answer(query, batch, attempt) in (UNKNOWN, whole.answer(query, batch, attempt))
 
 
+@given(logs(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_who_forgets_never_says_otherwise_than_who_read_everything(log: Log, data: st.DataObject) -> None:
+    """Read on and on with the oldest records forgotten, and read back now and then."""
+    end = data.draw(st.integers(0, len(log)))
+    forgetful = DecisionLedger(end, kept=1)
+    while end < len(log):
+        upto = data.draw(st.integers(end + 1, len(log)))
+        forgetful.read_newer(log[end:upto], upto)
+        end = upto
+        whole = read(log, end=end)
+        forgetful.check_invariants()
+        for query in ("q", "r", "s", "never"):
+            for batch in range(7):
+                assert forgetful.standing(query, batch) in (Standing.UNREAD, whole.standing(query, batch))
+                for _, record in log[:end]:
+                    for attempt in record.attempts if isinstance(record, Decision) else ():
+                        answer = forgetful.answer(query, batch, attempt)
+                        assert answer in (UNKNOWN, whole.answer(query, batch, attempt))
+        if forgetful.start and data.draw(st.booleans()):
+            start = data.draw(st.integers(0, forgetful.start))
+            forgetful.read_older(log[start : forgetful.start], start, 0)
+
+
+def test_a_ledger_stays_small_however_many_decisions_are_made() -> None:
+    """Of a stream and of writes without a name, by who notes what is in it."""
+    ledger, most, notes = DecisionLedger(0), 0, 0
+    for batch in range(20_000):
+        query = "q" if batch % 3 else f"write-{batch}"
+        if query != "q":
+            ledger.is_new(query)
+        step = commit_step(ledger, query, batch, frozenset({f"a{batch}"}))
+        assert isinstance(step, Append)
+        ledger.read_newer([(ledger.end, step.decision)], ledger.end + 1)
+        assert isinstance(commit_step(ledger, query, batch, frozenset({f"a{batch}"})), Settle)
+        if (note := ledger.note(1_000)) is not None:
+            ledger.read_newer([(ledger.end, note)], ledger.end + 1)
+            notes += 1
+        most = max(most, ledger.held)
+    assert most < 8_000
+    assert notes == 20, "each note is carried on by who has read back to the one before"
+    assert ledger.standing("q", 5) is Standing.UNREAD
+
+
 @given(logs())
 @settings(max_examples=60, deadline=None)
 def test_an_answer_is_never_taken_back(log: Log) -> None:
