@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all test-old-spark lint format mixed-groups soak spark-soak bench bench-client bench-spark bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mutants clean
+.PHONY: help setup demo test test-all test-old-spark lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -76,6 +76,9 @@ soak: setup ## 1,000 rebalances under load and 24 hours of the manual clock, ord
 
 spark-soak: setup ## an hour of streaming at a steady rate, rows failing at random, judged to the row (MINUTES=3 makes it short)
 	@$(BIN)/python bench/spark_soak.py --minutes $(or $(MINUTES),60) $(SOAK_ARGS)
+
+transaction-soak: setup ## a month of micro-batches (100,000) of a transactional Spark stream, without Spark: memory and time of a batch watched (BATCHES=3000 makes it short)
+	@SPROCKETMQ_MICRO_BATCHES=$(or $(BATCHES),100000) $(BIN)/python -m pytest -s tests/system/spark/test_month_of_batches.py $(PYTEST_ARGS)
 
 crash: setup ## 500 kills under a mixed load, each followed by an audit (KILLS=20 makes it short)
 	@$(BIN)/python bench/kill_storm.py --kills $(or $(KILLS),500) $(CRASH_ARGS)

@@ -18,8 +18,8 @@ EXACTLY_ONCE_MUTANTS = [
         "exactly-once",
         "a decision whose writer had not seen the one before it counts",
         CORE,
-        "            if chain and (decision.read_to <= last or decision.batch <= chain[-1].batch):",
-        "            if chain and decision.batch < 0:",
+        "        if self.decisions and (decision.read_to <= self._last or decision.batch <= self.decisions[-1].batch):",
+        "        if self.decisions and decision.batch < 0:",
         f"{LAWS}::test_a_decision_that_comes_after_a_later_batch_is_void",
     ),
     Mutant(
@@ -42,8 +42,8 @@ EXACTLY_ONCE_MUTANTS = [
         "exactly-once",
         "a record counts although what its writer had not seen is not read",
         CORE,
-        "            if decision.read_to < start or decision.read_to <= doubtful:",
-        "            if decision.read_to <= doubtful:",
+        "        if decision.read_to < self._start or decision.read_to <= self._doubtful:",
+        "        if decision.read_to <= self._doubtful:",
         f"{LAWS}::test_a_record_is_in_doubt_until_what_its_writer_had_not_seen_is_read",
     ),
     Mutant(
@@ -199,5 +199,21 @@ EXACTLY_ONCE_MUTANTS = [
         "(questions - kept) * self.interval_ms",
         "questions * self.interval_ms",
         "tests/unit/core/test_half_lifetime.py::test_a_half_that_may_be_decided_has_a_question_left",
+    ),
+    Mutant(
+        "exactly-once",
+        "a process holds all decisions that were made in its life",
+        CORE,
+        "            self._forget_oldest()\n",
+        "            pass\n",
+        f"{LAWS}::test_a_ledger_stays_small_however_many_decisions_are_made",
+    ),
+    Mutant(
+        "exactly-once",
+        "a made-up name is still new when its decision was forgotten",
+        CORE,
+        "                self._new.discard(query)\n",
+        "                pass\n",
+        f"{LAWS}::test_what_was_forgotten_of_a_new_query_must_be_read_again",
     ),
 ]

@@ -225,6 +225,17 @@ def test_who_forgets_never_says_otherwise_than_who_read_everything(log: Log, dat
             forgetful.read_older(log[start : forgetful.start], start, 0)
 
 
+def test_what_was_forgotten_of_a_new_query_must_be_read_again() -> None:
+    ledger = DecisionLedger(0, kept=2)
+    ledger.is_new("write-1")
+    ledger.read_newer([(0, decision(0, 0, "a", query="write-1"))], 1)
+    ledger.read_newer(
+        [(1, decision(1, 1, "x")), (2, decision(2, 2, "x")), (3, decision(1, 3, "b", query="write-1"))], 4
+    )
+    assert ledger.start == 2
+    assert ledger.standing("write-1", 0) is Standing.UNREAD
+
+
 def test_a_ledger_stays_small_however_many_decisions_are_made() -> None:
     """Of a stream and of writes without a name, by who notes what is in it."""
     ledger, most, notes = DecisionLedger(0), 0, 0
