@@ -193,6 +193,22 @@ SPARK_ROW_MUTANTS = [
     ),
     Mutant(
         "spark",
+        "a refused row is nowhere, though its user wants a dead letter",
+        f"{SPARK}/message_sender.py",
+        "            self.refused.settle()\n",
+        "",
+        "tests/inproc/spark/test_refused_rows.py::test_with_dlq_they_are_dead_letters_with_topic_and_reason",
+    ),
+    Mutant(
+        "spark",
+        "rows that are to be compressed go by columns, as they are",
+        f"{SPARK}/message_sender.py",
+        "options.max_message_bytes, options.compress_from_bytes - 1)",
+        "options.max_message_bytes)",
+        "tests/inproc/spark/test_refused_rows.py::test_long_bodies_are_compressed_and_come_as_they_were",
+    ),
+    Mutant(
+        "spark",
         "rows that go by columns are numbered anew in each batch",
         f"{SPARK}/message_sender.py",
         "_SEQUENCE: range(self.sent, self.sent + batch.num_rows)}",

@@ -35,7 +35,18 @@ _OTHER_WORDS: Final = {
     "kafka.group.id": "group", "groupidprefix": "group", "consumergroup": "group", "producergroup": "group",
     "includeheaders": "includeProperties", "headers": "properties", "value": "body", "partition": "queueId",
     "offset": "queueOffset", "key": "keys", "tag": "tags", "sql": "sql92",
+    "kafka.max.request.size": "maxMessageBytes", "maxmessagesize": "maxMessageBytes",
+    "kafka.compression.type": "compressType", "compression": "compressType", "compressmsgbodyoverhowmuch": "compressOverBytes",
+    "kafka.request.timeout.ms": "sendTimeoutMs", "kafka.delivery.timeout.ms": "retryTimeoutMs", "sendmsgtimeout": "sendTimeoutMs",
+    "retrytimeswhensendfailed": "retryTimeoutMs", "kafka.retries": "retryTimeoutMs", "fetchoffset.numretries": "retryTimeoutMs",
+    "kafkaconsumer.polltimeoutms": "pullTimeoutMs", "kafka.max.poll.records": "pullBatchSize", "pullbatchsizeinbytes": "pullBatchSize",
 }  # fmt: skip
+# What is asked for elsewhere and has no option here, and what to write.
+_INSTEAD: Final = {
+    "assign": "a read takes all queues of its topics: write topic, and startingOffsets for where each queue begins",
+    "namespace": "write the names of topic and group as brokers know them, with the namespace in front: namespace%topic",
+    "kafka.security.protocol": "write tls and the options beside it, accessKey and secretKey",
+}
 NAME_PATTERN: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _ADDRESS: Final = re.compile(r"[^\s/]+:[0-9]{1,9}")
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)?")
@@ -58,6 +69,7 @@ class GivenOptions:
                     (_NAMES[close] for close in difflib.get_close_matches(key.lower(), _NAMES, 1)), None
                 )
                 known = f"did you mean {near}?" if near else f"known are {', '.join(sorted(OPTION_OF))}"
+                known = _INSTEAD.get(key.lower(), known)
                 raise ConfigurationError(f"option {key!r} is unknown to the rocketmq data source; {known}")
             self._values[name] = value
 

@@ -20,6 +20,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -123,7 +124,7 @@ class HalfSender(RowSender):
             ConfigurationError: a row cannot be a message, or not one whose end is decided later.
             NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
         """
-        rows = self._messages_of(batch, outgoing_rows)
+        rows = self._messages_of(batch, partial(outgoing_rows, max_bytes=self._options.max_message_bytes))
         self._engine.run(self._send_all(rows))
         self.sent += len(rows)
 

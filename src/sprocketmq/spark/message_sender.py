@@ -24,7 +24,7 @@ from sprocketmq.client.producer import AsyncProducer
 from sprocketmq.client.results import SendResult
 from sprocketmq.errors import NetworkError
 from sprocketmq.net.engine import Engine
-from sprocketmq.spark.access import Access
+from sprocketmq.spark.refused_rows import RefusedRows
 from sprocketmq.spark.row_columns import Elements, element_rows
 from sprocketmq.spark.row_messages import OutgoingRow, outgoing_rows, replayed_rows
 from sprocketmq.spark.row_sender import AsMessages, RowSender
@@ -54,23 +54,29 @@ class MessageSender(RowSender):
         replay_id: of a replay of dead letters (mode replay).
     """
 
-    _producers: ClassVar[dict[tuple[int, str, str, Access, int], AsyncProducer]] = {}
+    _producers: ClassVar[dict[tuple[object, ...], AsyncProducer]] = {}
 
     def __init__(self, options: SinkOptions, stamp: Stamp | None = None, replay_id: str | None = None) -> None:
         super().__init__(options, self._started_producer(options))
         self._stamp = stamp
+        self.refused = RefusedRows(options)
         replayed = partial(replayed_rows, replay_id=replay_id)
-        self._as_messages: AsMessages = replayed if options.mode == "replay" else outgoing_rows
+        sent = partial(outgoing_rows, refuse=self.refused, max_bytes=options.max_message_bytes)
+        self._as_messages: AsMessages = replayed if options.mode == "replay" else sent
+        self._longest_plain = min(_BATCH_BYTES // 2, options.max_message_bytes, options.compress_from_bytes - 1)
 
     @classmethod
     def _started_producer(cls, options: SinkOptions) -> AsyncProducer:
-        key = (os.getpid(), options.namesrv_addr, options.group, options.access, options.send_timeout_ms)
+        settings = options.producer_settings()
+        of_user = (options.namesrv_addr, options.group, options.access, options.send_timeout_ms)
+        key = (os.getpid(), *of_user, *settings.values())
         producer = cls._producers.get(key)
         if producer is None:
             producer = AsyncProducer(
                 options.group,
                 namesrv_addr=options.namesrv_addr,
                 send_msg_timeout_ms=options.send_timeout_ms,
+                **settings,
                 **options.access.client_options(),
             )
             Engine.shared().run(producer.start())
@@ -86,12 +92,14 @@ class MessageSender(RowSender):
         """
         if (elements := self._elements(batch)) is not None:
             self._engine.run(self._send_elements(elements))
+            self.sent += batch.num_rows
         else:
             rows = self._messages_of(batch, self._as_messages)
             if self._stamp is not None:
                 self._note(rows, self._stamp)
             self._engine.run(self._send_all(rows))
-        self.sent += batch.num_rows
+            self.refused.settle()
+            self.sent += len(rows)
 
     def _note(self, rows: Sequence[OutgoingRow], stamp: Stamp) -> None:
         same = _notes(stamp)
@@ -106,7 +114,7 @@ class MessageSender(RowSender):
         notes: dict[str, str | range] = {}
         if self._stamp is not None:
             notes = {**_notes(self._stamp), props.SPARK_SEQUENCE: range(self.sent, self.sent + batch.num_rows)}
-        return element_rows(batch, self._options.topic, unique_keys, notes, _BATCH_BYTES // 2)
+        return element_rows(batch, self._options.topic, unique_keys, notes, self._longest_plain)
 
     async def _unique_keys(self, count: int) -> list[str]:
         sender = self._producer.elements_sender
@@ -137,7 +145,7 @@ class MessageSender(RowSender):
             queue = await self._queue_of(row)
             if queue is not None:
                 bound.setdefault(queue, []).append(row)
-            elif row.alone:
+            elif self._goes_alone(row):
                 work.append(self._send_one(row, None, single_gate))
             else:
                 free.setdefault(row.message.topic, []).append(row.message)
@@ -148,7 +156,7 @@ class MessageSender(RowSender):
     async def _send_in_order(self, queue: MessageQueue, rows: Sequence[OutgoingRow], gate: asyncio.Semaphore) -> None:
         run: list[Message] = []
         for row in rows:
-            if row.alone:
+            if self._goes_alone(row):
                 for part in _parts(run):
                     await self._send_batch(part, queue, gate)
                 run = []
@@ -157,6 +165,10 @@ class MessageSender(RowSender):
                 run.append(row.message)
         for part in _parts(run):
             await self._send_batch(part, queue, gate)
+
+    def _goes_alone(self, row: OutgoingRow) -> bool:
+        """A batch has no compressed messages in it."""
+        return row.alone or len(row.message.body) >= self._options.compress_from_bytes
 
     async def _send_batch(self, messages: list[Message], queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
         async with gate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -250,4 +251,6 @@ def _by_filter(options: ReadOptions, ranges: Sequence[QueueRange]) -> Iterator[t
 
 
 def _arrow_schema(schema: StructType) -> Any:
-    return to_arrow_schema(schema, timezone="UTC")
+    # Before PySpark 4.2 times are those of UTC, unasked.
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)

@@ -90,6 +90,7 @@ class Responder:
             namesrv_addr=options.namesrv_addr,
             send_msg_timeout_ms=options.send_timeout_ms,
             retry_times_when_send_failed=0,
+            **options.producer_settings(),
             topics=sorted(topics),
             **options.access.client_options(),
         )

@@ -15,11 +15,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.dead_letter_message import replay_copy
+from sprocketmq.client.validators import MAX_BODY_BYTES
 from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.given_options import other_words
@@ -31,7 +32,7 @@ from sprocketmq.wire.message import Message, MessageExt
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["LEFT_OUT", "SEND_COLUMNS", "OutgoingRow", "check_columns", "outgoing_rows", "replayed_rows"]
+__all__ = ["LEFT_OUT", "SEND_COLUMNS", "OutgoingRow", "Refuse", "check_columns", "outgoing_rows", "replayed_rows"]
 
 SEND_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "body": ("binary", "string"),
@@ -73,6 +74,14 @@ _REQUIRED: Final = {
 # A row that was read and is written is a new message: no id, try, mark or place of the old one is its own. What of it is meant to go on has
 # a column (tags, keys, shardingKey).
 LEFT_OUT: Final = props.OF_ONE_MESSAGE
+
+
+# What is done with a row that cannot be a message.
+Refuse = Callable[[Mapping[str, Any], ConfigurationError], None]
+
+
+def _raised(row: Mapping[str, Any], error: ConfigurationError) -> None:
+    raise error
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +176,20 @@ def replayed_rows(
         yield OutgoingRow(copy, copy.properties.get(props.SHARDING_KEY))
 
 
-def outgoing_rows(columns: Mapping[str, Sequence[Any]], topic: str | None) -> Iterator[OutgoingRow]:
+def outgoing_rows(
+    columns: Mapping[str, Sequence[Any]],
+    topic: str | None,
+    refuse: Refuse = _raised,
+    max_bytes: int = MAX_BODY_BYTES,
+) -> Iterator[OutgoingRow]:
     """The rows of one record batch, given as columns of Python values.
 
+    Args:
+        refuse: called with each row that cannot be a message, by its columns, and why; without it the first one raises.
+        max_bytes: the longest body.
+
     Raises:
-        ConfigurationError: a row has no topic or body, or a value that no message may hold.
+        ConfigurationError: a row has no topic or body, too long a body, or a value that no message may hold.
     """
     count = len(columns["body"])
     nothing: Sequence[Any] = [None] * count
@@ -179,36 +197,43 @@ def outgoing_rows(columns: Mapping[str, Sequence[Any]], topic: str | None) -> It
     def column(name: str) -> Sequence[Any]:
         return columns.get(name, nothing)
 
-    values = zip(*(column(name) for name in SEND_COLUMNS), strict=True)
-    for (
-        body,
-        row_topic,
-        tags,
-        keys,
-        properties,
-        sharding_key,
-        queue_id,
-        broker_name,
-        delay_level,
-        deliver_time_ms,
-    ) in values:
-        to = topic or row_topic
-        if not to:
-            raise ConfigurationError(
-                'a row has no topic; fill the column topic, or add .option("topic", "...") for all rows'
-            )
-        if not body:
-            raise ConfigurationError(
-                f"a row for topic {to!r} has {'no' if body is None else 'an empty'} body, which RocketMQ does not store; filter it out"
-            )
-        message = Message(
-            to,
-            body.encode() if isinstance(body, str) else body,
-            tags=tags or None,
-            keys=keys or None,
-            properties={name: text for name, text in properties or () if name not in LEFT_OUT and text},
-            delay_level=delay_level or 0,
+    for values in zip(*(column(name) for name in SEND_COLUMNS), strict=True):
+        try:
+            row = _outgoing(values, topic, max_bytes)
+        except ConfigurationError as error:  # noqa: PERF203 - one row is refused, the others are not
+            refuse(dict(zip(SEND_COLUMNS, values, strict=True)), error)
+        else:
+            yield row
+
+
+def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int) -> OutgoingRow:
+    body, row_topic, tags, keys, properties, sharding_key, queue_id, broker_name, delay_level, deliver_time_ms = values
+    to = topic or row_topic
+    if not to:
+        raise ConfigurationError(
+            'a row has no topic; fill the column topic, or add .option("topic", "...") for all rows'
         )
-        yield OutgoingRow(
-            message, sharding_key or None, broker_name, -1 if queue_id is None else queue_id, deliver_time_ms
+    if not body:
+        raise ConfigurationError(
+            f"a row for topic {to!r} has {'no' if body is None else 'an empty'} body, which RocketMQ does not store; filter it out"
         )
+    message = Message(
+        to,
+        body.encode() if isinstance(body, str) else body,
+        tags=tags or None,
+        keys=keys or None,
+        properties={name: text for name, text in properties or () if name not in LEFT_OUT and text},
+        delay_level=delay_level or 0,
+    )
+    if len(message.body) > max_bytes:
+        raise ConfigurationError(
+            f"a row for topic {to!r} has a body of {len(message.body)} bytes, maxMessageBytes allows {max_bytes}; filter it out, set "
+            "onError, or allow more where the brokers do (maxMessageSize)"
+        )
+    if sharding_key:
+        props.checked_value("shardingKey", sharding_key)
+    if message.properties:
+        props.encode_properties(message.properties)
+    return OutgoingRow(
+        message, sharding_key or None, broker_name, -1 if queue_id is None else queue_id, deliver_time_ms
+    )

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.given_options import GivenOptions
 from sprocketmq.spark.named_topics import topic_to_write
 from sprocketmq.spark.option_table import OPTION_OF, SEND_STATUSES
+from sprocketmq.wire.compression import CompressionType, check_library
 
 __all__ = ["SinkOptions", "sink_options"]
 
 _DEFAULT_GROUP: Final = "SPARK_ROCKETMQ_SINK"
+_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+_NEVER: Final = 2**31 - 1
 _LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"
 
 
@@ -38,6 +41,24 @@ class SinkOptions:
     txn_version: int | None = None
     settle_timeout_ms: int = 180_000
     accepted_send_status: frozenset[str] = frozenset({"SEND_OK"})
+    on_error: Literal["fail", "drop", "dlq"] = "fail"
+    max_message_bytes: int = _MESSAGE_BYTES
+    compress_type: Literal["none", "zlib", "lz4", "zstd"] = "none"
+    compress_over_bytes: int = 4096
+
+    @property
+    def compress_from_bytes(self) -> int:
+        """Bodies of this size and more are compressed, and go alone."""
+        return _NEVER if self.compress_type == "none" else self.compress_over_bytes
+
+    def producer_settings(self) -> dict[str, Any]:
+        """What a producer is told of messages. Its own limit is also for batches, so it is never less than what brokers take."""
+        kind = "ZLIB" if self.compress_type == "none" else self.compress_type.upper()
+        return {
+            "max_message_bytes": max(self.max_message_bytes, _MESSAGE_BYTES),
+            "compress_type": kind,
+            "compress_msg_body_over_bytes": self.compress_from_bytes,
+        }
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -75,7 +96,40 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         txn_version=txn_version,
         settle_timeout_ms=given.duration_ms("settleTimeoutMs"),
         accepted_send_status=_accepted(given),
+        **_of_rows(given, mode),
     )
+
+
+def _of_rows(given: GivenOptions, mode: str) -> dict[str, Any]:
+    """What may be said of single rows: how long they are, how they are compressed, what becomes of one that cannot be a message."""
+    names = ("onError", "maxMessageBytes", "compressType", "compressOverBytes")
+    if mode == "ack":
+        given.idle(names, "with mode ack, which sends no row", "set mode to send")
+    if mode == "replay":
+        given.idle(
+            ("onError", "maxMessageBytes"), "with mode replay, which sends what was a message", "set mode to send"
+        )
+    on_error = given.choice("onError")
+    if on_error != "fail" and given.choice("delivery") == "transactional":
+        raise ConfigurationError(
+            f"onError is {on_error!r} with delivery transactional, by which a batch appears as a whole or not at all; filter bad rows out "
+            "before, or use another delivery"
+        )
+    if on_error == "dlq" and not given.has("group"):
+        raise ConfigurationError(
+            "onError is 'dlq' without group; name the group whose dead letters (%DLQ%group) they become"
+        )
+    compress_type = given.choice("compressType")
+    if compress_type == "none":
+        given.idle(("compressOverBytes",), "without compressType", "add it")
+    else:
+        check_library(CompressionType.of(compress_type))
+    return {
+        "on_error": on_error,
+        "max_message_bytes": given.count("maxMessageBytes") or _MESSAGE_BYTES,
+        "compress_type": compress_type,
+        "compress_over_bytes": given.count("compressOverBytes") or 4096,
+    }
 
 
 def _accepted(given: GivenOptions) -> frozenset[str]:

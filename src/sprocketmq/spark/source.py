@@ -15,6 +15,7 @@ import json
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Final
 
+import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import (
     BinaryType,
@@ -88,6 +89,7 @@ class RocketMQDataSource(DataSource):
         return BatchReader(self._read_options(schema, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:
+        _needs((4, 2), "a stream of the rocketmq source (with limits and AvailableNow)")
         from sprocketmq.spark.stream_reader import StreamReader
 
         return StreamReader(self._read_options(schema, streaming=True), schema)
@@ -99,6 +101,7 @@ class RocketMQDataSource(DataSource):
         return BatchWriter(sink_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        _needs((4, 1), "a stream into the rocketmq sink")
         from sprocketmq.spark.writer import StreamWriter
 
         _append_only(overwrite)
@@ -125,6 +128,16 @@ def _of_any_use(options: Mapping[str, str]) -> dict[str, str]:
     """Options that are right for a batch only, for a stream only, or for a write, are judged when it is known which it is."""
     later = {row.name.lower() for row in OPTIONS if row.side == "write" or row.name.startswith(_BOUNDS)}
     return {key: value for key, value in options.items() if key.lower().removeprefix(CATALOG_PREFIX) not in later}
+
+
+def _needs(version: tuple[int, int], what: str) -> None:
+    """Batch reads and writes are made of what PySpark has since 4.0."""
+    major, minor = pyspark.__version__.split(".")[:2]
+    if (int(major), int(minor)) < version:
+        raise ConfigurationError(
+            f"{what} needs PySpark {version[0]}.{version[1]} or later, this is {pyspark.__version__}; install a later one, or use "
+            "spark.read and df.write, which work with PySpark 4.0"
+        )
 
 
 def _append_only(overwrite: bool) -> None:

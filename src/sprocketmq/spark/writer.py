@@ -22,11 +22,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError
@@ -35,6 +31,11 @@ from sprocketmq.spark.message_sender import MessageSender
 from sprocketmq.spark.row_messages import check_columns
 from sprocketmq.spark.sink_options import SinkOptions
 from sprocketmq.spark.write_marks import Stamp, check_write_name, stamp_of
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+except ImportError:  # PySpark 4.0, with which ``source`` refuses a stream before it asks for its writer
+    DataSourceStreamArrowWriter = object  # type: ignore[assignment,misc]
 
 if TYPE_CHECKING:
     from sprocketmq.spark.exactly_once import ExactlyOnce
@@ -49,6 +50,7 @@ class TaskResult(WriterCommitMessage):
     """What one task did: rows stored, and messages that the driver is to send back."""
 
     sent: int = 0
+    refused: int = 0
     back: list[BadRow] = field(default_factory=list)
 
 
@@ -76,7 +78,7 @@ class _Sink:
             if batch.num_rows:
                 sender = sender or MessageSender(self._options, self._stamp(), self._replay())
                 sender.send(batch)
-        return TaskResult(sent=sender.sent if sender is not None else 0)
+        return TaskResult() if sender is None else TaskResult(sender.sent, sender.refused.count)
 
     def abort(self, messages: list[WriterCommitMessage | None], what: str) -> None:
         if self._once is not None:
@@ -108,6 +110,10 @@ class _Sink:
                     f"{len(refused)} messages of {what} cannot be sent back, the first is {row.message}: {error}; their stored copies "
                     f"are gone; keep the columns {', '.join(CONTENT)}, so that copies can be sent"
                 )
+        if unfit := sum(result.refused for result in results):
+            log.warning(
+                "%s: %d rows cannot be messages and were not sent (onError=%s)", what, unfit, self._options.on_error
+            )
         log.info("%s: %d rows sent, %d sent back", what, sum(result.sent for result in results), len(back))
 
     def _replay(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 
-__all__ = ["MAX_DECOMPRESSED_BYTES", "CompressionType", "compress", "decompress"]
+__all__ = ["MAX_DECOMPRESSED_BYTES", "CompressionType", "check_library", "compress", "decompress"]
 
 # Bounds what a few hostile bytes can grow to. Far above the 4 MiB that brokers take unless configured otherwise.
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
@@ -58,6 +58,11 @@ def compress(body: bytes, compression_type: CompressionType = CompressionType.ZL
     if compression_type is CompressionType.LZ4:
         return bytes(_library("lz4.frame", "LZ4").compress(body, compression_level=level))
     return bytes(_library("zstandard", "ZSTD").ZstdCompressor(level=level).compress(body))
+
+
+def check_library(compression_type: CompressionType) -> None:
+    """Raises ConfigurationError when the library for this type is not installed."""
+    compress(b"-", compression_type)
 
 
 def decompress(body: bytes, sys_flag: int, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:

@@ -25,6 +25,7 @@ BESIDE = {
     "tlsAuthServer": {"tls": "true"},
     "settleTimeoutMs": {"delivery": "transactional", "group": "exact"},
     "ledgerTopic": {"delivery": "transactional", "group": "exact"},
+    "compressOverBytes": {"compressType": "zlib"},
     "maxReconsumeTimes": {"mode": "ack", "group": "delays"},
     "delayLevel": {"mode": "ack", "group": "delays"},
 }

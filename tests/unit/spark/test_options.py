@@ -9,6 +9,7 @@ from sprocketmq.spark.bound import Bound
 from sprocketmq.spark.option_table import OPTION_OF, OPTIONS, OptionRow
 from sprocketmq.spark.read_options import STREAM_ONLY, ReadOptions, read_options
 from sprocketmq.spark.sink_options import SinkOptions, sink_options
+from sprocketmq.spark.source import RocketMQDataSource, message_schema
 from sprocketmq.spark.source_columns import COLUMNS
 from sprocketmq.wire.message import MessageQueue
 
@@ -93,6 +94,16 @@ def test_tags_are_split_for_the_exact_check() -> None:
             "option 'startingOffset' is unknown to the rocketmq data source; did you mean startingOffsets",
         ),
         ({"zzz": "1"}, "option 'zzz' is unknown to the rocketmq data source; known are acceptedSendStatus, "),
+        (
+            {"assign": '{"t":[0]}'},
+            "option 'assign' is unknown to the rocketmq data source; a read takes all queues of its topics: write topic",
+        ),
+        ({"subscribe": "t"}, "option 'subscribe' is unknown to the rocketmq data source; did you mean topic?"),
+        (
+            {"subscribePattern": "t.*"},
+            "'subscribePattern' is unknown to the rocketmq data source; did you mean topicsPattern?",
+        ),
+        ({"kafka.max.poll.records": "1"}, "did you mean pullBatchSize?"),
         ({"topics": "a"}, "topic and topics are both given; keep one"),
         ({"topic": "a b"}, "topic is 'a b'; allowed is letters"),
         ({"namesrvAddr": "nohost"}, "namesrvAddr is 'nohost'; allowed is host:port"),
@@ -215,3 +226,17 @@ def test_a_pattern_that_is_none_is_refused_with_the_reason() -> None:
         ConfigurationError, match=r"topicsPattern is 'fl\[', which is no regular expression \(unterminated"
     ):
         read_options({"namesrvAddr": "h:1", "topicsPattern": "fl["}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "needed"),
+    [("4.0.1", "streamReader", "4.2"), ("4.1.0", "streamReader", "4.2"), ("4.0.1", "streamWriter", "4.1")],
+)
+def test_a_stream_with_a_pyspark_that_is_too_old_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, version: str, kind: str, needed: str
+) -> None:
+    monkeypatch.setattr("pyspark.__version__", version)
+    source = RocketMQDataSource({"namesrvaddr": "127.0.0.1:1", "topic": "t"})
+    more = (False,) if kind == "streamWriter" else ()
+    with pytest.raises(ConfigurationError, match=f"needs PySpark {needed} or later, this is {version}; .* 4.0$"):
+        getattr(source, kind)(message_schema(("body",)), *more)

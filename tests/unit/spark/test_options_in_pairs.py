@@ -38,6 +38,8 @@ NEEDS: Final = {
     "settleTimeoutMs": {"delivery": "transactional", "group": "exact"},
     "txnAppId": {"delivery": "transactional", "group": "exact", "txnVersion": "1"},
     "txnVersion": {"delivery": "transactional", "group": "exact", "txnAppId": "loads"},
+    "onError": {"group": "delays"},
+    "compressOverBytes": {"compressType": "zlib"},
     "maxReconsumeTimes": {"mode": "ack", "group": "delays"},
     "delayLevel": {"mode": "ack", "group": "delays"},
     "accessKey": {"secretKey": "k"},
@@ -115,6 +117,10 @@ WRITE_PAIRS: Final = {
     *(("acceptedSendStatus", name) for name in ("maxReconsumeTimes", "delayLevel")),
     *((one, other) for one in ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "delivery")
       for other in ("maxReconsumeTimes", "delayLevel")),
+    *(("mode", name) for name in ("onError", "maxMessageBytes")),
+    *((one, other) for one in ("maxReconsumeTimes", "delayLevel")
+      for other in ("onError", "maxMessageBytes", "compressType", "compressOverBytes")),
+    *(("onError", name) for name in ("delivery", "ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs")),
 }  # fmt: skip
 BOTH_PAIRS: Final = {("secretKey", "secretKeyFile")}
 EXCLUDED: Final[dict[Use, set[tuple[str, str]]]] = {
