@@ -18,6 +18,14 @@ DESCRIPTORS: Final = "tests/system/broker/test_descriptors.py"
 BYTES_MUTANTS = [
     Mutant(
         "limits",
+        "a TLS port that had no descriptor once accepts nobody any more",
+        f"{NET}/tls_listener.py",
+        "                self._loop.call_later(_ACCEPT_PAUSE_S, self._watch, listening)\n",
+        "",
+        f"{DESCRIPTORS}::test_connections_without_a_descriptor_cost_the_others_nothing_and_come_in_when_there_is_one",
+    ),
+    Mutant(
+        "limits",
         "a transport that forgets to look at its mark is believed",
         f"{NET}/write_pieces.py",
         "        transport.set_write_buffer_limits(high=high_bytes)\n",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 
 from interop.apache_cluster import free_ports
 from interop.child import poll_until
@@ -124,6 +125,53 @@ def test_sends_go_on_while_every_port_is_full(tmp_path: Path, many_sockets: None
                 sender.sendall(request_frame(310, send_fields(f"topic-{number}"), b"m"))
                 frame = stream.read(int.from_bytes(stream.read(4), "big"))
                 assert b'"code":0' in frame, (other - int(port), number, frame)
+
+
+@pytest.mark.parametrize("listens", ["plain", "TLS, too"])
+def test_connections_without_a_descriptor_cost_the_others_nothing_and_come_in_when_there_is_one(
+    tmp_path: Path, listens: str
+) -> None:
+    settings: dict[str, str | int | bool] = {}
+    if listens != "plain":
+        certificate = trustme.CA().issue_cert("127.0.0.1")
+        certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
+        certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+        settings = {"tls.server.mode": "permissive", "tls.server.keyPath": f"{tmp_path}/key.pem"}
+        settings["tls.server.certPath"] = f"{tmp_path}/cert.pem"
+    with limited_server(tmp_path, 128, **settings) as server, contextlib.ExitStack() as clients:
+        create_topics(server.broker_addr, ["topic-0"])
+        host, port = server.broker_addr.rsplit(":", 1)
+
+        def client() -> socket.socket:
+            return clients.enter_context(socket.create_connection((host, int(port)), 30))
+
+        def asks(connection: socket.socket) -> bool:
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(request_frame(30, {"topic": "topic-0", "queueId": "0"}))  # needs no descriptor
+                return b'"code":0' in connection.recv(4_096)
+            return False
+
+        honest = client()
+        assert asks(honest)
+        pid = server.broker_pid
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+        lowest_free = next(number for number in range(hard) if number not in taken)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, hard))  # "ulimit -n" of a process that runs
+        waiting = [client() for _ in range(5)]  # the system has them, the process does not
+        for _ in range(200):
+            assert asks(honest)
+        assert server.exit_code is None
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))
+        poll_until(lambda: asks(client()), "a new connection is served", 30)
+        # libuv accepts and closes at once what it has no descriptor for; asyncio and the TLS listener leave it to the system for a second.
+        answered = [asks(connection) for connection in waiting]
+        assert all(answered) or listens == "plain"
+        assert asks(honest)
+        if listens != "plain":
+            lines = [line for line in server.log_text().splitlines() if "no connection can be accepted" in line]
+            assert 1 <= len(lines) < 60, "not one for each turn of the loop"
+        assert "Traceback" not in server.log_text()
 
 
 def test_a_server_takes_what_the_process_may_have(tmp_path: Path) -> None:
