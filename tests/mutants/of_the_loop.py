@@ -24,9 +24,9 @@ LOOP_MUTANTS = [
         "net",
         "each of sixty floods has ten milliseconds of each turn",
         "src/sprocketmq/net/queued_bytes.py",
-        "return max(_LEAST_SHARE_S, _SHARE_S / (1 + self.sharers))",
-        "return _SHARE_S",
-        f"{TURNS}::test_the_more_connections_have_requests_left_the_less_each_of_them_is_served_in_a_turn",
+        "                if perf_counter() >= ends_s:\n",
+        "                if False:\n",
+        f"{TURNS}::test_all_connections_that_have_requests_left_share_the_part_of_a_turn_that_one_would_have",
     ),
     Mutant(
         "broker",

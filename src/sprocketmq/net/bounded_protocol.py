@@ -172,16 +172,6 @@ class BoundedProtocol(asyncio.Protocol):
         if not self._is_stopped and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def _wait_for_share(self) -> None:
-        """Go on when the others had their turn."""
-        assert self._loop is not None
-        self._queued.sharers += 1
-        self._loop.call_soon(self._next_share)
-
-    def _next_share(self) -> None:
-        self._queued.sharers -= 1
-        self._go_on()
-
     def _note(self) -> None:
         if self._is_aborted or self._transport is None:
             return

@@ -14,8 +14,8 @@ Laws
    after each read: one read may bring thousands of requests. A client always reads: if both sides stopped, each would wait for the other
    for ever. Its senders wait instead, each until its own deadline. How that is kept: ``net.bounded_protocol``.
 5. A server gives a read of one connection a share of the loop's time (``QueuedBytes.share_s``): what that was not enough for waits until
-   all others had their turn. The more connections wait so, the smaller it is: sixty with 10 ms each would leave a turn to the rest each
-   0.6 s. One request that takes longer is not interrupted; see ``broker.steps``.
+   all others had their turn. The more connections wait so, the smaller it is, and all of them together have 10 ms of a turn: sixty with
+   10 ms each would leave a turn to the rest each 0.6 s. One request that takes longer is not interrupted; see ``broker.steps``.
 
 A server may know a shorter way for requests that come by the hundred thousand: ``short_ways()`` is asked once per read, and gives functions
 by the four characters behind ``{"code":`` of a JSON header. Such a function sees the bytes of one frame and returns its answer's bytes
@@ -209,7 +209,7 @@ class Connection(BoundedProtocol):
         assert self._loop is not None
         self._stop()
         self._keep_unread(whole, spans)
-        self._wait_for_share()
+        self._queued.wait_for_share(self._go_on, self._loop)
 
     def _refuse_bytes(self, error: ProtocolError) -> None:
         _bad_bytes.tell(self.last_read_s, "closing the connection to %s: %s", self.remote_address, error)

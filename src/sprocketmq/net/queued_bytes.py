@@ -14,8 +14,11 @@ Laws
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 from typing import Final, Protocol
 
 from sprocketmq.core.queue_budget import QueueBudget
@@ -57,7 +60,8 @@ class QueuedBytes:
     def __init__(self, limit_bytes: int = _LIMIT_BYTES, high_water_bytes: int = HIGH_WATER_BYTES) -> None:
         self.high_water_bytes = high_water_bytes
         self.most_out_bytes = high_water_bytes + _ANSWER_BYTES
-        self.sharers = 0  # connections that have requests left, and wait for their next share of the loop
+        self._sharers: deque[Callable[[], None]] = deque()
+        self._is_sharing = False
         self._budget: QueueBudget[Holder] = QueueBudget(limit_bytes)
         self._closed = CalmLog(log)
 
@@ -79,9 +83,32 @@ class QueuedBytes:
         return self._closed.count
 
     @property
+    def sharers(self) -> int:
+        """Connections that have requests left, and wait for their next share of the loop."""
+        return len(self._sharers)
+
+    @property
     def share_s(self) -> float:
         """How much of a turn of the loop the requests of one connection may take."""
-        return max(_LEAST_SHARE_S, _SHARE_S / (1 + self.sharers))
+        return max(_LEAST_SHARE_S, _SHARE_S / (1 + len(self._sharers)))
+
+    def wait_for_share(self, go_on: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        """Call ``go_on`` when it is its turn: all who wait have as much of a turn of the loop together as one alone would have."""
+        self._sharers.append(go_on)
+        if len(self._sharers) == 1 and not self._is_sharing:
+            loop.call_soon(self._share_out, loop)
+
+    def _share_out(self, loop: asyncio.AbstractEventLoop) -> None:
+        ends_s, self._is_sharing = perf_counter() + _SHARE_S, True
+        try:
+            for _ in range(len(self._sharers)):  # who has still something left comes to the end of the row
+                self._sharers.popleft()()
+                if perf_counter() >= ends_s:
+                    break
+        finally:
+            self._is_sharing = False
+            if self._sharers:
+                loop.call_soon(self._share_out, loop)
 
     def note(self, holder: Holder, in_bytes: int, out_bytes: int, now_s: float) -> None:
         """The connection holds so much now; may close others, and this one."""
