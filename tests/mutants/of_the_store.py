@@ -281,4 +281,12 @@ STORE_MUTANTS = [
         "        if number and number >= max_records:\n",
         f"{INDEX}::test_a_record_with_many_keys_counts_as_several",
     ),
+    Mutant(
+        "disk",
+        "an empty log file behind the end is damage",
+        f"{STORE}/commit_log.py",
+        "or any(any(each.data[:64]) for each in later)",
+        "or bool(later)",
+        "tests/unit/store/test_disk_space.py::test_an_empty_log_file_that_a_full_disk_left_behind_the_end_is_no_problem",
+    ),
 ]

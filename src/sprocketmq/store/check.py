@@ -146,7 +146,7 @@ def _check_log(store: QueueLogStore, orphans: dict[tuple[str, int], int], summar
                     f"commitlog at {at}", f"this record of {key[0]}/{key[1]}/{record.queue_offset} has no queue entry"
                 )
         at += record.size
-    if log.has_data_behind_end():
+    if log.has_records_behind_end():
         yield Problem(f"commitlog at {end}", "the log ends here, but bytes that are not zero follow")
 
 

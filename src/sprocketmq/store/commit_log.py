@@ -299,6 +299,17 @@ class CommitLog:
             return True
         return any(file.data[self.at : self.at + 64])
 
+    def has_records_behind_end(self) -> bool:
+        """Whether anything but zeros follows the end at once, or in a later file.
+
+        One without a record is there when a disk had a place for its name and none for its bytes (``_roll``): the log goes on there.
+        """
+        file = self.files.file_at(self.max_offset)
+        if file is None:
+            return False
+        later = self.files.files[self.files.files.index(file) + 1 :]
+        return any(file.data[self.at : self.at + 64]) or any(any(each.data[:64]) for each in later)
+
     def truncate_to_end(self) -> None:
         """Recovery: everything behind the end becomes zero."""
         self.view, self.room = _NO_VIEW, -1

@@ -12,6 +12,7 @@ import pytest
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import disk_space
+from sprocketmq.store.check import check_directory
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.disk_space import PAGE_BYTES, allow_writes, data_ranges, write_all, write_zeros
 from sprocketmq.store.index_file import IndexFile
@@ -250,3 +251,25 @@ def test_a_queue_whose_next_file_has_no_space_is_read_to_its_end(
     assert bodies(store) == [*sent, b"after"]
     assert [file.mapped for file in queue.files.files[-2:]] == [False, True]
     store.close()
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_an_empty_log_file_that_a_full_disk_left_behind_the_end_is_no_problem(
+    tmp_path: Path, disk: Callable[..., Disk], is_damaged: bool
+) -> None:
+    store = open_disk(tmp_path / "s", SMALL)
+    store.append(message(body=b"x" * 1_800), NOW_MS)
+    disk(1 << 20, left=0)
+    with pytest.raises(StoreNotWritable, match="the disk is full"):
+        store.append(message(queue_id=0, body=b"y" * 500), NOW_MS)
+    disk(1 << 20)
+    names = [Path(file.path) for file in store.commit_log.files.files]
+    assert len(names) == 2
+    store.close()
+    if is_damaged:
+        names[1].write_bytes(b"z" * 64 + bytes(2_048 - 64))
+    found = [str(problem) for problem in check_directory(tmp_path / "s") if not problem.note]
+    assert found == (
+        [f"commitlog at {store.max_physical_offset}: the log ends here, but bytes that are not zero follow"]
+        * is_damaged
+    )
