@@ -82,8 +82,8 @@ BAD_INPUT_MUTANTS = [
         "spark",
         "a forked worker uses its parent's connections",
         f"{SPARK}/cluster.py",
-        "        key = (os.getpid(), namesrv_addr, access)\n",
-        "        key = (0, namesrv_addr, access)\n",
+        "((os.getpid(), namesrv_addr, access), {})",
+        "((0, namesrv_addr, access), {})",
         f"{RUNS}::test_a_forked_worker_makes_connections_of_its_own",
     ),
     Mutant(

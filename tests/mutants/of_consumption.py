@@ -20,6 +20,14 @@ UNREADABLE = "tests/inproc/client/test_client_unreadable.py"
 
 CONSUMPTION_MUTANTS = [
     Mutant(
+        "S3",
+        "a round that waited while its consumer leaves locks queues that nobody will read",
+        f"{CLIENT}/rebalancer.py",
+        "        self._leaving = True\n",
+        "",
+        f"{ORDERLY}::test_a_round_that_waits_while_its_consumer_leaves_locks_nothing_any_more",
+    ),
+    Mutant(
         "S4",
         "what lies before a body that cannot be opened waits with it",
         f"{CLIENT}/unreadable_bodies.py",

@@ -15,6 +15,22 @@ LONG = "tests/inproc/spark/test_long_transactional_batches.py"
 
 EXACTLY_ONCE_MUTANTS = [
     Mutant(
+        "spark",
+        "who asks for a cluster last sets the retry timeout of all",
+        "src/sprocketmq/spark/cluster.py",
+        "copy.copy(first)",
+        "first",
+        "tests/inproc/spark/test_time_limits_of_a_process.py",
+    ),
+    Mutant(
+        "spark",
+        "a transactional write sends with the time limits of the write before it",
+        "src/sprocketmq/spark/responder.py",
+        "options.access, *limits_ms)",
+        "options.access)",
+        "tests/inproc/spark/test_time_limits_of_a_process.py",
+    ),
+    Mutant(
         "exactly-once",
         "a decision whose writer had not seen the one before it counts",
         CORE,

@@ -76,6 +76,7 @@ class Rebalancer:
         self._process_queues: dict[MessageQueue, ProcessQueue] = {}  # read, or being given up
         self._unlocks: dict[MessageQueue, Timer] = {}  # queues that were given up and are still locked
         self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
+        self._leaving = False  # from then on a round that waits takes up, and locks, nothing any more
         self._members: dict[str, set[str]] = {}  # client ids by topic, as the last round saw them
         self._regrouped: set[str] = set()  # topics with other members than before, of whom nobody was told yet
         self._warned: set[str] = set()
@@ -93,11 +94,14 @@ class Rebalancer:
             await self._run(self.table.subscribed(topics))
             known = True
             for topic in topics:
+                if self._leaving:
+                    return True
                 known = await self._rebalance_topic(topic) and known
             return known and self.table.is_balanced
 
     async def drop_all(self) -> None:
         """Shutdown: give up everything; listeners must have ended before (unlocking a queue lets its next owner begin)."""
+        self._leaving = True
         async with self._gate:
             self._record_ended()
             await self._run(self.table.drop_all(DropReason.SHUTDOWN))
@@ -145,6 +149,8 @@ class Rebalancer:
         except _FAILURES as error:
             log.warning("group %s: topic %s is not rebalanced now: %s", self._group.name, topic, error)
             return False
+        if self._leaving:
+            return True
         if allocated is None:
             return is_retry_topic(
                 topic

@@ -14,6 +14,7 @@ What is asked through it has files of its own: ``queue_bounds`` (what brokers ho
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import random
 import re
@@ -68,7 +69,7 @@ class Cluster:
     coroutines ask once, for who calls them within ``run`` or ``retrying``.
     """
 
-    _by_process: ClassVar[dict[tuple[int, str, Access], Cluster]] = {}
+    _by_process: ClassVar[dict[tuple[int, str, Access], dict[int, Cluster]]] = {}  # of each: by its patience
 
     def __init__(self, namesrv_addr: str, access: Access = PLAIN) -> None:
         self.engine = Engine.shared()
@@ -84,12 +85,14 @@ class Cluster:
 
     @classmethod
     def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000, access: Access = PLAIN) -> Cluster:
-        """This process's cluster object for ``namesrv_addr`` and who it is there."""
-        key = (os.getpid(), namesrv_addr, access)
-        cluster = cls._by_process.get(key)
+        """This process's cluster object for ``namesrv_addr``, who it is there, and this patience; those that differ in the last share
+        connections, routes and members."""
+        by_patience = cls._by_process.setdefault((os.getpid(), namesrv_addr, access), {})
+        cluster = by_patience.get(retry_timeout_ms)
         if cluster is None:
-            cluster = cls._by_process[key] = cls(namesrv_addr, access)
-        cluster.retry_timeout_ms = retry_timeout_ms
+            first = next(iter(by_patience.values()), None)
+            cluster = by_patience[retry_timeout_ms] = cls(namesrv_addr, access) if first is None else copy.copy(first)
+            cluster.retry_timeout_ms = retry_timeout_ms
         return cluster
 
     # -- routes ----------------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class Responder:
     ``answers`` counts what it told.
     """
 
-    _by_process: ClassVar[dict[tuple[int, str, str, object], Responder]] = {}
+    _by_process: ClassVar[dict[tuple[object, ...], Responder]] = {}
 
     def __init__(self, options: SinkOptions, topics: frozenset[str]) -> None:
         self.cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
@@ -98,7 +98,8 @@ class Responder:
     @classmethod
     def at(cls, options: SinkOptions, topics: frozenset[str] = frozenset()) -> Responder:
         """Started, and known to the brokers of ``topics``."""
-        key = (os.getpid(), options.namesrv_addr, options.group, options.access)
+        limits_ms = options.send_timeout_ms, options.retry_timeout_ms
+        key = (os.getpid(), options.namesrv_addr, options.group, options.access, *limits_ms)
         known = cls._by_process.get(key)
         if known is not None and topics <= known.topics:
             return known

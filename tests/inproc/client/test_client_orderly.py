@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from recorder import send_all
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command
 
 Consumers = Callable[..., rmq.PushConsumer]
 Status = rmq.ConsumeOrderlyStatus
@@ -374,6 +376,38 @@ def test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once(
     send_all(producer, [str(n) for n in range(10, 20)])
     rocketmq.wait_until(lambda: len(second.seen) == 10)
     assert sorted(second.bodies) == [str(n) for n in range(10, 20)]
+
+
+def test_a_round_that_waits_while_its_consumer_leaves_locks_nothing_any_more(rocketmq: EmbeddedRocketMQ) -> None:
+    locks: list[bytes] = []
+
+    def note(command: Command) -> bool:
+        locks.append(bytes(command.body))
+        return False
+
+    rocketmq.faults.drop(RequestCode.LOCK_BATCH_MQ, times=None, when=note)
+
+    async def main() -> None:
+        consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+        consumer.subscribe("flights")
+        consumer.orderly_listener(lambda messages, context: rmq.ConsumeOrderlyStatus.SUCCESS)
+        await consumer.start()
+        running = consumer._running
+        assert running is not None
+        gate = running.rebalancer._gate
+        async with gate:  # as a round that waits for a broker
+            await asyncio.to_thread(rocketmq.create_topic, "flights", 2)
+            waiting = asyncio.ensure_future(running.rebalance())
+            await asyncio.sleep(0)
+            assert gate._waiters is not None
+            rounds = len(gate._waiters)
+            leaving = asyncio.ensure_future(consumer.shutdown())
+            while not running.stopping or len(gate._waiters) == rounds:
+                await asyncio.sleep(0.001)
+        await asyncio.gather(waiting, leaving)
+
+    asyncio.run(main())
+    assert not any(b'"flights"' in lock for lock in locks)
 
 
 def test_a_member_that_takes_over_a_queue_begins_where_the_other_ended(

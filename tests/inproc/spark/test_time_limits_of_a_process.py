@@ -1,0 +1,43 @@
+"""Reads and writes of one process that differ in their time limits: each keeps its own, and they share what costs a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_task import leave_group
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.responder import Responder
+from sprocketmq.spark.sink_options import SinkOptions, sink_options
+from sprocketmq.testing import EmbeddedRocketMQ
+
+
+@pytest.fixture
+def _members_leave() -> Iterator[None]:
+    yield
+    leave_group()
+
+
+def test_who_asks_later_changes_nobodys_retry_timeout(mq: EmbeddedRocketMQ) -> None:
+    patient, hasty = Cluster.at(mq.namesrv_addr), Cluster.at(mq.namesrv_addr, 300)
+    assert (patient.retry_timeout_ms, hasty.retry_timeout_ms) == (60_000, 300)
+    assert Cluster.at(mq.namesrv_addr) is patient
+    assert Cluster.at(mq.namesrv_addr, 300) is hasty
+    assert {queue.queue_id for queue in patient.queues(["flights"])} == {0, 1}
+    assert hasty.pool is patient.pool
+    assert hasty.engine.run(hasty.route("flights")) is patient.engine.run(patient.route("flights"))
+
+
+@pytest.mark.usefixtures("_members_leave")
+def test_transactional_writes_of_one_group_with_other_limits_have_producers_of_their_own(mq: EmbeddedRocketMQ) -> None:
+    def options(**limits: str) -> SinkOptions:
+        return sink_options({"namesrvaddr": mq.namesrv_addr, "group": "writers", "topic": "flights", **limits})
+
+    first = Responder.at(options())
+    second = Responder.at(options(sendtimeoutms="1s"))
+    third = Responder.at(options(retrytimeoutms="7s"))
+    assert Responder.at(options()) is first
+    assert Responder.at(options(sendtimeoutms="1s")) is second
+    assert len({id(first.producer), id(second.producer), id(third.producer)}) == 3
+    assert (first.cluster.retry_timeout_ms, third.cluster.retry_timeout_ms) == (60_000, 7_000)
