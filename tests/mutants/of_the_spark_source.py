@@ -12,6 +12,7 @@ SPARK: Final = "src/sprocketmq/spark"
 REPLICAS: Final = "tests/inproc/spark/test_replicas.py"
 LATE: Final = "tests/inproc/spark/test_late_brokers.py"
 RETIRED: Final = "tests/inproc/spark/test_retired_brokers.py"
+FILES: Final = "tests/unit/spark/test_checkpoint_files.py"
 PLACE: Final = "tests/inproc/spark/test_ledger_place.py"
 
 SPARK_SOURCE_MUTANTS = [
@@ -111,5 +112,29 @@ SPARK_SOURCE_MUTANTS = [
         "        return bounds, {**watch.gone(sorted(missing - retired)), **gone}",
         "        return bounds, watch.gone(sorted(missing - retired))",
         f"{RETIRED}::test_a_bounded_run_ends_without_a_broker_that_is_retired",
+    ),
+    Mutant(
+        "spark",
+        "a checkpoint is edited under a running query",
+        f"{SPARK}/checkpoint_files.py",
+        "        if self.planned != source.batch or self._text(source.batch) != source.text:",
+        "        if False:",
+        f"{FILES}::test_a_file_that_changed_since_it_was_read_is_not_replaced",
+    ),
+    Mutant(
+        "spark",
+        "a batch that is planned and not done is edited",
+        f"{SPARK}/checkpoint_files.py",
+        "        self.refuse_unfinished()",
+        "        pass",
+        f"{FILES}::test_an_unfinished_batch_is_not_edited_away",
+    ),
+    Mutant(
+        "spark",
+        "an edited file keeps the checksum of the old one",
+        f"{SPARK}/checkpoint_files.py",
+        "        self._checksum(log, number).unlink(missing_ok=True)\n        new =",
+        "        new =",
+        f"{FILES}::test_only_what_is_asked_for_changes_and_the_file_as_it_was_is_kept",
     ),
 ]

@@ -1,5 +1,5 @@
-"""The command line: ``sprocketmq serve | namesrv | broker | demo | topics | lag | dead-letters | replay |
-store check | store inspect | version``.
+"""The command line: ``sprocketmq serve | namesrv | broker | demo | topics | lag | settle | merge-ledger | spark-checkpoint | handover |
+dead-letters | replay | store check | store inspect | version``.
 
 Each command imports what it needs when it runs, so that ``serve`` listens in a fraction of a second and ``lag`` loads no broker. A user's
 mistake ends with one sentence on stderr and exit code 2, Ctrl-C with 130; any traceback is a bug.
@@ -217,6 +217,86 @@ def settle(topics: tuple[str, ...], timeout: float, options: tuple[str, ...], **
     from sprocketmq.cli.settle import settle_halves
 
     sys.exit(settle_halves(topics=topics, timeout_s=timeout, assignments=options, **named))
+
+
+@app.group("spark-checkpoint")
+def spark_checkpoint() -> None:
+    """Look at where a stopped Spark stream is in its queues, and move it.
+
+    CHECKPOINT is its checkpointLocation, a local directory; a queue is TOPIC/BROKER/NUMBER. No query may run on it meanwhile, which Spark
+    does not tell: with --group the brokers are asked whether one is online. Files are kept in CHECKPOINT/sprocketmq-before.
+    """
+
+
+_checkpoint = click.argument("location", metavar="CHECKPOINT")
+_checkpoint_options = _options(
+    click.option("--source", type=click.IntRange(0), help="Which source of the query, by its number in 'show'."),
+    click.option("--group", help="The query's group: refuse while it is online."),
+    _namesrv_option,
+)
+
+
+@spark_checkpoint.command("show")
+@_checkpoint
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, for programs.")
+def spark_checkpoint_show(location: str, as_json: bool) -> None:
+    """Which batches are planned and done, and the next offset of every queue."""
+    from sprocketmq.cli.checkpoint import show
+
+    show(location, as_json=as_json)
+
+
+@spark_checkpoint.command("rewind")
+@_checkpoint
+@click.argument("queue")
+@click.argument("offset")
+@_checkpoint_options
+def spark_checkpoint_rewind(**named: Any) -> None:
+    """Read QUEUE again from OFFSET (a number, or earliest) on; its rows are written again."""
+    from sprocketmq.cli.checkpoint import move
+
+    move(named.pop("location"), named.pop("queue"), named.pop("offset"), forward=False, **named)
+
+
+@spark_checkpoint.command("skip")
+@_checkpoint
+@click.argument("queue")
+@click.argument("offset")
+@_checkpoint_options
+def spark_checkpoint_skip(**named: Any) -> None:
+    """Leave out what is in QUEUE before OFFSET (a number, or latest)."""
+    from sprocketmq.cli.checkpoint import move
+
+    move(named.pop("location"), named.pop("queue"), named.pop("offset"), forward=True, **named)
+
+
+@spark_checkpoint.command("drop")
+@_checkpoint
+@click.argument("queues", nargs=-1, metavar="[QUEUE]...")
+@click.option("--broker", metavar="NAME", help="All queues of this broker.")
+@click.option("--topic", help="All queues of this topic; with --broker those that are of both.")
+@_checkpoint_options
+def spark_checkpoint_drop(location: str, queues: tuple[str, ...], **named: Any) -> None:
+    """Forget queues that are gone for good. One that is still there begins again as a new one."""
+    from sprocketmq.cli.checkpoint import drop
+
+    drop(location, queues, **named)
+
+
+@spark_checkpoint.command("finish")
+@_checkpoint
+@click.argument("how", type=click.Choice(["plan-anew", "done"]))
+@click.option("--group", help="The query's group: refuse while it is online.")
+@_namesrv_option
+def spark_checkpoint_finish(location: str, how: str, group: str | None, namesrv_addr: str) -> None:
+    """Do away with a batch that is planned and not done.
+
+    plan-anew: it is planned again when the query starts, and its rows are written again. done: it counts as done, whatever was written
+    of it.
+    """
+    from sprocketmq.cli.checkpoint import finish
+
+    finish(location, how, group=group, namesrv_addr=namesrv_addr)
 
 
 @app.command("merge-ledger")

@@ -202,7 +202,8 @@ class ExactlyOnce:
         raise ConfigurationError(
             f"batch {first.batch} of {first.query} was decided with {other.decided} rows, and now it has {rows}: it was planned anew under "
             f"its old number (was offsets/{first.batch} of the checkpoint lost, or the query changed?), so rows would be lost or written "
-            "twice; put the file back, or set the batch's end to where it was: sprocketmq spark-checkpoint --help"
+            "twice; put the file back, or let the batch count as done and rewind the queues to where it ended: "
+            "sprocketmq spark-checkpoint --help"
         )
 
     async def _decide(self, responder: Responder, tasks: Sequence[HalvesSent]) -> Settle:

@@ -1,0 +1,146 @@
+"""``sprocketmq spark-checkpoint``: looks at where a stopped stream is, and moves it, queue by queue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.access import PLAIN
+from sprocketmq.spark.checkpoint_files import Checkpoint, SourceLine
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.queue_bounds import held_bounds
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["drop", "finish", "move", "show"]
+
+_PARTS: Final = 3
+_PATIENCE_MS: Final = 5_000
+
+
+def show(location: str, *, as_json: bool) -> None:
+    """Print which batches are planned and done, and the next offset of every queue of every source."""
+    checkpoint = Checkpoint(location)
+    sources = [_source(line) for line in checkpoint.sources()]
+    if as_json:
+        planned = {"query": checkpoint.query, "planned": checkpoint.planned, "done": checkpoint.done}
+        print(json.dumps({**planned, "sources": sources}))
+        return
+    print(f"query {checkpoint.query}: batch {checkpoint.planned} is planned, batch {checkpoint.done} is done")
+    for source in sources:
+        begins = f", begins at {source['initial']}" if source["initial"] else ""
+        print(f"source {source['source']}{begins}")
+        for queue, at in source["queues"].items():
+            print(f"  {queue}  {at}")
+
+
+def _source(line: SourceLine) -> dict[str, Any]:
+    offset = line.offset
+    queues = {str(queue): offset.queues[queue] for queue in sorted(offset.queues)}
+    return {"source": line.number, "initial": offset.initial, "queues": queues}
+
+
+def move(
+    location: str,
+    queue: str,
+    to: str,
+    *,
+    forward: bool,
+    source: int | None = None,
+    group: str | None = None,
+    namesrv_addr: str = "",
+) -> None:
+    """Let the stream go on at another offset of a queue.
+
+    Raises:
+        ConfigurationError: the queue is not in the checkpoint, the offset lies on the other side, a query runs.
+    """
+    checkpoint = _stopped(location, group, namesrv_addr)
+    wanted = _queue(queue)
+    line = checkpoint.source(source)
+    at = line.offset.queues.get(wanted)
+    if at is None:
+        raise ConfigurationError(f"{queue} is not in the checkpoint; it holds {', '.join(_source(line)['queues'])}")
+    offset = _offset(to, wanted, namesrv_addr)
+    if offset == at or (offset > at) is not forward:
+        word, other = ("skip", "rewind") if forward else ("rewind", "skip")
+        raise ConfigurationError(
+            f"{queue} is at {at}, and {word} to {offset} would not go that way; give another, or {other}"
+        )
+    checkpoint.edit(line, lambda offsets: {**offsets, wanted: offset})
+    effect = f"{offset - at} messages are left out" if forward else f"{at - offset} messages are read again"
+    print(f"{queue}: {at} -> {offset}, {effect}; the file as it was is in {checkpoint.path}/sprocketmq-before")
+
+
+def drop(
+    location: str,
+    queues: Sequence[str],
+    *,
+    broker: str | None = None,
+    topic: str | None = None,
+    source: int | None = None,
+    group: str | None = None,
+    namesrv_addr: str = "",
+) -> None:
+    """Take queues out of the checkpoint: those that are named, or all of a broker, a topic, or both.
+
+    Raises:
+        ConfigurationError: none is named, or one that is not in the checkpoint; a query runs.
+    """
+    checkpoint = _stopped(location, group, namesrv_addr)
+    line = checkpoint.source(source)
+    held = line.offset.queues
+    named = set(map(_queue, queues))
+    if broker or topic:
+        named |= {queue for queue in held if broker in (None, queue.broker_name) and topic in (None, queue.topic)}
+    missing = sorted(named.difference(held))
+    if missing or not named:
+        what = f"{missing[0]} is not in the checkpoint" if missing else "no queue of the checkpoint is named"
+        raise ConfigurationError(f"{what}; it holds {', '.join(_source(line)['queues'])}")
+    checkpoint.edit(line, lambda offsets: {queue: at for queue, at in offsets.items() if queue not in named})
+    for queue in sorted(named):
+        print(f"{queue}: dropped at {held[queue]}")
+    print(f"the file as it was is in {checkpoint.path}/sprocketmq-before")
+
+
+def finish(location: str, how: str, *, group: str | None = None, namesrv_addr: str = "") -> None:
+    """Do away with a batch that is planned and not done: ``plan-anew`` or ``done``."""
+    checkpoint = _stopped(location, group, namesrv_addr)
+    number = checkpoint.planned
+    if number == checkpoint.done:
+        print(f"batch {number} is done, nothing is unfinished")
+        return
+    checkpoint.finish("done" if how == "done" else "plan-anew")
+    print(f"batch {number} {'counts as done' if how == 'done' else 'is planned again when the query starts'}")
+
+
+def _stopped(location: str, group: str | None, namesrv_addr: str) -> Checkpoint:
+    """Raises ConfigurationError: a query of the group is online."""
+    checkpoint = Checkpoint(location)
+    if group is not None:
+        cluster = Cluster.at(namesrv_addr, _PATIENCE_MS, PLAIN)
+        info = cluster.run(cluster.api.cluster_info)
+        for broker in info.broker_addr_table.values():
+            for address in broker.broker_addrs.values():
+                if cluster.engine.run(cluster.api.consumer_connection(address, group)) is not None:
+                    raise ConfigurationError(f"a query of group {group} runs, {address} hears of it; stop it first")
+    return checkpoint
+
+
+def _queue(text: str) -> MessageQueue:
+    parts = text.split("/")
+    if len(parts) != _PARTS or not parts[2].isdigit():
+        raise ConfigurationError(f"the queue is {text!r}, topic/broker/number is allowed, such as flights/broker-a/0")
+    return MessageQueue(parts[0], parts[1], int(parts[2]))
+
+
+def _offset(text: str, queue: MessageQueue, namesrv_addr: str) -> int:
+    if text.isdigit():
+        return int(text)
+    if text not in ("earliest", "latest"):
+        raise ConfigurationError(f"the offset is {text!r}, a whole number, earliest or latest is allowed")
+    held = held_bounds(Cluster.at(namesrv_addr, _PATIENCE_MS, PLAIN), [queue]).get(queue)
+    if held is None:
+        raise ConfigurationError(f"{queue} is not there, so nobody knows its {text} offset; give a number")
+    return held.min if text == "earliest" else held.max

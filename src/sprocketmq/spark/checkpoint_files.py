@@ -1,0 +1,230 @@
+"""The checkpoint of a stream as Spark keeps it in files, read and edited while no query runs. No PySpark here: the tool needs none.
+
+    CHECKPOINT/metadata        {"id": query}
+    CHECKPOINT/offsets/N       v1, a line of the batch's own, a line of JSON for each source: where batch N ends, written before it runs
+    CHECKPOINT/commits/N       v1, a line of JSON: batch N is done
+    CHECKPOINT/offsets/.N.crc  checksums of local files; one that is missing is not missed (Hadoop's ChecksumFileSystem)
+
+The next batch begins where the last one ended (MicroBatchExecution.populateStartOffsets), so a stream is moved by an edit of the last file
+of ``offsets``. A batch that is planned and not done would run again as it was planned: it is finished first, or planned anew.
+
+Laws (tests/unit/spark/test_checkpoint_files.py, tests/system/spark/test_checkpoints.py)
+1. What is not asked for stays byte for byte: other sources, other queues, fields of other versions.
+2. Files are replaced whole, and what was there is kept in CHECKPOINT/sprocketmq-before.
+3. A file that changed since it was read is not replaced: a query runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.offsets import StreamOffset, queues_from_json, queues_to_json
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["Checkpoint", "SourceLine"]
+
+_VERSION: Final = "v1"
+_KEPT: Final = "sprocketmq-before"
+_NOT_A_SOURCE: Final = "-"
+_FIRST_LINES: Final = 2
+_NOTHING_DONE: Final = _VERSION + '\n{"nextBatchWatermarkMs":0}'
+
+Offsets = dict[MessageQueue, int]
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """One rocketmq source in the last offsets: which line of which file, as it was read, and where the source is."""
+
+    number: int
+    document: Mapping[str, Any]
+    batch: int
+    text: str
+
+    @property
+    def offset(self) -> StreamOffset:
+        return StreamOffset.from_json(self.document)
+
+
+class Checkpoint:
+    """A checkpoint location on this machine's file system.
+
+    Raises:
+        ConfigurationError: it is none, or of a form that is not known.
+    """
+
+    def __init__(self, location: str) -> None:
+        scheme, colon, rest = location.partition(":")
+        if colon and scheme != "file" and len(scheme) > 1:
+            raise ConfigurationError(
+                f"the checkpoint is {location!r}, a local directory is allowed; copy offsets/, commits/ and metadata here and back again"
+            )
+        self.path = Path(rest if scheme == "file" and colon else location)
+        if not (self.path / "offsets").is_dir():
+            raise ConfigurationError(
+                f"{self.path} has no folder offsets, so it is no checkpoint of a stream; give its checkpointLocation"
+            )
+
+    @property
+    def query(self) -> str:
+        """The id of the query."""
+        try:
+            found = json.loads((self.path / "metadata").read_text())["id"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return "unknown"
+        return str(found)
+
+    @property
+    def planned(self) -> int:
+        """The last batch that was planned; -1 when none was."""
+        return self._last("offsets")
+
+    @property
+    def done(self) -> int:
+        """The last batch that is done; -1 when none is."""
+        return self._last("commits")
+
+    def sources(self) -> list[SourceLine]:
+        """The rocketmq sources of the query, by the last planned batch."""
+        batch = self.planned
+        text = self._text(batch)
+        documents = map(_document, text.split("\n")[_FIRST_LINES:])
+        return [
+            SourceLine(number, document, batch, text)
+            for number, document in enumerate(documents)
+            if document is not None
+        ]
+
+    def source(self, number: int | None) -> SourceLine:
+        """The source of that number, or the only one.
+
+        Raises:
+            ConfigurationError: there is none, or several and no number.
+        """
+        found = self.sources()
+        numbers = ", ".join(str(one.number) for one in found) or "none"
+        chosen = [one for one in found if number in (None, one.number)]
+        if len(chosen) != 1:
+            raise ConfigurationError(
+                f"--source is {'not given' if number is None else number}, and the rocketmq sources of {self.path} are {numbers}; name one"
+            )
+        return chosen[0]
+
+    def edit(self, source: SourceLine, change: Callable[[Offsets], Offsets]) -> None:
+        """Move a source: ``change`` gets the offsets of its queues and gives the new ones.
+
+        Raises:
+            ConfigurationError: a batch is planned and not done; or nothing was read yet.
+        """
+        self.refuse_unfinished()
+        if source.offset.initial is not None:
+            raise ConfigurationError(f"the query of {self.path} has not begun to read; there is nothing to move")
+        document = dict(source.document)
+        offsets = change(queues_from_json(document["q"]))
+        document["q"] = queues_to_json(offsets)
+        if "origin" in document:  # of the batch that is done
+            document["origin"] = queues_to_json(
+                {queue: at for queue, at in queues_from_json(document["origin"]).items() if queue in offsets}
+            )
+        lines = source.text.split("\n")
+        lines[_FIRST_LINES + source.number] = json.dumps(document)
+        if self.planned != source.batch or self._text(source.batch) != source.text:
+            raise ConfigurationError(
+                f"{self._file('offsets', source.batch)} changed just now: a query runs; stop it first"
+            )
+        self._keep("offsets", source.batch)
+        self._write("offsets", source.batch, "\n".join(lines))
+
+    def refuse_unfinished(self) -> None:
+        """Raises ConfigurationError: a batch is planned and not done."""
+        if self.planned != self.done:
+            raise ConfigurationError(
+                f"batch {self.planned} of {self.path} is planned and not done, and would run again as planned; start the query until "
+                "it is done, or run 'sprocketmq spark-checkpoint finish' with plan-anew (it is planned again) or done (it counts as done)"
+            )
+
+    def finish(self, how: Literal["plan-anew", "done"]) -> None:
+        """Do away with a batch that is planned and not done.
+
+        Raises:
+            ConfigurationError: the query keeps state, whose version the batch would have written; or it is the first batch.
+        """
+        number = self.planned
+        if number == self.done:
+            return
+        if how == "done":
+            if (self.path / "state").exists():
+                raise ConfigurationError(
+                    f"batch {number} of {self.path} cannot count as done: the query keeps state, which the batch has not written; start "
+                    "the query until it is done"
+                )
+            text = self._file("commits", self.done).read_text() if self.done >= 0 else _NOTHING_DONE
+            self._write("commits", number, text)
+            return
+        if number == 0:
+            raise ConfigurationError(
+                f"batch 0 of {self.path} is the first, there is nothing to go back to; start the query until it is done"
+            )
+        self._keep("offsets", number)
+        self._file("offsets", number).unlink()
+        self._checksum("offsets", number).unlink(missing_ok=True)
+
+    # -- files -----------------------------------------------------------------------------------------------------------------
+
+    def _last(self, log: str) -> int:
+        folder = self.path / log
+        names = os.listdir(folder) if folder.is_dir() else []
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def _file(self, log: str, number: int) -> Path:
+        return self.path / log / str(number)
+
+    def _checksum(self, log: str, number: int) -> Path:
+        return self.path / log / f".{number}.crc"
+
+    def _text(self, batch: int) -> str:
+        """What is written of the end of a batch."""
+        if batch < 0:
+            raise ConfigurationError(f"{self.path} holds no batch yet; there is nothing to show or to move")
+        text = self._file("offsets", batch).read_text()
+        version = text.partition("\n")[0]
+        if version != _VERSION:
+            raise ConfigurationError(
+                f"{self._file('offsets', batch)} begins with {version!r}, {_VERSION!r} is allowed; this Spark writes a form that is not "
+                "known here"
+            )
+        return text
+
+    def _write(self, log: str, number: int, text: str) -> None:
+        self._checksum(log, number).unlink(missing_ok=True)
+        new = self.path / log / f".{number}.sprocketmq"
+        with new.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._file(log, number))
+
+    def _keep(self, log: str, number: int) -> None:
+        folder = self.path / _KEPT / log
+        folder.mkdir(parents=True, exist_ok=True)
+        count = sum(name.startswith(f"{number}.") for name in os.listdir(folder))
+        shutil.copyfile(self._file(log, number), folder / f"{number}.{count}")
+
+
+def _document(line: str) -> dict[str, Any] | None:
+    """The offset of a rocketmq source; None for another source, or none."""
+    if line == _NOT_A_SOURCE:
+        return None
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return None
+    is_ours = isinstance(document, dict) and "v" in document and ("q" in document or "init" in document)
+    return document if is_ours else None

@@ -1,0 +1,183 @@
+"""``sprocketmq spark-checkpoint`` on checkpoints that a real Spark wrote, and that it goes on from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from pyspark.errors import StreamingQueryException
+
+import sprocketmq as rmq
+from sprocketmq.cli.main import app
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.testing import EmbeddedRocketMQ
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+FIRST, SECOND = "flights/broker-a/0", "flights/broker-a/1"
+
+
+@pytest.fixture
+def flights(mq: EmbeddedRocketMQ) -> EmbeddedRocketMQ:
+    mq.create_topic("flights", queues=2)
+    publish(mq, range(10), 0)
+    publish(mq, range(100, 110), 1)
+    return mq
+
+
+def publish(mq: EmbeddedRocketMQ, numbers: range, queue_id: int) -> None:
+    with mq.producer() as producer:
+        queue = rmq.MessageQueue("flights", "broker-a", queue_id)
+        producer.send_batch([rmq.Message("flights", b"%d" % number) for number in numbers], queue=queue)
+
+
+def run(spark: SparkSession, mq: EmbeddedRocketMQ, checkpoint: Path, **options: object) -> list[int]:
+    """What one run of the query reads."""
+    found: list[int] = []
+
+    def take(rows: DataFrame, _: int) -> None:
+        found.extend(int(row.body) for row in rows.select("body").collect())
+
+    source = spark.readStream.format("rocketmq").options(
+        namesrvAddr=mq.namesrv_addr, topic="flights", startingOffsets="earliest", **options
+    )
+    query = (
+        source.load()
+        .writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return sorted(found)
+
+
+def tool(*words: object) -> str:
+    """What the tool prints. Raises what it raises."""
+    result = CliRunner().invoke(
+        app, ["spark-checkpoint", *map(str, words)], catch_exceptions=False, standalone_mode=False
+    )
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+def test_a_stream_goes_on_where_the_tool_puts_it(
+    spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    assert run(spark, flights, tmp_path) == [*range(10), *range(100, 110)]
+    shown = json.loads(tool("show", tmp_path, "--json"))
+    assert shown["sources"] == [{"source": 0, "initial": None, "queues": {FIRST: 10, SECOND: 10}}]
+    assert shown["planned"] == shown["done"]
+    assert f"{FIRST}  10" in tool("show", tmp_path)
+
+    assert f"{FIRST}: 10 -> 7, 3 messages are read again" in tool("rewind", tmp_path, FIRST, 7)
+    assert run(spark, flights, tmp_path) == [7, 8, 9]
+
+    publish(flights, range(10, 20), 0)
+    assert "10 -> 15, 5 messages are left out" in tool("skip", tmp_path, FIRST, 15)
+    assert run(spark, flights, tmp_path) == list(range(15, 20))
+
+    tool("rewind", tmp_path, SECOND, "earliest", "-n", flights.namesrv_addr)
+    tool("skip", tmp_path, SECOND, "latest", "-n", flights.namesrv_addr)
+    assert run(spark, flights, tmp_path) == []
+
+    assert f"{SECOND}: dropped at 10" in tool("drop", tmp_path, SECOND)
+    assert json.loads(tool("show", tmp_path, "--json"))["sources"][0]["queues"] == {FIRST: 20}
+    assert run(spark, flights, tmp_path) == list(range(100, 110)), "it is there, so it begins again as a new one"
+
+    tool("drop", tmp_path, "--broker", "broker-a", "--topic", "flights")
+    assert run(spark, flights, tmp_path) == [*range(20), *range(100, 110)]
+
+
+def test_a_batch_that_is_not_done_is_finished_first(
+    spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    run(spark, flights, tmp_path)
+    publish(flights, range(10, 20), 0)
+
+    def dies(rows: DataFrame, _: int) -> None:
+        raise RuntimeError("killed")
+
+    for how, wanted in (("plan-anew", [*range(5, 25)]), ("done", [*range(22, 30)])):
+        source = spark.readStream.format("rocketmq").options(namesrvAddr=flights.namesrv_addr, topic="flights")
+        writer = source.load().writeStream.foreachBatch(dies).option("checkpointLocation", str(tmp_path))
+        with pytest.raises(StreamingQueryException, match="killed"):
+            writer.trigger(availableNow=True).start().awaitTermination()
+        with pytest.raises(ConfigurationError, match="is planned and not done, and would run again as planned"):
+            tool("rewind", tmp_path, FIRST, 5)
+        shown = json.loads(tool("show", tmp_path, "--json"))
+        assert shown["planned"] == shown["done"] + 1
+        tool("finish", tmp_path, how)
+        if how == "plan-anew":
+            tool("rewind", tmp_path, FIRST, 5)
+            publish(flights, range(20, 25), 0)
+        else:
+            tool("rewind", tmp_path, FIRST, 22)
+        assert run(spark, flights, tmp_path) == wanted
+        publish(flights, range(25, 30), 0)
+
+
+def test_a_running_query_of_a_group_is_noticed(spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    source = spark.readStream.format("rocketmq").options(
+        namesrvAddr=flights.namesrv_addr, topic="flights", startingOffsets="earliest", group="delays"
+    )
+    query = source.load().writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    query.processAllAvailable()
+    named = ("--group", "delays", "-n", flights.namesrv_addr)
+    with pytest.raises(
+        ConfigurationError, match="a query of group delays runs, 127.0.0.1:.* hears of it; stop it first"
+    ):
+        tool("rewind", tmp_path, FIRST, 5, *named)
+    query.stop()
+    query.awaitTermination()
+    flights.wait_until(lambda: "read again" in _rewound(tmp_path, *named))
+
+
+def _rewound(checkpoint: Path, *named: str) -> str:
+    try:
+        return tool("rewind", checkpoint, FIRST, 5, *named)
+    except ConfigurationError as error:
+        return str(error)
+
+
+def test_rows_are_written_once_though_the_offsets_of_a_decided_batch_were_lost(
+    spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    """The file of the batch is lost with its commit, as after a power cut, and five more rows have come."""
+    flights.create_topic("copies", queues=1)
+
+    def write() -> None:
+        source = spark.readStream.format("rocketmq").options(
+            namesrvAddr=flights.namesrv_addr, topic="flights", startingOffsets="earliest"
+        )
+        rows = source.load().selectExpr("body")
+        writer = rows.writeStream.format("rocketmq").options(
+            namesrvAddr=flights.namesrv_addr, topic="copies", group="exact"
+        )
+        writer = writer.option("delivery", "transactional").option("checkpointLocation", str(tmp_path))
+        writer.option("settleTimeoutMs", "1s").trigger(availableNow=True).start().awaitTermination()
+
+    write()
+    publish(flights, range(10, 15), 0)
+    write()
+    last = json.loads(tool("show", tmp_path, "--json"))["done"]
+    for log in ("offsets", "commits"):
+        (tmp_path / log / str(last)).unlink()
+        (tmp_path / log / f".{last}.crc").unlink(missing_ok=True)
+    publish(flights, range(15, 20), 0)
+    with pytest.raises(
+        StreamingQueryException, match=rf"batch {last} of .* was decided with 5 rows, and now it has 10"
+    ):
+        write()
+    tool("finish", tmp_path, "done")
+    tool("rewind", tmp_path, FIRST, 15)
+    write()
+    flights.wait_until(lambda: len(flights.messages("copies")) >= 30)
+    assert sorted(int(message.body) for message in flights.messages("copies")) == [*range(20), *range(100, 110)]

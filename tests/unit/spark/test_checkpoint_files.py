@@ -1,0 +1,145 @@
+"""Checkpoints of Spark as files: what is edited, what stays, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.cli.checkpoint import drop, finish, move, show
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.checkpoint_files import Checkpoint
+from sprocketmq.wire.message import MessageQueue
+
+OTHERS = '{"flights-kafka":{"0":7}}'
+OURS = {"v": 1, "q": {"flights": {"a": {"0": 5, "1": 6}}}, "origin": {"flights": {"a": {"1": 2}}}, "tasks": 3}
+BATCH = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    (tmp_path / "metadata").write_text('{"id":"q-1"}')
+    for log in ("offsets", "commits"):
+        (tmp_path / log).mkdir()
+    for number in range(2):
+        write(tmp_path, number, OTHERS, "-", json.dumps(OURS))
+        (tmp_path / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return tmp_path
+
+
+def write(checkpoint: Path, number: int, *sources: str, version: str = "v1") -> None:
+    (checkpoint / "offsets" / str(number)).write_text("\n".join([version, BATCH, *sources]))
+    (checkpoint / "offsets" / f".{number}.crc").write_bytes(b"crc")
+
+
+def lines(checkpoint: Path, number: int = 1) -> list[str]:
+    return (checkpoint / "offsets" / str(number)).read_text().split("\n")
+
+
+def test_only_what_is_asked_for_changes_and_the_file_as_it_was_is_kept(checkpoint: Path) -> None:
+    before = lines(checkpoint)
+    move(str(checkpoint), "flights/a/0", "3", forward=False)
+    after = lines(checkpoint)
+    assert after[:4] == before[:4]
+    assert json.loads(after[4]) == {**OURS, "q": {"flights": {"a": {"0": 3, "1": 6}}}}
+    assert not (checkpoint / "offsets" / ".1.crc").exists(), "it would not fit"
+    assert (checkpoint / "sprocketmq-before" / "offsets" / "1.0").read_text().split("\n") == before
+    move(f"file:{checkpoint}", "flights/a/0", "9", forward=True)
+    assert (checkpoint / "sprocketmq-before" / "offsets" / "1.1").read_text().split("\n") == after
+
+
+def test_a_dropped_queue_leaves_nothing_behind(checkpoint: Path) -> None:
+    drop(str(checkpoint), ["flights/a/1"])
+    assert json.loads(lines(checkpoint)[4]) == {"v": 1, "q": {"flights": {"a": {"0": 5}}}, "origin": {}, "tasks": 3}
+
+
+def test_the_tool_shows_what_the_last_batch_left(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show(str(checkpoint), as_json=False)
+    assert capsys.readouterr().out.split("\n")[:3] == [
+        "query q-1: batch 1 is planned, batch 1 is done", "source 2", "  flights/a/0  5",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("queue", "to", "forward", "says"),
+    [
+        (
+            "flights/a/0",
+            "6",
+            False,
+            "flights/a/0 is at 5, and rewind to 6 would not go that way; give another, or skip",
+        ),
+        ("flights/a/0", "5", True, "flights/a/0 is at 5, and skip to 5 would not go that way; give another, or rewind"),
+        ("flights/a/7", "1", False, "flights/a/7 is not in the checkpoint; it holds flights/a/0, flights/a/1"),
+        ("flights", "1", False, "the queue is 'flights', topic/broker/number is allowed"),
+        ("flights/a/0", "-1", False, "the offset is '-1', a whole number, earliest or latest is allowed"),
+    ],
+)
+def test_a_move_that_cannot_be_meant_is_refused(
+    checkpoint: Path, queue: str, to: str, forward: bool, says: str
+) -> None:
+    before = lines(checkpoint)
+    with pytest.raises(ConfigurationError, match=says):
+        move(str(checkpoint), queue, to, forward=forward)
+    assert lines(checkpoint) == before
+
+
+def test_an_unfinished_batch_is_not_edited_away(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(checkpoint, 2, OTHERS, "-", json.dumps(OURS))
+    with pytest.raises(ConfigurationError, match="batch 2 of .* is planned and not done"):
+        drop(str(checkpoint), ["flights/a/1"])
+    finish(str(checkpoint), "plan-anew")
+    assert (Checkpoint(str(checkpoint)).planned, (checkpoint / "offsets" / ".2.crc").exists()) == (1, False)
+    write(checkpoint, 2, OTHERS, "-", json.dumps(OURS))
+    finish(str(checkpoint), "done")
+    assert Checkpoint(str(checkpoint)).done == 2
+    finish(str(checkpoint), "done")
+    assert "nothing is unfinished" in capsys.readouterr().out
+    write(checkpoint, 3, OTHERS, "-", json.dumps(OURS))
+    (checkpoint / "state").mkdir()
+    with pytest.raises(ConfigurationError, match="cannot count as done: the query keeps state"):
+        finish(str(checkpoint), "done")
+
+
+def test_the_first_batch_is_not_planned_anew(checkpoint: Path) -> None:
+    for path in [checkpoint / "offsets" / "1", *(checkpoint / "commits").iterdir()]:
+        path.unlink()
+    with pytest.raises(ConfigurationError, match="batch 0 of .* is the first"):
+        finish(str(checkpoint), "plan-anew")
+    (checkpoint / "offsets" / "0").unlink()
+    with pytest.raises(ConfigurationError, match="holds no batch yet"):
+        show(str(checkpoint), as_json=False)
+
+
+def test_a_file_that_changed_since_it_was_read_is_not_replaced(checkpoint: Path) -> None:
+    found = Checkpoint(str(checkpoint))
+
+    def meanwhile(offsets: dict[MessageQueue, int]) -> dict[MessageQueue, int]:
+        write(checkpoint, 2, OTHERS, "-", json.dumps(OURS))
+        return offsets
+
+    with pytest.raises(ConfigurationError, match="changed just now: a query runs; stop it first"):
+        found.edit(found.source(None), meanwhile)
+
+
+def test_what_is_no_checkpoint_of_a_known_form_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    for location, says in (
+        ("hdfs://h/c", "a local directory is allowed"),
+        (str(tmp_path / "x"), "has no folder offsets"),
+    ):
+        with pytest.raises(ConfigurationError, match=says):
+            show(location, as_json=False)
+    write(checkpoint, 1, json.dumps(OURS), json.dumps(OURS))
+    with pytest.raises(ConfigurationError, match="--source is not given, and the rocketmq sources of .* are 0, 1"):
+        drop(str(checkpoint), ["flights/a/1"])
+    drop(str(checkpoint), ["flights/a/1"], source=1)
+    assert json.loads(lines(checkpoint)[2]) == OURS
+    write(checkpoint, 1, json.dumps({"v": 1, "init": "latest"}))
+    with pytest.raises(ConfigurationError, match="has not begun to read"):
+        Checkpoint(str(checkpoint)).edit(Checkpoint(str(checkpoint)).source(None), dict)
+    with pytest.raises(ConfigurationError, match="no queue of the checkpoint is named"):
+        drop(str(checkpoint), [], broker="b")
+    write(checkpoint, 1, json.dumps(OURS), version="v2")
+    with pytest.raises(ConfigurationError, match="begins with 'v2', 'v1' is allowed"):
+        show(str(checkpoint), as_json=False)
