@@ -74,8 +74,8 @@ BAD_INPUT_MUTANTS = [
         "spark",
         "a run of everything waits for its minimum",
         f"{SPARK}/stream_reader.py",
-        "        if least is None or self._everything or",
-        "        if least is None or",
+        "        if self._delay is None or self._everything or",
+        "        if self._delay is None or",
         f"{RUNS}::test_a_trigger_for_everything_gets_it_whatever_the_options_limit",
     ),
     Mutant(
@@ -114,9 +114,9 @@ BAD_INPUT_MUTANTS = [
         "spark",
         "a verdict is not looked at",
         f"{SPARK}/row_retry.py",
-        "                check_verdict(judged)\n",
+        "        check_verdict(judged)\n",
         "",
-        "tests/unit/spark/test_verdict_columns.py::test_a_row_retry_looks_at_the_verdict_before_it_writes",
+        "tests/unit/spark/test_verdict_columns.py::test_a_row_retry_looks_at_the_verdict_before_it_keeps_or_writes",
     ),
     Mutant(
         "spark",

@@ -7,6 +7,7 @@ from mutant import Mutant
 SPARK = "src/sprocketmq/spark"
 COPIES = "tests/inproc/spark/test_retry_copies.py"
 BATCH = "tests/inproc/spark/test_row_retry.py"
+KEPT = "tests/system/spark/test_kept_verdicts.py"
 REPORT = "tests/unit/spark/test_loss_report.py"
 ACCESS = "tests/unit/spark/test_spark_access.py"
 PLAIN = "tests/inproc/spark/test_plain_rows.py"
@@ -14,18 +15,42 @@ PLAIN = "tests/inproc/spark/test_plain_rows.py"
 SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
-        "a judge that writes the good rows itself has all rows pulled twice",
-        f"{SPARK}/row_retry.py",
-        "                rows.persist()\n",
-        "                rows\n",
-        f"{BATCH}::test_a_judge_that_writes_itself_has_its_rows_read_once",
+        "a batch that another driver repeats is judged again",
+        f"{SPARK}/kept_verdicts.py",
+        '        if not self._can_be_a_repeat or not self._is_there(f"{self.path}/_SUCCESS"):\n',
+        "        if True:\n",
+        f"{KEPT}::test_a_batch_that_another_driver_repeats_keeps_its_verdicts",
+    ),
+    Mutant(
+        "spark",
+        "verdicts of a batch that an operator took back are those of the batch that has its number now",
+        f"{SPARK}/kept_verdicts.py",
+        "(of_batch[0], of_batch[1]) != (self._batch_id, self._offsets)",
+        "of_batch[0] != self._batch_id",
+        f"{KEPT}::test_verdicts_of_a_batch_that_an_operator_took_back_count_for_nothing",
+    ),
+    Mutant(
+        "spark",
+        "the ledger of a transactional write is read as rows",
+        f"{SPARK}/cluster.py",
+        "|CHECKPOINT_TOPIC|{LEDGER_PREFIX}.*",
+        "|CHECKPOINT_TOPIC",
+        "tests/inproc/spark/test_stream_topics.py::test_a_pattern_for_everything_does_not_mean_the_brokers_own_topics",
+    ),
+    Mutant(
+        "spark",
+        "a broker is looked for where another topic's expired route has it",
+        f"{SPARK}/cluster.py",
+        " if now_s <= route.good_until_s)",
+        ")",
+        "tests/inproc/spark/test_stream_lookups.py::test_what_was_said_of_another_topic_long_ago_leads_nowhere",
     ),
     Mutant(
         "spark",
         "the good rows are sent back, too",
         f"{SPARK}/row_retry.py",
-        "        bad = judged if flag is None else judged.where(flag)\n",
-        "        bad = judged\n",
+        "self._send_back(judged.where(bad), batch_id)",
+        "self._send_back(judged, batch_id)",
         f"{BATCH}::test_good_rows_are_written_and_the_others_are_sent_back",
     ),
     Mutant(

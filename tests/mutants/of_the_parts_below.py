@@ -399,18 +399,18 @@ LOWER_MUTANTS = [
         "spark",
         "bad rows are sent back before the good ones are written",
         f"{SPARK}/row_retry.py",
-        "            self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n"
-        "            self._send_back(judged, batch_id)\n",
-        "            self._send_back(judged, batch_id)\n"
-        "            self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n",
+        "        self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n"
+        "        self._send_back(judged.where(bad), batch_id)\n",
+        "        self._send_back(judged.where(bad), batch_id)\n"
+        "        self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n",
         f"{ROWS}::test_nothing_is_sent_back_before_the_good_rows_are_written",
     ),
     Mutant(
         "spark",
         "rows are judged once for writing and once more for sending back",
         f"{SPARK}/row_retry.py",
-        "        judged = judged.persist()\n",
-        "",
+        "            judged = kept.keep(self._judged(rows, batch_id))\n",
+        "            judged = self._judged(rows, batch_id)\n",
         f"{ROWS}::test_each_row_is_judged_once",
     ),
 ]

@@ -99,7 +99,7 @@ SPARK_READ_MUTANTS = [
         "spark",
         "an idle stream asks as often as Spark asks it",
         f"{SPARK}/stream_reader.py",
-        "            pace.nothing(time.monotonic(), random.uniform(0.75, 1.25))",
+        "            pace.nothing(time.monotonic(), random.uniform(0.75, 1.25), self._watch.questions)",
         "            pass",
         f"{LOOKS}::test_an_idle_stream_asks_its_brokers_a_few_times_a_second_however_often_spark_asks_it",
     ),

@@ -53,8 +53,8 @@ SPARK_SOURCE_MUTANTS = [
         "spark",
         "a replica is asked for what its master has",
         f"{SPARK}/cluster.py",
-        "        if MASTER not in known.broker_addrs:",
-        "        if known.broker_addrs:\n            return next(iter(known.broker_addrs.values()))\n        if True:",
+        "        if MASTER not in registered.broker_addrs:",
+        "        if registered.broker_addrs:\n            return next(iter(registered.broker_addrs.values()))\n        if True:",
         f"{REPLICAS}::test_a_batch_does_not_end_where_a_replica_ends",
     ),
     Mutant(

@@ -1,7 +1,8 @@
 """What a running stream knows of its brokers: asked at a measured pace, remembered in between.
 
 Spark asks a stream for news every 11 ms while there is none. A look costs one question per topic and broker, so looks are spaced: 50 ms
-after news, each empty one a half longer, up to 250 ms, jittered so that many streams do not ask in step. A pattern's topics cost two
+after news, each empty one a half longer, up to 250 ms, or 5 ms for each question where that is more (400 topics: 2 s); jittered so that
+many streams do not ask in step. A pattern's topics cost two
 questions to the name server and are asked for each 2 s, routes each 10 s (``cluster``).
 
 Laws (tests/unit/spark/test_broker_watch.py, tests/inproc/spark/test_stream_lookups.py)
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
-from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.cluster import Cluster, is_system_topic
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.spark.queue_bounds import gone_queues, held_bounds
@@ -37,6 +38,8 @@ log = logging.getLogger("sprocketmq.spark")
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.25
+# An idle stream asks no more than 200 questions a second, however many topics it reads.
+_PAUSE_PER_QUESTION_S: Final = 0.005
 _GROWTH: Final = 1.5
 _TOPICS_AGE_S: Final = 2.0
 _GONE_AGE_S: Final = 1.0
@@ -56,9 +59,10 @@ class Pace:
         """How long until the next look."""
         return max(0.0, self.due_s - now_s)
 
-    def nothing(self, now_s: float, jitter: float) -> None:
-        """A look brought nothing."""
-        self.pause_s = min(max(self.pause_s * _GROWTH, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+    def nothing(self, now_s: float, jitter: float, questions: int = 1) -> None:
+        """A look of so many ``questions`` brought nothing."""
+        longest_s = max(_LONGEST_PAUSE_S, questions * _PAUSE_PER_QUESTION_S)
+        self.pause_s = min(max(self.pause_s * _GROWTH, _FIRST_PAUSE_S), longest_s)
         self.due_s = now_s + self.pause_s * jitter
 
     def news(self) -> None:
@@ -66,13 +70,16 @@ class Pace:
 
 
 class BrokerWatch:
-    """The looks of one stream. ``heads`` is the next offset of every queue as last seen, ``newest_ms`` when its last message was stored."""
+    """The looks of one stream. ``heads`` is the next offset of every queue as last seen, ``begins`` its smallest, ``newest_ms`` when its
+    last message was stored."""
 
     def __init__(self, options: ReadOptions, clock_s: Callable[[], float] | None = None) -> None:
         self._options, self._clock_s = options, clock_s or time.monotonic
         self.heads: dict[MessageQueue, int] = {}
         self.newest_ms: dict[MessageQueue, int] = {}
+        self.begins: dict[MessageQueue, int] = {}
         self.pace = Pace()
+        self.questions = 0  # that the last look cost
         self._topics: tuple[str, ...] | None = None
         self._topics_until_s = 0.0
         self._gone_until_s = 0.0
@@ -104,6 +111,7 @@ class BrokerWatch:
         try:
             queues = self.cluster.queues(self._source_topics(), missing_ok=True)
             self._refuse_retired(queues)
+            self.questions = len({(queue.topic, queue.broker_name) for queue in queues})
             bounds = held_bounds(self.cluster, queues, partial=waits)
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
@@ -111,6 +119,7 @@ class BrokerWatch:
             self.warn("no news from the brokers, the stream waits: %s", error)
             return {}
         for queue, held in bounds.items():
+            self.begins[queue] = held.min
             if held.max >= self.heads.get(queue, 0):
                 self.heads[queue], self.newest_ms[queue] = held.max, held.newest_ms
         return bounds
@@ -132,6 +141,7 @@ class BrokerWatch:
         for queue in queues:
             self.heads.pop(queue, None)
             self.newest_ms.pop(queue, None)
+            self.begins.pop(queue, None)
 
     def gone(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Reason]:
         """Which of ``queues``, that were not seen, are no more; none while their brokers cannot be asked, or were asked just now."""
@@ -171,7 +181,7 @@ def is_read(options: ReadOptions, topic: str) -> bool:
     if topic.startswith(RETRY_PREFIX) and options.include_retry and topic == RETRY_PREFIX + options.group:
         return True
     if options.topics_pattern is not None:
-        return re.fullmatch(options.topics_pattern, topic) is not None
+        return re.fullmatch(options.topics_pattern, topic) is not None and not is_system_topic(topic)
     return topic in options.topics
 
 

@@ -32,13 +32,14 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.spark.access import PLAIN, Access
+from sprocketmq.spark.named_topics import LEDGER_PREFIX
 from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["Cluster", "can_pass", "is_apache_4"]
+__all__ = ["Cluster", "can_pass", "is_apache_4", "is_system_topic"]
 
 T = TypeVar("T")
 
@@ -49,10 +50,11 @@ _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
 # How many requests one batch of questions keeps in flight at once.
 _IN_FLIGHT: Final = 128
-# TopicConfigManager creates these in every broker; topicsPattern=".*" does not mean them.
+# TopicConfigManager creates these in every broker, and transactional writes their ledgers (``sink_options``); topicsPattern=".*" does not
+# mean them.
 _SYSTEM_TOPIC: Final = re.compile(
     r"%.*|rmq_sys_.*|RMQ_SYS_.*|SCHEDULE_TOPIC_XXXX|TBW102|SELF_TEST_TOPIC|BenchmarkTest|OFFSET_MOVED_EVENT|"
-    r"TRANS_CHECK_MAX_TIME_TOPIC|CHECKPOINT_TOPIC"
+    rf"TRANS_CHECK_MAX_TIME_TOPIC|CHECKPOINT_TOPIC|{LEDGER_PREFIX}.*"
 )
 
 
@@ -101,7 +103,7 @@ class Cluster:
         """Topics whose whole name matches, system topics left out, sorted."""
         matcher = re.compile(pattern)
         names = self.run(self.api.topic_list)
-        matching = {name for name in names if matcher.fullmatch(name) and not _SYSTEM_TOPIC.fullmatch(name)}
+        matching = {name for name in names if matcher.fullmatch(name) and not is_system_topic(name)}
         if matching:
             matching -= _own_topics(self.run(self.api.cluster_info))
         return tuple(sorted(matching))
@@ -153,20 +155,22 @@ class Cluster:
         Raises:
             NetworkError: the name server knows no such broker now, or no master of it.
         """
-        if topic is not None:
-            await self.route(topic)
-        for route in self._routes.values():
-            if route.data is not None and (address := known_master(route.data, broker_name)) is not None:
+        known = None if topic is None else await self.route(topic)
+        now_s = time.monotonic()
+        # What was said of other topics counts as long as it would for them: a broker may have moved since.
+        others = (route.data for route in self._routes.values() if now_s <= route.good_until_s)
+        for data in (known, *others):
+            if data is not None and (address := known_master(data, broker_name)) is not None:
                 return address
         info = await self.api.cluster_info()
-        known = info.broker_addr_table.get(broker_name)
-        if known is None or not known.broker_addrs:
+        registered = info.broker_addr_table.get(broker_name)
+        if registered is None or not registered.broker_addrs:
             raise NetworkError(f"broker {broker_name!r} is not registered with {self.namesrv_addr} now; is it running?")
-        if MASTER not in known.broker_addrs:
+        if MASTER not in registered.broker_addrs:
             raise NetworkError(
                 f"broker {broker_name!r} has no master now, only replicas, which may be behind it; start its master"
             )
-        return known.broker_addrs[MASTER]
+        return registered.broker_addrs[MASTER]
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
@@ -243,6 +247,11 @@ class Cluster:
             if group in self.members:
                 return response(command, body=self.members[group]().encode())
         return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {command.code} is not served")
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether no user's rows are in ``topic``: one that a broker or a transactional write made for itself."""
+    return _SYSTEM_TOPIC.fullmatch(topic) is not None
 
 
 def can_pass(error: RocketMQError) -> bool:

@@ -25,16 +25,15 @@ from typing import TYPE_CHECKING, Any, Final
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.sent_back import SendBack, send_back
+from sprocketmq.spark.verdict_columns import action_of, check_delay_level
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sprocketmq.spark.sink_options import SinkOptions
 
-__all__ = ["ACTIONS", "CONTENT", "DEAD_LETTER_LEVEL", "BadRow", "HandBack", "action_of", "bad_row", "bad_rows"]
+__all__ = ["CONTENT", "DEAD_LETTER_LEVEL", "BadRow", "HandBack", "bad_row", "bad_rows"]
 
-# What a row's ``action`` may say; null and "ack" mean that the row is good.
-ACTIONS: Final = ("ack", "retry", "dlq", "drop")
 # AbstractSendMessageProcessor: a negative level goes straight to the dead-letter topic.
 DEAD_LETTER_LEVEL: Final = -1
 # What a copy is made of.
@@ -57,14 +56,6 @@ class BadRow:
         return self.message.broker_name, self.message.commit_log_offset
 
 
-def action_of(value: str | None, otherwise: str) -> str:
-    """One of ``ACTIONS``. Raises ConfigurationError: something else."""
-    action = (value or otherwise).strip().lower()
-    if action not in ACTIONS:
-        raise ConfigurationError(f"action is {value!r}; allowed is {', '.join(ACTIONS)}")
-    return action
-
-
 def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_reconsume: int) -> BadRow:
     """What becomes of ``row`` with ``action`` retry or dlq.
 
@@ -74,7 +65,7 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
         max_reconsume: at so many tries a retry is a dead letter.
 
     Raises:
-        ConfigurationError: there is a reason, and no body to go with it.
+        ConfigurationError: there is a reason, and no body to go with it, or there is no such level.
     """
     given_up = action == "dlq" or (row.get("reconsumeTimes") or 0) >= max_reconsume
     level = row.get("delayLevel")
@@ -83,7 +74,7 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
         row["commitLogOffset"],
         topic=row.get("topic") or "",
         message_id=row.get("messageId") or "",
-        delay_level=DEAD_LETTER_LEVEL if given_up else delay_level if level is None else level,
+        delay_level=DEAD_LETTER_LEVEL if given_up else delay_level if level is None else check_delay_level(level),
     )
     whole = all(row.get(name) is not None for name in CONTENT)
     reason = row.get("reason") or ""

@@ -3,7 +3,8 @@
 Spark has no metrics for Python sources, but every progress event carries the end of the batch and what ``reportLatestOffset`` said just
 before it ran (``HeadReport``)::
 
-    {"v":1,"q":{topic:{broker:{queue:head}}},"behindMs":{topic:{broker:{queue:ms}}},"oldestUnreadMs":1700000000000}
+    {"v":1,"q":{topic:{broker:{queue:head}}},"behindMs":{topic:{broker:{queue:ms}}},"oldestUnreadMs":1700000000000,
+     "begins":{topic:{broker:{queue:smallest}}}}
 
 ``behindMs``: the store time of the queue's last message less that of the first one that this batch leaves unread. Both are the broker's
 clock, so a driver whose clock is wrong is not behind. Queues that are read to their head are left out, and cost nothing.
@@ -12,6 +13,7 @@ Laws (tests/unit/spark/test_lag.py)
 1. A queue that is read to its head is 0 behind, in messages and in time.
 2. What is lost is counted with the batch that leaves it out, once: an event without a batch of its own counts nothing.
 3. Offsets of other sources are left alone.
+4. A queue that the stream has not begun is as far behind as it holds messages, not as many as it ever had (``begins``).
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ class HeadReport:
     heads: Mapping[MessageQueue, int]
     oldest_unread_ms: Mapping[MessageQueue, int] = field(default_factory=dict)
     newest_ms: Mapping[MessageQueue, int] = field(default_factory=dict)
+    begins: Mapping[MessageQueue, int] = field(default_factory=dict)  # of queues that the stream has no position in yet
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {"v": VERSION, "q": queues_to_json(self.heads)}
@@ -45,6 +48,8 @@ class HeadReport:
             }
             document["behindMs"] = queues_to_json(behind)
             document["oldestUnreadMs"] = min(self.oldest_unread_ms.values())
+        if self.begins:
+            document["begins"] = queues_to_json(self.begins)
         return document
 
 
@@ -114,7 +119,10 @@ def source_lag(offsets: Iterable[tuple[str | None, str | None, str | None]]) -> 
         if end is None or latest is None:
             continue
         document = json.loads(latest_text or "{}")
-        by_queue = {queue: max(0, head - end.queues.get(queue, 0)) for queue, head in latest.queues.items()}
+        begins = queues_from_json(document.get("begins", {}))
+        by_queue = {
+            queue: max(0, head - end.queues.get(queue, begins.get(queue, 0))) for queue, head in latest.queues.items()
+        }
         oldest = document.get("oldestUnreadMs")
         found = found or SourceLag()
         found = SourceLag(

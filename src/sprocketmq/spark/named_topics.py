@@ -13,8 +13,10 @@ from sprocketmq.core.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.given_options import NAME_PATTERN, GivenOptions
 
-__all__ = ["check_topics_are_read", "topic_to_write", "topics_to_read"]
+__all__ = ["LEDGER_PREFIX", "check_topics_are_read", "topic_to_write", "topics_to_read"]
 
+# And the producer group: where a transactional write keeps its decisions, unless ``ledgerTopic`` says another.
+LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"
 _TOPIC_OPTIONS: Final = ("topic", "topics", "topicsPattern", "deadLettersOf")
 
 

@@ -78,7 +78,7 @@ OPTIONS: Final = (
           "the topic to read (or a comma separated list), or the topic for all rows that are written"),
     _read("topics", "list", "none", "letters, digits and %|_- in a topic name", "several topics, comma separated, instead of topic"),
     _read("topicsPattern", "text", "none", "a regular expression",
-          "every topic whose whole name matches, instead of topic; new ones join a stream with their first message"),
+          "every topic whose whole name matches, but system topics and ledgers, instead of topic; new ones join with their first message"),
     _both("group", "name", "SPARK_ROCKETMQ_SOURCE, SPARK_ROCKETMQ_SINK", _NAME,
           "the consumer group that shows progress and owns the retries, or the producer group of a write"),
     _read("deadLettersOf", "name", "none", _NAME,
@@ -109,7 +109,7 @@ OPTIONS: Final = (
     _count("read", "minOffsetsPerTrigger", "none", "skip a trigger until so many messages wait, or maxTriggerDelay is over"),
     _count("read", "maxBytesPerTrigger", "none",
            "stored bytes in a micro-batch at most, by the sizes of messages looked at; may be given beside maxOffsetsPerTrigger"),
-    _read("maxTriggerDelay", "duration", "15m", _DURATION, "the longest that minOffsetsPerTrigger lets messages wait"),
+    _read("maxTriggerDelay", "duration", "15m", _DURATION, "the longest between two triggers that minOffsetsPerTrigger skips"),
     # tasks
     _count("read", "minPartitions", "none", "tasks of a batch at least; hot queues are split"),
     _count("read", "maxPartitions", "none", "tasks of a batch at most; small queues share one"),

@@ -10,7 +10,8 @@
 Laws
 1. Good rows are written before bad rows are sent back, and both before the batch counts as done: a crash in between replays the batch
    (at least once, both for good rows and for copies; ``each_try_once`` drops what comes twice).
-2. A row is judged once: what ``write`` gets and what is sent back come from the same materialised judgement.
+2. A row is judged once: what ``write`` gets and what is sent back come from the same judgement, kept in the checkpoint of the query; a
+   batch that is repeated finds it there (``kept_verdicts``).
 3. A bad row whose stored copy is gone (retention) is sent to ``%RETRY%group`` with its own body; if that fails too, the batch fails.
 4. A message goes back once for a batch, however many of its rows are bad; a task that Spark runs twice sends nothing twice, as only the
    driver sends.
@@ -28,8 +29,9 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import Access
 from sprocketmq.spark.fetched_rows import fetched_rows
 from sprocketmq.spark.given_options import GivenOptions
-from sprocketmq.spark.hand_back import ACTIONS, CONTENT, BadRow, HandBack, action_of, bad_row
-from sprocketmq.spark.verdict_columns import check_verdict
+from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack, bad_row
+from sprocketmq.spark.kept_verdicts import KeptVerdicts
+from sprocketmq.spark.verdict_columns import ACTIONS, action_of, check_delay_level, check_verdict, said
 from sprocketmq.wire import properties as props
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ __all__ = ["ACTIONS", "RowRetry", "each_try_once", "foreach_batch"]
 
 log = logging.getLogger("sprocketmq.spark")
 
-Judge = Callable[["DataFrame", int], "DataFrame | None"]
+Judge = Callable[["DataFrame", int], "DataFrame"]
 Write = Callable[["DataFrame", int], object]
 
 _NEEDED: Final = ("brokerName", "commitLogOffset")
@@ -52,32 +54,36 @@ _CHUNK: Final = 4096
 def foreach_batch(
     process: Judge,
     *,
+    write: Write,
     group: str,
     namesrv_addr: str | None = None,
-    write: Write | None = None,
     on_error: Literal["retry", "dlq", "drop"] = "retry",
     max_reconsume: int = 16,
     delay_level: int = 0,
     retry_timeout_ms: int = 60_000,
     options: Mapping[str, str] | None = None,
+    checkpoint_location: str | None = None,
+    name: str | None = None,
 ) -> RowRetry:
     """A function for ``DataStreamWriter.foreachBatch`` that sends bad rows back instead of failing.
 
     Args:
-        process: ``(rows, batch_id) -> DataFrame``: the rows to judge, with a column ``action`` (null or ``ack`` good, ``retry``, ``dlq``,
-            ``drop``) or a boolean column ``failed``; without either column, every row returned is bad. ``None``: nothing is bad. The
-            columns ``brokerName`` and ``commitLogOffset`` must be kept. ``delayLevel`` (int) may be added to choose a row's delay, and
-            ``reason`` (string) to say why: it is kept as property RETRY_REASON of the copies and of the dead letter (keep ``topic``,
-            ``body``, ``properties`` and ``reconsumeTimes`` then).
+        process: ``(rows, batch_id) -> DataFrame``: the rows to judge, the good ones among them, with a column ``action`` (null or ``ack``
+            good, ``retry``, ``dlq``, ``drop``) or a boolean column ``failed``. The columns ``brokerName`` and ``commitLogOffset`` must be
+            kept. ``delayLevel`` (int) may be added to choose a row's delay, and ``reason`` (string) to say why: it is kept as property
+            RETRY_REASON of the copies and of the dead letter (keep ``topic``, ``body``, ``properties`` and ``reconsumeTimes`` then). It
+            writes nothing itself: its verdicts count once they are kept, and a batch that is repeated is not judged again.
+        write: ``(good_rows, batch_id)``, called with the good rows, the columns of the verdict dropped.
         group: the consumer group that retries; the same as the source's option ``group``.
         namesrv_addr: default what ``options`` say, else NAMESRV_ADDR.
-        write: ``(good_rows, batch_id)``, called with the good rows, the columns of the verdict dropped. Without it ``process`` writes
-            them itself.
         on_error: what ``failed`` rows get: another try, the dead-letter topic at once, or nothing.
         max_reconsume: after so many retries a message goes to the dead-letter topic.
         delay_level: 0 lets the broker choose by try (10 s, 30 s, 1 min, ...), 1..18 (1 s, 5 s, 10 s, ...) asks for that level.
         retry_timeout_ms: how long a send-back is tried again while its broker does not answer.
         options: the source's options, of which the name server, access keys and TLS are taken.
+        checkpoint_location: the query's ``checkpointLocation``, in which the verdicts of a batch are kept. Default: what Spark says; with
+            Spark Connect it says nothing, so give it there.
+        name: of this judge, where a query has several for one group. Default the group.
 
     Returns:
         A callable with the counts of what it did: ``retried``, ``dead_lettered``, ``dropped``.
@@ -87,6 +93,11 @@ def foreach_batch(
     """
     if on_error not in ("retry", "dlq", "drop"):
         raise ConfigurationError(f"on_error is {on_error!r}; allowed is retry, dlq or drop")
+    if not callable(write):
+        raise ConfigurationError(
+            f"write is {write!r}; give a function (good_rows, batch_id), such as lambda good, batch_id: None: what the judge wrote itself "
+            "would be another judgement than what is sent back"
+        )
     if max_reconsume < 0:
         raise ConfigurationError(f"max_reconsume is {max_reconsume}; a whole number from 0 is allowed")
     given = GivenOptions(dict(options or {}))
@@ -98,7 +109,8 @@ def foreach_batch(
         )
     address = resolve_namesrv_addr(namesrv_addr or given.text("namesrvAddr"))
     hand = (group, address, given.access(), max_reconsume, retry_timeout_ms)
-    return RowRetry(process, write, on_error, delay_level, hand)
+    check_delay_level(delay_level)
+    return RowRetry(process, write, on_error, delay_level, hand, (name or group, checkpoint_location))
 
 
 def each_try_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
@@ -132,26 +144,33 @@ Hand = tuple[str, str, Access, int, int]
 class RowRetry:
     """Made by :func:`foreach_batch`. ``retried``, ``dead_lettered`` and ``dropped`` count rows since it was made."""
 
-    def __init__(self, process: Judge, write: Write | None, on_error: str, delay_level: int, hand: Hand) -> None:
+    def __init__(
+        self, process: Judge, write: Write, on_error: str, delay_level: int, hand: Hand, kept: tuple[str, str | None]
+    ) -> None:
         self._process, self._write = process, write
-        self._on_error, self._delay_level, self._hand = on_error, delay_level, hand
+        self._on_error, self._delay_level, self._hand, self._kept = on_error, delay_level, hand, kept
         self.retried = self.dead_lettered = self.dropped = 0
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        if self._write is None:
-            rows = (
-                rows.persist()
-            )  # process writes the good ones and the bad ones are looked at after: do not pull twice
-        try:
-            judged = self._process(rows, batch_id)
-            if judged is not None:
-                check_verdict(judged)
-                self._split(judged, batch_id)
-        finally:
-            if self._write is None:
-                rows.unpersist()
+        kept = KeptVerdicts(rows, batch_id, *self._kept)
+        judged = kept.found()
+        if judged is None:
+            judged = kept.keep(self._judged(rows, batch_id))
+        else:
+            log.warning(
+                "batch %d of group %s is repeated with the verdicts that it was given before; to have it judged anew, delete %s while the "
+                "query stands still",
+                *(batch_id, self._hand[0], kept.path),
+            )
+            # What is upstream has its part in each run of a batch: state stores, watermarks, progress.
+            rows.write.format("noop").mode("overwrite").save()
+        bad = self._flagged(judged)
+        self._write(judged.where(~bad).drop(*_VERDICT), batch_id)
+        self._send_back(judged.where(bad), batch_id)
 
-    def _split(self, judged: DataFrame, batch_id: int) -> None:
+    def _judged(self, rows: DataFrame, batch_id: int) -> DataFrame:
+        judged = self._process(rows, batch_id)
+        check_verdict(judged)
         missing = [name for name in _NEEDED if name not in judged.columns]
         if missing:
             raise ConfigurationError(
@@ -162,35 +181,17 @@ class RowRetry:
                 f"the rows returned to foreach_batch have a reason and lack {', '.join(lacking)}: a reason travels with a copy of the "
                 "message; keep these columns, or leave reason out"
             )
-        if self._write is None:
-            self._send_back(judged, batch_id)
-            return
-        judged = judged.persist()
-        try:
-            bad = self._flagged(judged)
-            if bad is None:
-                raise ConfigurationError(
-                    "write is given and the judged rows have neither an action nor a failed column; add one, or leave write out"
-                )
-            self._write(judged.where(~bad).drop(*_VERDICT), batch_id)
-            self._send_back(judged, batch_id)
-        finally:
-            judged.unpersist()
+        return judged
 
     @staticmethod
     def _flagged(judged: DataFrame) -> Any:
-        """The column that is true for a bad row, None when all are bad."""
+        """The column that is true for a bad row."""
         from pyspark.sql import functions as f
 
-        if "action" in judged.columns:
-            return f.coalesce(f.lower(f.col("action")) != "ack", f.lit(False))
-        if "failed" in judged.columns:
-            return f.coalesce(f.col("failed"), f.lit(False))
-        return None
+        verdict = said("action") != "ack" if "action" in judged.columns else f.col("failed")
+        return f.coalesce(verdict, f.lit(False))
 
-    def _send_back(self, judged: DataFrame, batch_id: int) -> None:
-        flag = self._flagged(judged)
-        bad = judged if flag is None else judged.where(flag)
+    def _send_back(self, bad: DataFrame, batch_id: int) -> None:
         group, namesrv_addr, access, max_reconsume, retry_timeout_ms = self._hand
         hand = HandBack(
             group, namesrv_addr, access=access, max_reconsume=max_reconsume, retry_timeout_ms=retry_timeout_ms

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.given_options import GivenOptions
-from sprocketmq.spark.named_topics import topic_to_write
+from sprocketmq.spark.named_topics import LEDGER_PREFIX, topic_to_write
 from sprocketmq.spark.option_table import OPTION_OF, SEND_STATUSES
 from sprocketmq.wire.compression import CompressionType, check_library
 
@@ -18,7 +18,6 @@ __all__ = ["SinkOptions", "sink_options"]
 _DEFAULT_GROUP: Final = "SPARK_ROCKETMQ_SINK"
 _MESSAGE_BYTES: Final = 4 * 1024 * 1024
 _NEVER: Final = 2**31 - 1
-_LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"
 
 
 @dataclass(frozen=True)
@@ -165,5 +164,5 @@ def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int |
         given.refuse("txnAppId")
     if version is not None and not (version.strip().isascii() and version.strip().isdigit()):
         given.refuse("txnVersion")
-    ledger = given.name("ledgerTopic", _LEDGER_PREFIX + given.name("group", "")) if delivery == "transactional" else ""
+    ledger = given.name("ledgerTopic", LEDGER_PREFIX + given.name("group", "")) if delivery == "transactional" else ""
     return ledger, app_id, None if version is None else int(version)

@@ -51,7 +51,7 @@ from sprocketmq.spark.plan import Step, next_step, resolve_start, unfinished
 from sprocketmq.spark.queue_bounds import held_bounds
 from sprocketmq.spark.read_options import ReadOptions
 from sprocketmq.spark.reader import facts_for, partitions_for, read_partition, report_losses, tasks_for
-from sprocketmq.spark.trigger_limits import ByteLimit, MessageSizes, should_wait
+from sprocketmq.spark.trigger_limits import ByteLimit, MessageSizes, TriggerDelay
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["StreamReader"]
@@ -78,11 +78,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._unheard: set[MessageQueue] = set()  # of the target: their broker was away when the run began
         self._everything = False  # this trigger wants all, whatever the options say
         self._shown = ShownProgress(options.group)
-        self._waiting_since_s: float | None = None
+        least = options.min_offsets_per_trigger
+        self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
         self._watch = BrokerWatch(options)
         self._late = LateQueues(options)
         self._sizes = MessageSizes()
         self._oldest_unread_ms: dict[MessageQueue, int] = {}
+        self._begun: set[MessageQueue] = set()  # the queues that the stream has a position in
         self._membership: Membership | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -126,6 +128,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if position.initial is not None:
             return self._first_step(most)
         self._check_topics(position)
+        self._begun = set(position.queues)
         self._eager_commit(position)
         patience_s = _IDLE_WAIT_S if self._target is None else self._options.retry_timeout_ms / 1000
         deadline_s = time.monotonic() + patience_s
@@ -134,11 +137,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             time.sleep(pace.wait_s(time.monotonic()))
             bounds, gone = self._news(position)
             step = self._step(position, bounds, gone, most, self._late_starts(position, bounds))
-            if step.end is not position and not self._postponed(step):
+            if not self._postponed(step) and step.end is not position:
                 return self._taken(position, step, bounds)
             if self._target is not None and not (away := self._unfinished(position)):
                 return start
-            pace.nothing(time.monotonic(), random.uniform(0.75, 1.25))
+            pace.nothing(time.monotonic(), random.uniform(0.75, 1.25), self._watch.questions)
             if time.monotonic() > deadline_s:
                 if self._target is not None:
                     raise NetworkError(
@@ -153,7 +156,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         watch = self._watch
         if not watch.heads:
             return None
-        return HeadReport(watch.heads, self._oldest_unread_ms, watch.newest_ms).to_json()
+        begins = {queue: at for queue, at in watch.begins.items() if queue in watch.heads and queue not in self._begun}
+        return HeadReport(watch.heads, self._oldest_unread_ms, watch.newest_ms, begins).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begin, upto = StreamOffset.from_json(start), StreamOffset.from_json(end)
@@ -270,8 +274,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._target[loss.queue] = bounds[loss.queue]
                 elif loss.reason != "deleted":
                     self._target.pop(loss.queue, None)
+        self._begun = set(step.end.queues)
+        if self._delay is not None:
+            self._delay.triggered(int(time.monotonic() * 1000))
         watch.pace.news()
-        self._waiting_since_s = None
         self._look_at_rest(step)
         tasks = tasks_for(batch_ranges(position, step.end), self._options)
         return replace(step.end, tasks=tasks, ordered=self._options.ordered).to_json()
@@ -317,14 +323,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _postponed(self, step: Step) -> bool:
         """minOffsetsPerTrigger: skip this trigger while too little waits, but not longer than maxTriggerDelay. A loss does not wait."""
-        least = self._options.min_offsets_per_trigger
-        if least is None or self._everything or self._target is not None or step.losses:
+        if self._delay is None or self._everything or self._target is not None or step.losses:
             return False
-        now_s = time.monotonic()
-        if self._waiting_since_s is None:
-            self._waiting_since_s = now_s
-        waited_ms = int((now_s - self._waiting_since_s) * 1000)
-        return should_wait(step.available, least, waited_ms, self._options.max_trigger_delay_ms)
+        return not self._delay.is_due(step.available, int(time.monotonic() * 1000))
 
     def _join_group(self) -> None:
         options = self._options

@@ -9,7 +9,7 @@ Laws (tests/unit/spark/test_trigger_limits.py)
 2. No queue goes beyond its head, and none goes back.
 3. A batch holds at most ``limit`` messages and at most ``max_bytes`` bytes (by the sizes known), or one message of each queue.
 4. Without a limit, or within it, everything that waits is taken.
-5. A trigger is put off at most ``max_delay_ms`` from the moment that something waits.
+5. A trigger is put off until ``max_delay_ms`` after the last one, at most; the first one of a run is not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["ASSUMED_BYTES", "ByteLimit", "MessageSizes", "limited_end", "should_wait"]
+__all__ = ["ASSUMED_BYTES", "ByteLimit", "MessageSizes", "TriggerDelay", "limited_end"]
 
 Offsets = Mapping[MessageQueue, int]
 
@@ -98,6 +98,20 @@ def _within_bytes(start: Offsets, head: Offsets, limit: ByteLimit) -> dict[Messa
     return end
 
 
-def should_wait(available: int, least: int | None, waited_ms: int, max_delay_ms: int) -> bool:
-    """True while a trigger is to be skipped because fewer than ``least`` messages wait and the longest delay is not over."""
-    return least is not None and available < least and waited_ms < max_delay_ms
+class TriggerDelay:
+    """Whether a trigger is due under ``least`` messages and ``max_delay_ms`` (Java: KafkaMicroBatchStream.delayBatch)."""
+
+    def __init__(self, least: int, max_delay_ms: int) -> None:
+        self._least, self._max_delay_ms = least, max_delay_ms
+        self._last_ms: int | None = None
+
+    def is_due(self, available: int, now_ms: int) -> bool:
+        """Asked at every look, when nothing waits, too: what is due counts as a trigger, as in Kafka's source."""
+        due = self._last_ms is None or available >= self._least or now_ms - self._last_ms >= self._max_delay_ms
+        if due:
+            self.triggered(now_ms)
+        return due
+
+    def triggered(self, now_ms: int) -> None:
+        """There is a trigger, for whatever reason: all shall be read, or something was lost."""
+        self._last_ms = now_ms

@@ -33,7 +33,7 @@ class LazyRows:
 
     def __init__(self, columns: list[str], make: Callable[[], list[Row]]) -> None:
         self.columns, self._make = columns, make
-        self.dtypes: list[tuple[str, str]] = []  # only a verdict's types matter, and ``_flagged`` decides what it is
+        self.dtypes = [(name, "boolean") for name in columns if name == "failed"]  # only a verdict's types matter
         self._kept: list[Row] | None = None
         self._keeps = False
 

@@ -144,5 +144,5 @@ def test_a_write_that_cannot_be_is_refused_before_a_task_runs(
 
 
 def test_an_action_that_does_not_exist_stops_its_task(mq: EmbeddedRocketMQ) -> None:
-    with pytest.raises(ConfigurationError, match="action is 'again'; allowed is ack, retry, dlq, drop"):
+    with pytest.raises(ConfigurationError, match="action is 'again'; allowed is null, ack, retry, dlq, drop"):
         ack(mq, judged(read(mq, topic="flights"), {1: "again"}))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from as_spark import Readers, ask, first_batch, next_batch, read, send
 
 import sprocketmq as rmq
-from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.cluster import Cluster, _Route
 from sprocketmq.spark.lag import source_lag
 from sprocketmq.spark.offset_search import offsets_by_time
 from sprocketmq.spark.queue_bounds import held_bounds
@@ -75,6 +78,58 @@ def test_an_idle_stream_asks_its_brokers_a_few_times_a_second_however_often_spar
     assert names <= 20 / (2 * 0.8) + 1
     send(mq, 1)
     assert next_batch(reader, end)[1] == [1]
+
+
+def test_a_stream_of_many_topics_asks_no_more_than_so_often(
+    mq: EmbeddedRocketMQ, readers: Readers, asked: Counter[int], fast_forward: Callable[[float], None]
+) -> None:
+    names = [f"many-{number}" for number in range(120)]
+    for name in names:
+        mq.create_topic(name, queues=1)
+    reader = readers(startingoffsets="earliest", topics=",".join(names))
+    end, _ = first_batch(reader)
+    for _ in range(8):
+        assert ask(reader, end) == end
+    from sprocketmq.spark import stream_reader
+
+    asked.clear()
+    began_s = stream_reader.time.monotonic()
+    for _ in range(10):
+        assert ask(reader, end) == end
+    idle_s = stream_reader.time.monotonic() - began_s
+    assert asked[RequestCode.GET_TOPIC_STATS_INFO] / idle_s < 300
+
+
+def test_a_queue_that_is_not_begun_is_told_with_where_it_begins(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    reader = readers(startingoffsets="earliest", topicspattern="flights.*")
+    send(mq, 0)
+    reader.prepareForTriggerAvailableNow()
+    end, _ = first_batch(reader)
+    mq.create_topic("flights-later", queues=1)
+    send(mq, 1, 2, topic="flights-later")
+    reader._watch._topics_until_s = 0.0
+    assert ask(reader, end) == end  # a bounded run does not begin it
+    said = reader.reportLatestOffset()
+    assert said is not None
+    assert list(said["begins"]) == ["flights-later"]
+    lag = source_lag([(None, json.dumps(end), json.dumps(said))])
+    assert lag is not None
+    assert sum(lag.by_queue.values()) == 2
+
+
+def test_what_was_said_of_another_topic_long_ago_leads_nowhere(mq: EmbeddedRocketMQ) -> None:
+    cluster = Cluster.at(mq.namesrv_addr)
+    now = cluster.run(lambda: cluster.route("flights"))
+    assert now is not None
+    (broker,) = now.broker_datas
+    cluster._routes["away"] = _Route(
+        msgspec.structs.replace(now, broker_datas=[msgspec.structs.replace(broker, broker_addrs={0: "127.0.0.1:1"})]),
+        time.monotonic() - 1.0,
+    )
+    cluster._routes["flights"] = cluster._routes.pop("flights")
+    for topic in ("flights", None):
+        found = cluster.run(lambda topic=topic: cluster.broker_address(broker.broker_name, topic))  # type: ignore[misc]
+        assert found == mq.broker_addr
 
 
 def test_a_batch_holds_about_as_many_bytes_as_it_may(mq: EmbeddedRocketMQ, readers: Readers) -> None:

@@ -50,6 +50,8 @@ def test_a_pattern_for_everything_does_not_mean_the_brokers_own_topics(mq: Embed
     send(mq, 0, 1)
     send(mq, 100, topic="%RETRY%delays")
     send(mq, 101, topic="%DLQ%delays")
+    mq.create_topic("SPROCKETMQ_DECISIONS_writers", queues=1)
+    send(mq, 102, topic="SPROCKETMQ_DECISIONS_writers")  # the ledger of a transactional write
     end, numbers = first_batch(readers(startingoffsets="earliest", topicspattern=".*"))
     assert (topics(end), numbers) == (["flights"], [0, 1])
 

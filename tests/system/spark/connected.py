@@ -40,7 +40,9 @@ def main(namesrv_addr: str, directory: str) -> None:
         spark.readStream.format("rocketmq")
         .options(**mq, topic="flights", startingOffsets="earliest", group="delays")
         .load()
-        .writeStream.foreachBatch(foreach_batch(judge, write=write, group="delays", options=mq))
+        .writeStream.foreachBatch(
+            foreach_batch(judge, write=write, group="delays", options=mq, checkpoint_location=directory + "/checkpoint")
+        )
         .option("checkpointLocation", directory + "/checkpoint")
         .trigger(availableNow=True)
         .start()

@@ -2,6 +2,8 @@
 
     producer --steady rows--> embedded broker (here, it survives) <--> child: JVM, driver, Spark's Python processes <--SIGKILL-- killer
 
+At each fifth kill the broker restarts, at each seventh the topic raw gets a queue more, up to twelve.
+
 Who is killed, and when, is dealt by a seed from a deck (``_DECK``): the driver with its JVM, some Python process of Spark, or whoever
 reaches a named point. The seed repeats the deal, not the machine's timing.
 
@@ -42,6 +44,9 @@ _LIFE_S: Final = 600.0
 # A slow machine makes the storm slow and nothing else: so long nothing new may come at the end.
 _QUIET_S: Final = 240.0
 _POINT_S: Final = 45.0
+_BROKER_EACH: Final = 5
+_QUEUE_EACH: Final = 7
+_MOST_QUEUES: Final = 12
 _CHILD: Final = Path(__file__).with_name("killed_pipelines.py")
 
 
@@ -50,11 +55,14 @@ class KillMoments:
 
     Args:
         directory: empty; everything that is needed to look into a failure stays there.
-        seed: of the deal, and of the rows' fates.
+        seed: of the deal.
+        cluster: executors are processes of two workers, else threads of the driver's JVM.
     """
 
-    def __init__(self, directory: Path, seed: int) -> None:
-        self.directory, self.seed = directory, seed
+    def __init__(self, directory: Path, seed: int, *, cluster: bool = False) -> None:
+        self.directory, self.seed, self._cluster = directory, seed, cluster
+        self._sending = threading.Lock()
+        self._raw_queues = 3
         self._random = random.Random(seed)
         self._hand: list[str] = []
         self.kills: Counter[str] = Counter()
@@ -64,7 +72,7 @@ class KillMoments:
         self._lives: list[int] = []
         self._stopped = threading.Event()
         self.mq = EmbeddedRocketMQ(
-            clock="system", messageDelayLevel="1s 1s 1s 1s 1s 1s 1s",
+            clock="system", store_dir=directory / "store", messageDelayLevel="1s 1s 1s 1s 1s 1s 1s",
             # Old enough halves are asked about, again and again: a driver may be away for longer than fifteen questions take.
             transactionTimeOut=5_000, transactionCheckInterval=2_000, transactionCheckMax=100_000,
         )  # fmt: skip
@@ -72,7 +80,7 @@ class KillMoments:
     def __enter__(self) -> KillMoments:
         self.mq.start()
         for topic in ("raw", "work", "copied", "exact", "good"):
-            self.mq.create_topic(topic, queues=3)
+            self.mq.create_topic(topic, queues=self._raw_queues)
         self._load = threading.Thread(target=self._flow, name="load")
         self._load.start()
         self._live()
@@ -95,10 +103,22 @@ class KillMoments:
     def _flow(self) -> None:
         with self.mq.producer("load") as producer:
             while not self._stopped.wait(3 / _ROWS_PER_S):  # three rows to each topic
-                for topic, count in self.sent.items():
-                    bodies = range(count, count + 3)
-                    producer.send_batch([rmq.Message(topic, b"%d" % at, keys=f"k{at}") for at in bodies])
-                    self.sent[topic] += 3
+                with self._sending:
+                    for topic, count in self.sent.items():
+                        bodies = range(count, count + 3)
+                        producer.send_batch([rmq.Message(topic, b"%d" % at, keys=f"k{at}") for at in bodies])
+                        self.sent[topic] += 3
+
+    def _change_the_broker(self, number: int) -> None:
+        """A send that was under way might be stored and not answered, and its rows be there twice: none is."""
+        if number % _BROKER_EACH == 0:
+            with self._sending:
+                self.mq.restart_broker()
+            self._note(number, "broker restarted")
+        if number % _QUEUE_EACH == 0 and self._raw_queues < _MOST_QUEUES:
+            self._raw_queues += 1
+            self.mq.create_topic("raw", queues=self._raw_queues)
+            self._note(number, "a queue more")
 
     # -- life and death --------------------------------------------------------------------------------------------------------
 
@@ -116,7 +136,10 @@ class KillMoments:
             with open(self.directory / "child.log", "ab") as log:
                 self._child = subprocess.Popen(
                     [sys.executable, str(_CHILD), self.mq.namesrv_addr, str(self.directory), str(self.seed)],
-                    env={**os.environ, "PYTHONPATH": path, "KILL_IN": str(self.directory)},
+                    env={
+                        **os.environ, "PYTHONPATH": path, "KILL_IN": str(self.directory),
+                        "KILL_CLUSTER": "1" if self._cluster else "",
+                    },
                     stdout=log, stderr=log, start_new_session=True,
                 )  # fmt: skip
             self._lives.append(self._child.pid)
@@ -145,6 +168,7 @@ class KillMoments:
                 )
             self._hand = self._hand or self._random.sample(_DECK, len(_DECK))
             getattr(self, f"_kill_{self._hand.pop()}")(number)
+            self._change_the_broker(number)
             yield number
 
     def _pause(self, longest_s: float) -> None:
@@ -260,7 +284,7 @@ def _session_of(leader: int) -> Iterator[_Found]:
         if pid == leader:
             yield _Found(pid, "driver")
         elif "java" in said[0]:
-            yield _Found(pid, "jvm")
+            yield _Found(pid, "executor" if any("CoarseGrainedExecutorBackend" in word for word in said) else "jvm")
         elif "-m" in said and (module := said[said.index("-m") + 1]).startswith("pyspark."):
             if module != "pyspark.daemon":  # the source's own process
                 yield _Found(pid, module.rpartition(".")[2])

@@ -3,10 +3,10 @@
 Laws
 1. copied: no id is missing; what is there twice says to be the same row of the same batch, so that a reader can drop it.
 2. exact, good: each id that belongs there, once, visible to a consumer; no half message is open.
-3. tries: of each row the user's function saw the tries 0, 1, ... to the one that its fate names, each in one batch; a batch that ran again
-   saw the same rows again.
-4. retries: a copy lies in %RETRY% for each try after the first, and for no other; dead letters are the rows whose fate it is. What lies
-   there twice was sent by two runs of one batch.
+3. tries: of each row the user's function saw the tries 0, 1, ... to its last one, each in one batch; a batch that ran again saw the same
+   rows again.
+4. Each row ends once: it is good or a dead letter, never both and never neither, whatever a judge that throws dice would say next. A copy
+   lies in %RETRY% for each try after the first. What lies there twice was sent by two runs of one batch.
 5. A query fails only when a process of Spark was killed under it.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from killed_pipelines import GROUP, fate, writes_good
+from killed_pipelines import GROUP, MAX_RECONSUME, writes_good
 
 from sprocketmq.wire.message import MessageExt
 
@@ -53,7 +53,7 @@ class Judge:
     Args:
         messages: all that is stored under a topic.
         directory: of the notes: tries, good, kills, failures.
-        seed: of the rows' fates.
+        seed: odd ones write the good rows to a topic, others note them.
         sent: how many rows went to ``raw`` and to ``work``, numbered from 0.
     """
 
@@ -61,13 +61,20 @@ class Judge:
         self, messages: Callable[[str], list[MessageExt]], directory: Path, seed: int, sent: Mapping[str, int]
     ) -> None:
         self._messages, self._directory, self._seed, self._sent = messages, directory, seed, sent
-        self._fates = {number: fate(seed, number) for number in range(sent["work"])}
-        self._expected: dict[str, set[int]] = {
-            "copied": set(range(sent["raw"])),
-            "exact": set(range(sent["raw"])),
-            "good": {number for number, (_, dead) in self._fates.items() if not dead},
-            f"%DLQ%{GROUP}": {number for number, (_, dead) in self._fates.items() if dead},
-        }
+
+    @property
+    def _expected(self) -> dict[str, set[int]]:
+        """The ids that belong to each topic. The dice decided who died; the dead letters say so."""
+        dead = set(self._ids(f"%DLQ%{GROUP}"))
+        raw, work = set(range(self._sent["raw"])), set(range(self._sent["work"]))
+        return {"copied": raw, "exact": raw, "good": work - dead, f"%DLQ%{GROUP}": dead}
+
+    def _last_tries(self) -> dict[int, int]:
+        last = dict.fromkeys(range(self._sent["work"]), 0)
+        for copy in self._messages(f"%RETRY%{GROUP}"):
+            number = int(copy.body)
+            last[number] = max(last.get(number, 0), copy.reconsume_times)
+        return last
 
     def all_came(self) -> bool:
         """Whether nothing is missing any more."""
@@ -122,7 +129,7 @@ class Judge:
         other = [batch for batch, seen in runs.items() if any(one != seen[-1] for one in seen)]
         verdict.holds("tries: a batch saw other rows when it ran again", other)
         counted = Counter(row for seen in runs.values() for row in seen[-1])
-        wanted = {(number, tries) for number, (last, _) in self._fates.items() for tries in range(last + 1)}
+        wanted = {(number, tries) for number, last in self._last_tries().items() for tries in range(last + 1)}
         verdict.holds("tries: never seen", wanted - counted.keys())
         verdict.holds("tries: seen and not due", counted.keys() - wanted)
         verdict.holds("tries: seen in two batches", [row for row, count in counted.items() if count > 1])
@@ -131,13 +138,12 @@ class Judge:
 
     def _retries(self, verdict: Verdict) -> None:
         stored = Counter((int(copy.body), copy.reconsume_times) for copy in self._messages(f"%RETRY%{GROUP}"))
-        wanted = {(number, tries) for number, (last, _) in self._fates.items() for tries in range(1, last + 1)}
+        lasts = self._last_tries()
+        wanted = {(number, tries) for number, last in lasts.items() for tries in range(1, last + 1)}
         verdict.holds("retries: missing", wanted - stored.keys())
-        verdict.holds("retries: not due", stored.keys() - wanted)
-        dead = self._expected[f"%DLQ%{GROUP}"]
+        verdict.holds("retries: more than are allowed", [at for at, last in lasts.items() if last > MAX_RECONSUME])
         letters = Counter(self._ids(f"%DLQ%{GROUP}"))
-        verdict.holds("dead letters: missing", dead - letters.keys())
-        verdict.holds("dead letters: not due", letters.keys() - dead)
+        verdict.holds("never sent", (lasts.keys() | letters.keys()) - set(range(self._sent["work"])))
         verdict.counts |= {"retries": len(wanted), "retries, repeats": stored.total() - len(stored)}
         verdict.counts |= {"dead letters": len(letters), "dead letters, repeats": letters.total() - len(letters)}
 

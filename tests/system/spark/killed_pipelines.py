@@ -9,17 +9,19 @@ An order in the file ``kill-at`` (number, point, victim, how often the point is 
 takes the order, and then takes itself away (victim ``self``), or JVM and driver first (victim ``driver``). Points are in ``POINTS``.
 A query that failed because a process was killed under it is started again from its checkpoint, as an operator's watchdog would.
 
-What a row's try will be is known beforehand to who knows the seed: see ``roll``.
+What becomes of a row's try is thrown by dice when it is judged (``_verdict``), so who looks twice sees something else.
+
+``KILL_CLUSTER`` set: on a cluster of two workers, each executor a process; a life's executors have one, two or three cores.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sys
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +31,7 @@ from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.sender import Sender
 from sprocketmq.spark import each_try_once, exactly_once, foreach_batch, half_ends, half_messages
 from sprocketmq.spark.hand_back import HandBack
+from sprocketmq.spark.kept_verdicts import KeptVerdicts
 from sprocketmq.spark.message_sender import MessageSender
 from sprocketmq.spark.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
@@ -56,7 +59,7 @@ TASK_POINTS: Final = ("before-read", "after-read", "before-write", "mid-send", "
 SINK_POINTS: Final = (
     "before-sink-commit", "before-decision", "after-decision", "mid-ends", "after-sink-commit"
 )  # fmt: skip
-DRIVER_POINTS: Final = ("judged", "good-written", "mid-send-back", "sent-back", "batch-done")
+DRIVER_POINTS: Final = ("judged", "verdicts-kept", "good-written", "mid-send-back", "sent-back", "batch-done")
 POINTS: Final = SOURCE_POINTS + TASK_POINTS + SINK_POINTS + DRIVER_POINTS
 # A life is short: no time to compile well.
 _SHORT_LIVED: Final = {
@@ -64,24 +67,10 @@ _SHORT_LIVED: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
+    "spark.task.maxFailures": "8",  # on a cluster; a local master says it itself
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-
-
-def roll(seed: int, number: int, tries: int) -> int:
-    """0 to 99: what becomes of try ``tries`` of row ``number``. Spark computes the same in ``_verdict``."""
-    return zlib.crc32(f"{seed}/{number}/{tries}".encode()) % 100
-
-
-def fate(seed: int, number: int) -> tuple[int, bool]:
-    """The last try of row ``number``, and whether it is a dead letter then (else it is good)."""
-    tries = 0
-    while True:
-        rolled = roll(seed, number, tries)
-        if rolled >= RETRIED + GIVEN_UP:
-            return tries, False
-        if rolled >= RETRIED or tries >= MAX_RECONSUME:
-            return tries, True
-        tries += 1
 
 
 def writes_good(seed: int) -> bool:
@@ -206,6 +195,14 @@ def _arm() -> None:
         return left
 
     HandBack.rows = armed_hand_back  # type: ignore[method-assign]
+    keep = KeptVerdicts.keep
+
+    def armed_keep(self: KeptVerdicts, judged: Any) -> Any:
+        kept = keep(self, judged)
+        reached("verdicts-kept")
+        return kept
+
+    KeptVerdicts.keep = armed_keep  # type: ignore[method-assign]
 
 
 if "KILL_IN" in os.environ:
@@ -220,7 +217,7 @@ class Pipelines:
 
     Args:
         directory: checkpoints, orders, and what is noted for the judge.
-        seed: of the rows' fates.
+        seed: odd ones write the good rows to a topic.
     """
 
     def __init__(self, spark: SparkSession, namesrv_addr: str, directory: Path, seed: int) -> None:
@@ -282,8 +279,10 @@ class Pipelines:
         return judged
 
     def _verdict(self, rows: DataFrame) -> DataFrame:
-        tried = f"concat('{self._seed}/', cast(body AS string), '/', cast(reconsumeTimes AS string))"
-        rolled = rows.withColumn("rolled", _expr(f"crc32(cast({tried} AS binary)) % 100"))
+        from pyspark.sql import functions as f
+
+        dice = f.udf(lambda body: random.randrange(100), "int").asNondeterministic()
+        rolled = rows.withColumn("rolled", dice("body"))
         verdict = f"CASE WHEN rolled < {RETRIED} THEN 'retry' WHEN rolled < {RETRIED + GIVEN_UP} THEN 'dlq' END"
         reason = f"IF(rolled < {EXPLAINED}, concat('rolled ', rolled), NULL)"
         return rolled.withColumn("action", _expr(verdict)).withColumn("reason", _expr(reason))
@@ -316,11 +315,14 @@ def main(namesrv_addr: str, folder: str, seed: str) -> None:
 
     directory = Path(folder)
     # A task is tried eight times, so that a killed worker is a task that runs again.
-    spark = spark_session("killed", str(directory / "warehouse"), master="local[2,8]", settings=_SHORT_LIVED)
+    cores = random.choice((1, 2, 3))
+    master = f"local-cluster[2,{cores},600]" if os.environ.get("KILL_CLUSTER") else "local[2,8]"
+    spark = spark_session("killed", str(directory / "warehouse"), master=master, settings=_SHORT_LIVED)
     jvm = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
     (directory / "pids").write_text(f"{jvm} {os.getpid()}")
     spark.dataSource.register(KilledSource)
     pipelines = Pipelines(spark, namesrv_addr, directory, int(seed))
+    pipelines.note("lives", {"master": master})
     queries: dict[str, StreamingQuery | None] = {}
     waiting: list[str] = []  # for their first batch since they were started
     while not (directory / "stop").exists():

@@ -1,5 +1,5 @@
 """Driver and workers killed at random moments: what is promised at least once comes, what is promised once comes once, rows are tried as
-often as their fate says. `make spark-kills` goes on for a hundred kills."""
+often as the dice say, and each row ends once. `make spark-kills` goes on for a hundred kills, on a cluster of two workers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ KILLS = int(os.environ.get("SPROCKETMQ_SPARK_KILLS", "4"))
 SECONDS = float(os.environ.get("SPROCKETMQ_SPARK_KILL_SECONDS", "inf"))
 SEED = os.environ.get("SPROCKETMQ_SPARK_KILL_SEED", "126" if KILLS <= 4 else str(random.randrange(1 << 32)))
 
+# Executors in processes of their own want memory, and a new life of such a cluster takes its time.
+CLUSTER = os.environ.get("SPROCKETMQ_SPARK_KILL_MASTER", "local" if KILLS <= 4 else "cluster") == "cluster"
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800 + 90 * KILLS)]
 
 
 def test_three_streams_keep_their_promises_wherever_they_are_killed(tmp_path: Path) -> None:
     print(f"\nseed {SEED}, {tmp_path}")
     began_s = time.monotonic()
-    with KillMoments(tmp_path, int(SEED)) as storm:
+    with KillMoments(tmp_path, int(SEED), cluster=CLUSTER) as storm:
         for number in storm.run(KILLS, began_s + SECONDS):
             if number % 10 == 0:
                 print(f"{number} kills, {time.monotonic() - began_s:.0f} s")

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from kill_verdict import Judge
-from killed_pipelines import GROUP, fate
+from killed_pipelines import GROUP, MAX_RECONSUME
 
 from sprocketmq.wire.message import MessageExt
 
 SEED, ROWS = 8, 40
-FATES = {number: fate(SEED, number) for number in range(ROWS)}
+# The last try of each row, and whether it is a dead letter then.
+FATES = {number: (number % (MAX_RECONSUME + 1), number % 7 == 6) for number in range(ROWS)}
 TRIED = next(number for number, (last, _) in FATES.items() if last >= 2)
 DEAD = next(number for number, (_, dead) in FATES.items() if dead)
 GOOD = next(number for number, (last, dead) in FATES.items() if not dead and not last)
@@ -87,14 +88,20 @@ BREAKS: dict[str, Callable[[World], object]] = {
     f"tries: seen in two batches: 1, such as ({GOOD}, 0)": lambda world: world.notes["tries"].append(
         {"batch": 2, "rows": [(GOOD, 0)]}
     ),
-    f"retries: missing: 1, such as ({TRIED}, 2)": lambda world: world.topics[f"%RETRY%{GROUP}"].remove(
-        next(copy for copy in world.topics[f"%RETRY%{GROUP}"] if (int(copy.body), copy.reconsume_times) == (TRIED, 2))
+    f"retries: missing: 1, such as ({TRIED}, 1)": lambda world: world.topics[f"%RETRY%{GROUP}"].remove(
+        next(copy for copy in world.topics[f"%RETRY%{GROUP}"] if (int(copy.body), copy.reconsume_times) == (TRIED, 1))
     ),
-    f"retries: not due: 1, such as ({GOOD}, 1)": lambda world: world.topics[f"%RETRY%{GROUP}"].append(
+    f"tries: never seen: 1, such as ({GOOD}, 1)": lambda world: world.topics[f"%RETRY%{GROUP}"].append(
         _message(GOOD, 1)
     ),
-    f"dead letters: missing: 1, such as {DEAD}": lambda world: world.topics[f"%DLQ%{GROUP}"].pop(0),
-    f"dead letters: not due: 1, such as {GOOD}": lambda world: world.topics[f"%DLQ%{GROUP}"].append(_message(GOOD)),
+    f"retries: more than are allowed: 1, such as {GOOD}": lambda world: world.topics[f"%RETRY%{GROUP}"].append(
+        _message(GOOD, MAX_RECONSUME + 1)
+    ),
+    f"never sent: 1, such as {ROWS}": lambda world: world.topics[f"%DLQ%{GROUP}"].append(_message(ROWS)),
+    f"good: missing: 1, such as {DEAD}": lambda world: world.topics[f"%DLQ%{GROUP}"].pop(0),
+    f"good: does not belong there: 1, such as {GOOD}": lambda world: world.topics[f"%DLQ%{GROUP}"].append(
+        _message(GOOD)
+    ),
     "failed though nobody was killed: 1, such as ConfigurationError": lambda world: world.notes["failures"].append(
         {"time": 99.0, "error": "ConfigurationError: a sentence"}
     ),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from jobs import run_available_now, streaming
+from pyspark.errors import StreamingQueryException
 
 import sprocketmq as rmq
-from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark import foreach_batch
 from sprocketmq.testing import EmbeddedRocketMQ
 
@@ -25,7 +27,7 @@ def rows(spark: SparkSession, mq: EmbeddedRocketMQ) -> DataFrame:
     mq.create_topic("flights", queues=1)
     with mq.producer() as producer:
         producer.send_batch([rmq.Message("flights", str(number).encode(), tags="UA") for number in range(6)])
-    return spark.read.format("rocketmq").options(namesrvAddr=mq.namesrv_addr, topic="flights").load()
+    return streaming(spark, mq).load()
 
 
 def loses_its_messages(mq: EmbeddedRocketMQ, *columns: str) -> Judge:
@@ -44,8 +46,10 @@ def loses_its_messages(mq: EmbeddedRocketMQ, *columns: str) -> Judge:
     return judge
 
 
-def test_lost_bad_rows_come_back_and_the_hopeless_one_is_a_dead_letter(rows: DataFrame, mq: EmbeddedRocketMQ) -> None:
-    ids = {bytes(row.body): row.messageId for row in rows.collect()}
+def test_lost_bad_rows_come_back_and_the_hopeless_one_is_a_dead_letter(
+    rows: DataFrame, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    ids = {message.body: message.message_id for message in mq.messages("flights")}
     good: list[int] = []
     retry = foreach_batch(
         loses_its_messages(mq),
@@ -53,7 +57,7 @@ def test_lost_bad_rows_come_back_and_the_hopeless_one_is_a_dead_letter(rows: Dat
         group="delays",
         namesrv_addr=mq.namesrv_addr,
     )
-    retry(rows, 0)
+    run_available_now(rows, retry, tmp_path)
     assert sorted(good) == [0, 3, 5]
     mq.wait_until(lambda: len(mq.messages("%RETRY%delays")) == 2, 60_000)
     copies = mq.messages("%RETRY%delays")
@@ -65,7 +69,9 @@ def test_lost_bad_rows_come_back_and_the_hopeless_one_is_a_dead_letter(rows: Dat
     assert (retry.retried, retry.dead_lettered) == (2, 1)
 
 
-def test_lost_bad_rows_without_their_properties_stop_the_batch(rows: DataFrame, mq: EmbeddedRocketMQ) -> None:
+def test_lost_bad_rows_without_their_properties_stop_the_batch(
+    rows: DataFrame, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
     columns = ("brokerName", "commitLogOffset", "topic", "body", "reconsumeTimes")
     retry = foreach_batch(
         loses_its_messages(mq, *columns),
@@ -73,5 +79,5 @@ def test_lost_bad_rows_without_their_properties_stop_the_batch(rows: DataFrame, 
         group="delays",
         namesrv_addr=mq.namesrv_addr,
     )
-    with pytest.raises(ConfigurationError, match="3 bad rows cannot be sent back.*the rows lack properties"):
-        retry(rows, 0)
+    with pytest.raises(StreamingQueryException, match="3 bad rows cannot be sent back.*the rows lack properties"):
+        run_available_now(rows, retry, tmp_path)

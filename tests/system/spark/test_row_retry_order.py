@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from jobs import run_available_now, streaming
+from pyspark.errors import StreamingQueryException
 
 import sprocketmq as rmq
 from sprocketmq.spark import foreach_batch
@@ -23,22 +25,25 @@ def rows(spark: SparkSession, mq: EmbeddedRocketMQ) -> DataFrame:
     mq.create_topic("flights", queues=1)
     with mq.producer() as producer:
         producer.send_batch([rmq.Message("flights", str(number).encode()) for number in range(10)])
-    return spark.read.format("rocketmq").options(namesrvAddr=mq.namesrv_addr, topic="flights").load()
+    return streaming(spark, mq).load()
 
 
 def _sent_back(mq: EmbeddedRocketMQ) -> int:
     return len(mq.messages("SCHEDULE_TOPIC_XXXX"))
 
 
-def test_nothing_is_sent_back_before_the_good_rows_are_written(rows: DataFrame, mq: EmbeddedRocketMQ) -> None:
+def test_nothing_is_sent_back_before_the_good_rows_are_written(
+    rows: DataFrame, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
     def judge(rows: DataFrame, batch_id: int) -> DataFrame:
         return rows.withColumn("failed", rows.body.cast("string").isin("7"))
 
     def fail(rows: DataFrame, batch_id: int) -> None:
         raise OSError("the lake is closed")
 
-    with pytest.raises(OSError, match="the lake is closed"):
-        foreach_batch(judge, write=fail, group="delays", namesrv_addr=mq.namesrv_addr)(rows, 0)
+    retry = foreach_batch(judge, write=fail, group="delays", namesrv_addr=mq.namesrv_addr)
+    with pytest.raises(StreamingQueryException, match="the lake is closed"):
+        run_available_now(rows, retry, tmp_path)
     assert _sent_back(mq) == 0  # the batch is replayed whole: a copy now would be one too many
 
 
@@ -63,6 +68,6 @@ def test_each_row_is_judged_once(rows: DataFrame, mq: EmbeddedRocketMQ, tmp_path
         group="delays",
         namesrv_addr=mq.namesrv_addr,
     )
-    retry(rows, 0)
+    run_available_now(rows, retry, tmp_path / "checkpoint")
     assert sorted(good) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
     assert (_sent_back(mq), retry.retried) == (1, 1)

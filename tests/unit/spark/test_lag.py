@@ -29,6 +29,13 @@ def test_lag_in_time_is_by_the_brokers_clock_and_only_of_queues_with_something_l
     assert (lag.ms_by_queue, lag.oldest_unread_ms) == ({A: 3_500}, 1_000)
 
 
+def test_a_queue_that_is_not_begun_is_behind_by_what_it_holds() -> None:
+    head = HeadReport({A: 12, B: 1_005}, begins={B: 1_000})
+    lag = source_lag([("{}", text(StreamOffset({A: 10})), text(head))])
+    assert lag is not None
+    assert lag.by_queue == {A: 2, B: 5}
+
+
 def test_what_a_batch_lost_is_told_with_it_and_not_with_the_idle_events_after_it() -> None:
     loss = Loss(A, 2, 5, "deleted")
     end, head = text(StreamOffset({A: 10}, {A: 5}, lost=(loss,))), text(HeadReport({A: 10}))

@@ -106,7 +106,9 @@ def test_secrets_are_in_no_repr() -> None:
     }
     read = read_options({**BASE, **keys}, streaming=True)
     source = RocketMQDataSource({**BASE, **keys})
-    retry = foreach_batch(lambda rows, batch_id: rows, group="delays", options={**BASE, **keys})
+    retry = foreach_batch(
+        lambda rows, batch_id: rows, write=lambda good, batch_id: None, group="delays", options={**BASE, **keys}
+    )
     shown = [read, read.access, sink_options({**BASE, **keys}), source, source.streamReader(source.schema()), retry]
     assert SECRET not in " ".join(map(repr, shown))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.spark.trigger_limits import ASSUMED_BYTES, ByteLimit, MessageSizes, limited_end, should_wait
+from sprocketmq.spark.trigger_limits import ASSUMED_BYTES, ByteLimit, MessageSizes, TriggerDelay, limited_end
 from sprocketmq.wire.message import MessageQueue
 
 A, B, C = (MessageQueue("t", "broker", at) for at in range(3))
@@ -70,7 +70,17 @@ def test_a_size_follows_what_comes() -> None:
 
 
 def test_a_small_trigger_waits_for_more_but_not_for_ever() -> None:
-    assert should_wait(5, 10, 100, 1000)
-    assert not should_wait(10, 10, 100, 1000)
-    assert not should_wait(5, 10, 1000, 1000)
-    assert not should_wait(0, None, 0, 1000)
+    delay = TriggerDelay(10, 1000)
+    asked = [(5, 0), (5, 900), (0, 999), (9, 1000), (9, 1999), (10, 1999), (9, 2999)]
+    assert [delay.is_due(available, at_ms) for available, at_ms in asked] == [
+        True, False, False, True, False, True, True,
+    ]  # fmt: skip
+
+
+def test_the_delay_runs_from_the_last_trigger_with_messages_or_without() -> None:
+    """As KafkaMicroBatchStream.delayBatch: when nothing came in a whole delay, a new one begins."""
+    delay = TriggerDelay(10, 1000)
+    assert delay.is_due(10, 0)
+    assert delay.is_due(0, 1000)
+    assert not delay.is_due(1, 1500)
+    assert delay.is_due(1, 2000)

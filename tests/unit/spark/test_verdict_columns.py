@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark import foreach_batch
-from sprocketmq.spark.verdict_columns import check_verdict
+from sprocketmq.spark import foreach_batch, row_retry
+from sprocketmq.spark.verdict_columns import action_of, check_delay_level, check_verdict
 
 
 class Judged:
@@ -21,7 +21,6 @@ class Judged:
 @pytest.mark.parametrize(
     "types",
     [
-        {"body": "binary"},
         {"failed": "boolean", "delayLevel": "int", "reason": "string"},
         {"action": "string", "delayLevel": "bigint", "reason": "void"},
         {"action": "void"},
@@ -49,17 +48,66 @@ def test_a_verdict_of_another_type_is_named(types: dict[str, str], sentence: str
         check_verdict(Judged(**types))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("returned", [[1], True, {"failed": True}])
+@pytest.mark.parametrize(
+    ("types", "have"),
+    [
+        ({"body": "binary"}, "neither an action nor a failed column"),
+        ({"action": "string", "failed": "boolean"}, "both an action and a failed column"),
+    ],
+)
+def test_a_verdict_is_said_in_one_column(types: dict[str, str], have: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"the judged rows have {have}; return them with one of the two"):
+        check_verdict(Judged(**types))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "action"), [(None, "ack"), ("retry", "retry"), (" Ack ", "ack"), ("\tDLQ\r\n", "dlq"), ("drop", "drop")]
+)
+def test_a_word_is_read_in_any_case_and_without_the_blanks_around_it(value: str | None, action: str) -> None:
+    assert action_of(value, "ack") == action
+
+
+@pytest.mark.parametrize("value", ["", " ", "retri", "a ck", "null"])
+def test_an_action_that_does_not_exist_is_shown(value: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"action is {value!r}; allowed is null, ack, retry, dlq, drop"):
+        action_of(value, "ack")
+
+
+def test_a_level_below_nothing_is_no_way_to_the_dead_letters() -> None:
+    assert [check_delay_level(level) for level in (0, 18, 1000)] == [0, 18, 1000]
+    for level in (-1, 1001):
+        with pytest.raises(ConfigurationError, match=f"delayLevel is {level}; allowed is null, 0 .*action dlq gives"):
+            check_delay_level(level)
+
+
+def test_a_row_retry_without_write_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="write is None; give a function"):
+        foreach_batch(lambda rows, batch_id: rows, write=None, group="delays")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("returned", [None, [1], True, {"failed": True}])
 def test_a_judge_that_returns_no_rows_is_told_what_to_return(returned: Any) -> None:
     with pytest.raises(
         ConfigurationError,
-        match=f"returned {type(returned).__name__}; return the rows with a column action or failed, or None",
+        match=f"returned {type(returned).__name__}; return the rows with a column action or failed",
     ):
         check_verdict(returned)
 
 
-def test_a_row_retry_looks_at_the_verdict_before_it_writes() -> None:
+def test_a_row_retry_looks_at_the_verdict_before_it_keeps_or_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Any] = []
+
+    class NothingKept:
+        def __init__(self, *given: object) -> None:
+            pass
+
+        def found(self) -> None:
+            return None
+
+        def keep(self, judged: Any) -> Any:
+            raise AssertionError("nothing is to be kept")
+
+    monkeypatch.setattr(row_retry, "KeptVerdicts", NothingKept)
     retry = foreach_batch(
         lambda rows, batch_id: Judged(brokerName="string", commitLogOffset="bigint", failed="string"),  # type: ignore[arg-type,return-value]
         write=lambda good, batch_id: written.append(good),
@@ -85,6 +133,12 @@ def test_a_row_retry_looks_at_the_verdict_before_it_writes() -> None:
     ],
 )
 def test_a_row_retry_is_of_one_group(group: str, options: dict[str, str], sentence: str) -> None:
+    def judge(rows: Any, batch_id: int) -> Any:
+        return rows
+
+    def write(good: Any, batch_id: int) -> None:
+        pass
+
     with pytest.raises(ConfigurationError, match=sentence):
-        foreach_batch(lambda rows, batch_id: None, group=group, namesrv_addr="127.0.0.1:1", options=options)
-    foreach_batch(lambda rows, batch_id: None, group="delays", namesrv_addr="127.0.0.1:1", options={"group": "delays"})
+        foreach_batch(judge, write=write, group=group, namesrv_addr="127.0.0.1:1", options=options)
+    foreach_batch(judge, write=write, group="delays", namesrv_addr="127.0.0.1:1", options={"group": "delays"})

@@ -1,0 +1,218 @@
+"""A row is judged once, whoever dies between the write of the good rows and the way back of the others."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from jobs import Numbers, last_words, publish, run_available_now, streaming
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as f
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark import foreach_batch, row_retry
+from sprocketmq.spark.kept_verdicts import KeptVerdicts
+from sprocketmq.testing import EmbeddedRocketMQ
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+PROGRAM = Path(__file__).with_name("judged_on_a_cluster.py")
+ROWS = 400
+
+
+def run(kind: str, directory: Path, mq: EmbeddedRocketMQ) -> int:
+    with open(directory / f"{kind}.log", "ab") as log:
+        return subprocess.run(
+            [sys.executable, PROGRAM, kind, str(directory), mq.namesrv_addr],
+            cwd=directory, stdout=log, stderr=log, start_new_session=True, timeout=600,
+        ).returncode  # fmt: skip
+
+
+def sent_back(mq: EmbeddedRocketMQ) -> list[int]:
+    """Rows on their way back, wherever they are on it."""
+    return sorted(int(copy.body) for copy in mq.messages("SCHEDULE_TOPIC_XXXX"))
+
+
+def written(directory: Path) -> list[list[int]]:
+    return [json.loads(path.read_text()) for path in sorted(directory.glob("good-*"))]
+
+
+def test_executors_that_die_take_no_verdict_along(mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    mq.create_topic("flights", queues=4)
+    publish(mq, 0, ROWS)
+    assert run("executors", tmp_path, mq) == 0, (tmp_path / "executors.log").read_text()[-4_000:]
+    (good,) = written(tmp_path)
+    assert 0 < len(good) < ROWS
+    assert sorted(good + sent_back(mq)) == list(range(ROWS))
+
+
+def test_a_batch_that_another_driver_repeats_keeps_its_verdicts(mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    mq.create_topic("flights", queues=4)
+    publish(mq, 0, ROWS)
+    assert run("driver", tmp_path, mq) == -signal.SIGKILL
+    assert sent_back(mq) == []
+    assert run("driver", tmp_path, mq) == 0, (tmp_path / "driver.log").read_text()[-4_000:]
+    first, second = written(tmp_path)
+    assert first == second
+    assert sorted(first + sent_back(mq)) == list(range(ROWS))
+
+
+class Judge:
+    """Rows whose numbers are in ``bad`` fail."""
+
+    def __init__(self, *bad: int) -> None:
+        self.bad, self.batches = bad, list[int]()
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> DataFrame:
+        self.batches.append(batch_id)
+        return rows.withColumn("failed", rows.body.cast("string").isin(*map(str, self.bad)))
+
+
+def test_verdicts_of_a_batch_that_an_operator_took_back_count_for_nothing(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    mq.create_topic("flights", queues=1)
+    good, judge = Numbers(), Judge(3, 13, 23)
+
+    def run_all() -> None:
+        retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr)
+        run_available_now(streaming(spark, mq).load(), retry, tmp_path)
+
+    publish(mq, 0, 10)
+    run_all()
+    publish(mq, 10, 20)
+    run_all()
+    for log in ("offsets", "commits"):
+        (tmp_path / log / "1").unlink()
+        (tmp_path / log / ".1.crc").unlink(missing_ok=True)
+    publish(mq, 20, 30)
+    good.seen.clear()
+    run_all()
+    assert judge.batches == [0, 1, 1]
+    assert sorted(good.seen) == [at for at in range(10, 30) if at not in judge.bad]
+
+
+def test_a_batch_that_failed_when_it_was_written_is_written_again_as_it_was_judged(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    mq.create_topic("flights", queues=1)
+    publish(mq, 0, 10)
+    judge, good = Judge(3), Numbers()
+
+    def fail(rows: DataFrame, batch_id: int) -> None:
+        raise OSError("the lake is closed")
+
+    def run_with(write: Callable[[DataFrame, int], object]) -> None:
+        retry = foreach_batch(judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr)
+        run_available_now(streaming(spark, mq).load(), retry, tmp_path)
+
+    with pytest.raises(StreamingQueryException, match="the lake is closed"):
+        run_with(fail)
+    judge.bad = (4,)
+    run_with(good)
+    assert (judge.batches, sent_back(mq)) == ([0], [3])
+    assert sorted(good.seen) == [at for at in range(10) if at != 3]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("action", "''", "action is ''; allowed is null, ack, retry, dlq, drop"),
+        ("action", "'retri'", "action is 'retri'; allowed is null, ack, retry, dlq, drop"),
+        ("delayLevel", "-1", "delayLevel is -1; allowed is null, 0 (the broker chooses) or a level to 1000"),
+    ],
+)
+def test_a_verdict_that_does_not_exist_stops_the_batch_before_anything_is_done_and_a_mended_judge_is_asked(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path, column: str, value: str, words: str
+) -> None:
+    mq.create_topic("flights", queues=1)
+    publish(mq, 0, 4)
+    good = Numbers()
+    three = "cast(body AS string) = '3'"
+
+    def run_with(three_says: str) -> None:
+        def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+            rows = rows.withColumn("action", f.expr(f"IF({three}, ' Retry ', ' ACK\t')"))
+            return rows.withColumn(column, f.expr(f"IF({three}, {three_says}, NULL)"))
+
+        retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr)
+        run_available_now(streaming(spark, mq).load(), retry, tmp_path)
+
+    with pytest.raises(StreamingQueryException) as error:
+        run_with(value)
+    assert words in last_words(error.value)
+    assert (good.seen, sent_back(mq)) == ([], [])
+    run_with("' Retry '" if column == "action" else "2")
+    assert sorted(good.seen) == [0, 1, 2]
+    assert sent_back(mq) == [3]
+
+
+def test_two_judges_of_one_query_have_two_names(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    mq.create_topic("flights", queues=1)
+    publish(mq, 0, 10)
+    good = Numbers()
+
+    def run_with(*names: str | None) -> None:
+        retries = [
+            foreach_batch(Judge(3, 4), write=good, group="delays", namesrv_addr=mq.namesrv_addr, name=name)
+            for name in names
+        ]
+
+        def both(rows: DataFrame, batch_id: int) -> None:
+            for odd, retry in enumerate(retries):
+                retry(rows.where(f"cast(body AS int) % 2 = {odd}"), batch_id)
+
+        run_available_now(streaming(spark, mq).load().withColumn("body", f.col("body").cast("string")), both, tmp_path)
+
+    with pytest.raises(StreamingQueryException, match="judged twice under the name 'delays'.*a name of its own"):
+        run_with(None, None)
+    good.seen.clear()
+    shutil.rmtree(tmp_path)
+    run_with("even", "odd")
+    assert sorted(good.seen) == [0, 1, 2, 5, 6, 7, 8, 9]
+
+
+def test_the_checkpoint_of_another_query_is_told(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    mq.create_topic("flights", queues=1)
+    publish(mq, 0, 10)
+    good = Numbers()
+    retry = foreach_batch(
+        Judge(), write=good, group="delays", namesrv_addr=mq.namesrv_addr, checkpoint_location=str(tmp_path / "another")
+    )
+    with pytest.raises(StreamingQueryException, match="another knows no batch 0; give foreach_batch the checkpoint"):
+        run_available_now(streaming(spark, mq).load(), retry, tmp_path / "checkpoint")
+    rows = spark.read.format("rocketmq").options(namesrvAddr=mq.namesrv_addr, topic="flights").load()
+    with pytest.raises(ConfigurationError, match="Spark does not say here where that is; give checkpoint_location"):
+        foreach_batch(Judge(), write=good, group="delays", namesrv_addr=mq.namesrv_addr)(rows, 0)
+    assert good.seen == []
+
+
+def test_a_checkpoint_that_executors_do_not_share_stops_the_batch(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if an executor had written its part to a disk of its own: fewer rows are there than were written."""
+    mq.create_topic("flights", queues=1)
+    publish(mq, 0, 10)
+    good = Numbers()
+
+    class LosesRows(KeptVerdicts):
+        def _check(self, kept: DataFrame, written: int) -> None:
+            super()._check(kept.limit(4), written)
+
+    monkeypatch.setattr(row_retry, "KeptVerdicts", LosesRows)
+    retry = foreach_batch(Judge(), write=good, group="delays", namesrv_addr=mq.namesrv_addr)
+    with pytest.raises(StreamingQueryException) as error:
+        run_available_now(streaming(spark, mq).load(), retry, tmp_path)
+    assert "10 judged rows were written to" in last_words(error.value)
+    assert "and 4 are there to be read; the checkpoint location must be on storage that" in last_words(error.value)
+    assert good.seen == []
