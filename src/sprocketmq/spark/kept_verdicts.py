@@ -127,7 +127,10 @@ class KeptVerdicts:
                 raise ConfigurationError(sentence(value))
 
     def _forget(self) -> None:
-        self._spark.range(0).write.mode("overwrite").parquet(self.path)
+        from pyspark.sql import functions as f
+
+        nobody = self._spark.range(0).select(f.lit(-1).alias(_BATCH), f.lit("").alias(_OFFSETS))
+        nobody.write.mode("overwrite").parquet(self.path)
 
     def _offsets_of_batch(self) -> str:
         """What Spark journaled for this batch before it ran, as a short hash."""
