@@ -21,6 +21,14 @@ BOUNDED = f"{TABLES}::test_ten_times_its_bound_leaves_a_table_at_its_bound"
 
 LOOP_MUTANTS = [
     Mutant(
+        "broker",
+        "all brokers of a connection that closes are forgotten in one go",
+        "src/sprocketmq/broker/namesrv.py",
+        "            asyncio.get_running_loop().call_soon(self._let_go, gone, tell)\n",
+        "            self._let_go(gone, tell)\n",
+        f"{REGISTERED}::test_the_brokers_of_a_connection_that_closes_go_one_in_a_turn_of_the_loop",
+    ),
+    Mutant(
         "net",
         "each of sixty floods has ten milliseconds of each turn",
         "src/sprocketmq/net/queued_bytes.py",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from sprocketmq.broker.config import NameServerConfig
@@ -19,7 +19,7 @@ from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_o
 from sprocketmq.broker.name_checks import refusal_of_names
 from sprocketmq.broker.namesrv_requests import CHANGING, HANDLERS
 from sprocketmq.broker.service import Periodic, Service
-from sprocketmq.core.namesrv_table import MinIdChange, NamesrvTable
+from sprocketmq.core.namesrv_table import LiveBroker, MinIdChange, NamesrvTable
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.address import joined_address
 from sprocketmq.net.calm_log import CalmLog
@@ -127,18 +127,26 @@ class NameServer(Service):
 
     def _scan_silent_brokers(self) -> None:
         self.kv_config.retry()
-        for live in self.table.expire(self.clock.steady_ms()):
-            log.warning(
-                "broker %s at %s was silent for %d ms and is gone", live.broker_name, live.address, live.timeout_ms
-            )
-            if isinstance(live.owner, Connection):
-                live.owner.close()
-        self.tell_min_id_changes()
+        self._let_go(self.table.expire(self.clock.steady_ms()), self._was_silent)
 
     def _connection_closed(self, connection: Connection) -> None:
-        for live in self.table.connection_closed(connection):
-            log.warning("broker %s at %s closed its connection and is gone", live.broker_name, live.address)
-        self.tell_min_id_changes()
+        self._let_go(self.table.connection_closed(connection), self._has_closed)
+
+    def _let_go(self, gone: Iterator[LiveBroker], tell: Callable[[LiveBroker], None]) -> None:
+        """One broker in each turn of the loop."""
+        live = next(gone, None)
+        if live is not None:
+            tell(live)
+            self.tell_min_id_changes()
+            asyncio.get_running_loop().call_soon(self._let_go, gone, tell)
+
+    def _was_silent(self, live: LiveBroker) -> None:
+        log.warning("broker %s at %s was silent for %d ms and is gone", live.broker_name, live.address, live.timeout_ms)
+        if isinstance(live.owner, Connection):
+            live.owner.close()
+
+    def _has_closed(self, live: LiveBroker) -> None:
+        log.warning("broker %s at %s closed its connection and is gone", live.broker_name, live.address)
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 

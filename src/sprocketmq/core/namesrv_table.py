@@ -27,7 +27,7 @@ Gaps: static topics, filter servers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -240,19 +240,20 @@ class NamesrvTable:
         self._remove(live)
         return True
 
-    def connection_closed(self, owner: object) -> list[LiveBroker]:
-        """The connection a broker registered over is gone: so is the broker, until it registers again."""
-        gone = [live for live in self._live.values() if live.owner is owner]
-        for live in gone:
-            self._remove(live)
-        return gone
+    def connection_closed(self, owner: object) -> Iterator[LiveBroker]:
+        """The connection a broker registered over is gone: so is the broker, until it registers again. Step by step, see ``_removed``."""
+        return self._removed(lambda live: live.owner is owner)
 
-    def expire(self, now_ms: int) -> list[LiveBroker]:
-        """Removes brokers silent for longer than their timeout and names them, so that their connections can be closed."""
-        gone = [live for live in self._live.values() if live.last_update_ms + live.timeout_ms < now_ms]
-        for live in gone:
-            self._remove(live)
-        return gone
+    def expire(self, now_ms: int) -> Iterator[LiveBroker]:
+        """Removes brokers silent for longer than their timeout and names them, so that their connections can be closed. Step by step."""
+        return self._removed(lambda live: live.last_update_ms + live.timeout_ms < now_ms)
+
+    def _removed(self, is_gone: Callable[[LiveBroker], bool]) -> Iterator[LiveBroker]:
+        """Each broker that is gone, removed when it is asked for: it may have 20,000 topics, and one connection may bring many brokers."""
+        for live in [live for live in self._live.values() if is_gone(live)]:
+            if self._live.get(live.address) is live and is_gone(live):  # it may have come back between two steps
+                self._remove(live)
+                yield live
 
     def touch(self, cluster: str, address: str, now_ms: int) -> DataVersion | None:
         """QUERY_DATA_VERSION: counts as a sign of life; returns the version known, None when the broker is not."""

@@ -14,7 +14,7 @@ from interop.large_tables import compressed_registration, dumped
 from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.broker.steps import STEP
 from sprocketmq.core.namesrv_table import NamesrvTable
-from sprocketmq.wire.bodies import RegistrationTopics
+from sprocketmq.wire.bodies import DataVersion, RegistrationTopics
 
 MANY = 5_000
 
@@ -90,7 +90,7 @@ def test_a_registration_that_is_interrupted_is_brought_by_the_next_one(cluster):
         def take(self, registration, topics):
             seen.append(len(topics))
             if len(seen) == 2:
-                self.connection_closed(registration.live.owner)
+                list(self.connection_closed(registration.live.owner))
             return super().take(registration, topics)
 
     cluster.on_loop(lambda: setattr(table, "__class__", Broken))
@@ -163,3 +163,31 @@ def test_a_registration_that_is_refused_leaves_its_text_at_once():
         assert kept() is None
     finally:
         gc.enable()
+
+
+def test_the_brokers_of_a_connection_that_closes_go_one_in_a_turn_of_the_loop(cluster):
+    """A flood registers ten with 20,000 topics each over one connection; one of them has come back by another one meanwhile."""
+    server, table = cluster.namesrv, cluster.namesrv.table
+    owner, other = object(), object()
+    left: list[int] = []
+
+    def register(number: int, by: object) -> None:
+        address = f"127.0.0.1:{number + 1}"
+        table.begin("c", f"flood-{number}", 0, address, 2, DataVersion(), cluster.clock.steady_ms(), owner=by)
+
+    def flood() -> list[str]:
+        return [live.broker_name for live in table.live_brokers() if live.broker_name.startswith("flood-")]
+
+    async def close() -> None:
+        for number in range(5):
+            register(number, owner)
+        server._connection_closed(owner)
+        for turn in range(5):
+            left.append(len(flood()))
+            if turn == 1:
+                register(4, other)
+            await asyncio.sleep(0)
+
+    cluster.engine.run(close())
+    assert left == [4, 3, 2, 1, 1]
+    assert flood() == ["flood-4"]
