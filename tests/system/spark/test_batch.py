@@ -259,3 +259,20 @@ def test_overwriting_a_topic_is_refused(spark: SparkSession, mq: EmbeddedRocketM
         spark.range(1).selectExpr("'x' AS body").write.format("rocketmq").mode("overwrite").option(
             "namesrvAddr", mq.namesrv_addr
         ).option("topic", "t").save()
+
+
+def test_rows_that_cannot_be_messages_become_dead_letters_and_the_others_are_sent(
+    spark: SparkSession, mq: EmbeddedRocketMQ
+) -> None:
+    rows = spark.sql(
+        "SELECT IF(id % 10 = 7, '', cast(id AS string)) AS body, cast(id AS string) AS keys FROM range(40)"
+    )
+    rows.repartition(2).write.format("rocketmq").mode("append").options(
+        namesrvAddr=mq.namesrv_addr, topic="orders", onError="dlq", group="loads"
+    ).save()
+    assert sorted(int(message.body) for message in mq.messages("orders")) == [n for n in range(40) if n % 10 != 7]
+    mq.wait_until(lambda: len(mq.messages("%DLQ%loads")) == 4)
+    letters = spark.read.format("rocketmq").options(namesrvAddr=mq.namesrv_addr, deadLettersOf="loads").load()
+    found = letters.selectExpr("topic", "keys", "properties['RETRY_REASON'] AS reason").collect()
+    assert sorted((row.topic, int(row["keys"])) for row in found) == [("orders", n) for n in (7, 17, 27, 37)]
+    assert {row.reason.partition(",")[0] for row in found} == {"a row for topic 'orders' has an empty body"}
