@@ -213,6 +213,14 @@ LOWER_MUTANTS = [
     ),
     Mutant(
         "net",
+        "who comes when a connection is there overtakes who has waited for it",
+        f"{NET}/pool.py",
+        "        line = self._lines.get(address)\n        if line is None:\n",
+        "        line = self._lines.get(address)\n        if line is None or address in self._open:\n",
+        f"{CONNECTION}::test_who_waits_for_a_connection_is_not_overtaken_by_who_comes_when_it_is_there",
+    ),
+    Mutant(
+        "net",
         "an answer goes to whoever asked first",
         f"{NET}/waiting_requests.py",
         "        waiting = self._by_opaque.pop(opaque, None)\n        if",

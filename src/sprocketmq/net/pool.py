@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed, RequestTimeout
 from sprocketmq.net import fork
 from sprocketmq.net.connection import Connection, RequestHandler, close_all, ways_of_a_client
+from sprocketmq.net.waiting_line import WaitingLine
 from sprocketmq.wire.command import Command
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class ConnectionPool:
         self._on_close = on_close
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, asyncio.Task[Connection]] = {}
+        self._lines: dict[
+            str, WaitingLine
+        ] = {}  # who waits for a connection that is opened, or has opened a moment ago
         self._closed = False
         self._forked = False
         fork.watch(self)
@@ -78,6 +82,8 @@ class ConnectionPool:
 
     def open_connection(self, address: str) -> Connection | None:
         """The connection to ``address`` if there is one that can be used as it is: requests need no signature, and the peer reads."""
+        if address in self._lines:  # nobody is overtaken
+            return None
         connection = self._open.get(address)
         return connection if connection is not None and connection.takes_frames else None
 
@@ -91,17 +97,25 @@ class ConnectionPool:
             ConnectFailed: refused, unknown host, or not within the timeout.
             ConfigurationError: the address is not host:port.
         """
-        connection = self._open.get(address)
-        if connection is not None and not connection.is_closed:
-            return connection
-        if self._closed:
-            raise ClosedError(fork.FORKED if self._forked else "the client was shut down")
-        task = self._opening.get(address)
-        if task is None:
+        line = self._lines.get(address)
+        if line is None:
+            connection = self._open.get(address)
+            if connection is not None and not connection.is_closed:
+                return connection
+            if self._closed:
+                raise ClosedError(fork.FORKED if self._forked else "the client was shut down")
+            line = self._lines[address] = WaitingLine()
             task = self._opening[address] = asyncio.ensure_future(self._connect(address))
             task.add_done_callback(lambda done: self._opened(address, done))
-        await asyncio.wait([task], timeout=None if timeout_ms is None else timeout_ms / 1000)
-        if not task.done():
+            task.add_done_callback(lambda done: line.open())
+        else:
+            task = self._opening[address]
+        try:
+            is_there = await line.wait(timeout_ms)
+        finally:
+            if not line.length and task.done() and self._lines.get(address) is line:
+                del self._lines[address], self._opening[address]
+        if not is_there:
             raise ConnectFailed(f"no connection to {address} within {timeout_ms} ms; is it up and reachable?", address)
         if task.cancelled():
             raise ClosedError("the client was shut down")
@@ -115,7 +129,7 @@ class ConnectionPool:
         """
         now_s = asyncio.get_running_loop().time
         connection = self._open.get(address)
-        if connection is None or connection.is_closed:
+        if connection is None or connection.is_closed or address in self._lines:
             began_s = now_s()
             connection = await self.connection(address, timeout_ms)
             timeout_ms = max(1, timeout_ms - int((now_s() - began_s) * 1000))
@@ -196,7 +210,8 @@ class ConnectionPool:
         return connection
 
     def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
-        self._opening.pop(address, None)
+        if not self._lines[address].length:  # whoever wanted it has gone
+            del self._lines[address], self._opening[address]
         if task.cancelled() or task.exception() is not None:
             return
         connection = task.result()

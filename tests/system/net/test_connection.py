@@ -59,6 +59,53 @@ def test_an_answer_finds_its_request_however_many_are_in_flight(engine: Engine) 
     assert with_server(engine, scenario) == [b"%d" % n for n in range(500)]
 
 
+def test_who_waits_for_a_connection_is_not_overtaken_by_who_comes_when_it_is_there(engine: Engine) -> None:
+    arrived: list[int] = []
+
+    async def run() -> None:
+        def note(connection: Connection, command: Command) -> Command:
+            arrived.append(int(command.body))
+            return response(command, 0)
+
+        server = Server(note)
+        address = f"127.0.0.1:{await server.start('127.0.0.1', 0)}"
+        pool = ConnectionPool()
+        asked: list[asyncio.Future[Any]] = []
+        turns_after = 100
+        while (
+            turns_after
+        ):  # one in each turn of the loop, before, while and after the connection opens; it ends, so the line does
+            command = request(ECHO, body=b"%d" % len(asked))
+            way = pool.invoke_oneway(address, command) if len(asked) % 3 else pool.invoke(address, command, 5000)
+            asked.append(asyncio.ensure_future(way))
+            turns_after -= pool.open_connection(address) is not None
+            await asyncio.sleep(0)
+        await asyncio.gather(*asked)
+        await pool.invoke(address, request(ECHO, body=b"%d" % len(asked)), 5000)
+        await pool.aclose()
+        await server.stop()
+
+    engine.run(run(), timeout_s=30)
+    assert arrived == list(range(len(arrived)))
+    assert len(arrived) > 100
+
+
+def test_a_connection_that_nobody_waits_for_any_more_leaves_no_line(engine: Engine) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        pool = ConnectionPool()
+        with pytest.raises(ConnectFailed, match="within 0 ms"):
+            await pool.connection(address, 0)
+        cancelled = asyncio.ensure_future(pool.connection(address))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        assert bytes((await pool.invoke(address, request(ECHO, body=b"x"), 5000)).body) == b"x"
+        assert pool._lines == pool._opening == {}
+        await pool.aclose()
+
+    with_server(engine, scenario)
+
+
 def test_who_waits_for_a_connection_while_its_pool_is_closed_is_told_so_and_not_cancelled(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> None:
         for turns in (0, 1, 2):
