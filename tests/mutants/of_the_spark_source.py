@@ -77,8 +77,8 @@ SPARK_SOURCE_MUTANTS = [
         "spark",
         "a broker that comes late is read from its beginning",
         f"{SPARK}/plan.py",
-        "            first = self._starts.get(queue, held.min)",
-        "            first = held.min",
+        "        at = self._starts.get(queue, held.min) if position is None else position",
+        "        at = held.min if position is None else position",
         f"{LATE}::test_a_stream_that_began_at_the_latest_reads_nothing_old",
     ),
     Mutant(

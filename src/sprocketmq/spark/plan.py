@@ -237,22 +237,19 @@ class _Walk:
         if self._target is not None:
             aim = self._target.get(queue)
             upto = min(upto, aim.max if aim is not None else position or 0)
-        if position is None:
-            first = self._starts.get(queue, held.min)
-            if not held.min <= first <= held.max:
-                self.losses.append(_lost(queue, first, held))
-                first = held.min
-            if first < upto:
-                self.positions[queue] = self.origin[queue] = first
-                self.head[queue] = upto
-        elif not held.min <= position <= held.max:
-            self.losses.append(_lost(queue, position, held))
+        at = self._starts.get(queue, held.min) if position is None else position
+        if not held.min <= at <= held.max:
+            self.losses.append(_lost(queue, at, held))
             self.positions[queue] = self.origin[queue] = held.min
             self.head[queue] = max(held.min, upto)
+        elif position is None:
+            if at < upto:
+                self.positions[queue] = self.origin[queue] = at
+                self.head[queue] = upto
         else:
             if held.max < self._known.get(queue, 0):
                 self.losses.append(Loss(queue, held.max, self._known[queue], "went back", held))
-            self.head[queue] = max(position, upto)
+            self.head[queue] = max(at, upto)
 
 
 def unfinished(position: StreamOffset, target: Mapping[MessageQueue, QueueBounds]) -> list[MessageQueue]:

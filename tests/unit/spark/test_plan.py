@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.bound import Bound
+from sprocketmq.spark.late_start import LateStart
 from sprocketmq.spark.offsets import QueueRange, StreamOffset, batch_ranges
 from sprocketmq.spark.plan import (
     Facts,
@@ -226,6 +227,23 @@ def test_a_head_that_goes_back_loses_what_was_known_and_the_stream_reads_on() ->
     step = next_step(position, {A: QueueBounds(5, 12)}, known={A: 20})
     assert [(loss.reason, loss.start, loss.end) for loss in step.losses] == [("went back", 12, 20)]
     assert batch_ranges(position, step.end) == [QueueRange(A, 7, 12)]
+
+
+def test_a_queue_that_comes_late_begins_where_it_is_told() -> None:
+    position = StreamOffset({A: 7}, late=LateStart("latest", 5, "trains"))
+    step = next_step(position, {A: QueueBounds(0, 7), B: QueueBounds(2, 20)}, starts={B: 15})
+    assert batch_ranges(position, step.end) == [QueueRange(B, 15, 20)]
+    assert (step.losses, step.end.late) == ((), position.late)
+    assert next_step(position, {A: QueueBounds(0, 7), B: QueueBounds(2, 20)}, starts={B: 20}).end is position
+
+
+@pytest.mark.parametrize("held", [QueueBounds(0, 0), QueueBounds(0, 3), QueueBounds(9, 9)])
+def test_a_group_that_is_where_a_late_queue_holds_nothing_is_one_loss(held: QueueBounds) -> None:
+    position = StreamOffset({A: 7})
+    step = next_step(position, {B: held}, starts={B: 5})
+    assert [loss.start for loss in step.losses] == [5]
+    assert step.end.queues[B] == held.max
+    assert next_step(step.end, {B: held}, starts={}).end is step.end
 
 
 # -- AvailableNow ----------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,56 @@
+"""The ledger of transactional Spark writes beside Apache's brokers: they keep its place, and their name server says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop.peers import VERSIONS, ApacheCluster
+from sprocketmq.broker.broker import Broker
+from sprocketmq.errors import NetworkError
+from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.ledger_place import NOTHING, READ_WRITE, find_place
+from sprocketmq.wire.message import MessageQueue
+
+LEDGER = "SPROCKETMQ_DECISIONS_place"
+
+
+@pytest.fixture(params=VERSIONS)
+def apache(request: pytest.FixtureRequest, java_peers: None) -> Iterator[ApacheCluster]:
+    with ApacheCluster(request.param) as cluster:
+        yield cluster
+
+
+def permissions(cluster: Cluster) -> dict[str, int]:
+    route = cluster.engine.run(cluster.api.route(LEDGER))
+    return {} if route is None else {data.broker_name: data.perm for data in route.queue_datas}
+
+
+def test_an_apache_broker_keeps_the_place_of_a_ledger_that_is_elsewhere(apache: ApacheCluster, tmp_path: Path) -> None:
+    cluster = Cluster.at(apache.namesrv_addr, 10_000)
+    home = Broker(apache.namesrv_addr, "127.0.0.1", 0, tmp_path, "a-home")
+    home.start()
+    try:
+        place = cluster.run(lambda: find_place(cluster.api, LEDGER, create=True))
+        assert place.queue == MessageQueue(LEDGER, "a-home", 0)
+        assert permissions(cluster) == {"a-home": READ_WRITE, "broker-a": NOTHING}
+        again = cluster.run(lambda: find_place(cluster.api, LEDGER, create=True))
+        assert again == place
+    finally:
+        home.stop()
+    with pytest.raises(NetworkError, match="lies on a broker that is not registered now, and broker-a only keep"):
+        cluster.engine.run(find_place(cluster.api, LEDGER, create=True))
+
+
+def test_an_apache_broker_is_home(apache: ApacheCluster, tmp_path: Path) -> None:
+    cluster = Cluster.at(apache.namesrv_addr, 10_000)
+    other = Broker(apache.namesrv_addr, "127.0.0.1", 0, tmp_path, "other")
+    other.start()
+    try:
+        place = cluster.run(lambda: find_place(cluster.api, LEDGER, create=True))
+        assert place.queue == MessageQueue(LEDGER, "broker-a", 0)
+        assert permissions(cluster) == {"broker-a": READ_WRITE, "other": NOTHING}
+    finally:
+        other.stop()
