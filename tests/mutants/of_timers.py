@@ -16,6 +16,14 @@ RULES = "tests/unit/core/test_timer_schedule.py"
 TIMER_MUTANTS = [
     Mutant(
         "timer",
+        "what is due is delivered though that cannot be noted",
+        f"{BROKER}/timer_messages.py",
+        "            files.make_notable()\n",
+        "",
+        "tests/inproc/broker/test_broker_disk_full.py::test_what_is_due_waits_until_it_can_be_noted_that_it_was_delivered",
+    ),
+    Mutant(
+        "timer",
         "a full second belongs to its own slot, so its message comes a second late",
         f"{CORE}/timer_schedule.py",
         "return self.floor(deliver_ms - 1)",
@@ -124,8 +132,8 @@ TIMER_MUTANTS = [
         "delay",
         "the progress of a step is kept when it has ended, so a kill repeats all of it",
         f"{BROKER}/schedule.py",
-        "            self._live.change(level - 1, position)\n",
-        "            pass\n",
+        "        self._live.change(level - 1, position)\n",
+        "",
         f"{DELAY}::test_a_kill_in_the_middle_of_a_step_repeats_one_message_at_most",
     ),
     Mutant(

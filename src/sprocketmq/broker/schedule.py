@@ -211,6 +211,7 @@ class Schedule:
             for unit in units:
                 if now_ms < unit.tags_code <= latest_ms:
                     return False
+                self._have_progress_noted(level)
                 self._deliver(records, unit, now_ms)
                 position = unit.queue_offset + 1
                 self._note(level, position)
@@ -231,11 +232,18 @@ class Schedule:
         topic, queue_id = destination(record[2])
         self._put(copy_of(record, topic, queue_id, record[2]), now_ms)
 
+    def _have_progress_noted(self, level: int) -> None:
+        """Before anything is delivered: a full disk may have space for the copy and none for the note of it, and a kill would repeat all.
+
+        Raises:
+            StoreNotWritable: no space; law 5.
+        """
+        if level > self._live.count and self._live.path is not None:
+            last = max(level, *self._progress, 1)
+            self._live.save([self._progress.get(number, 0) for number in range(1, last + 1)])
+
     def _note(self, level: int, position: int) -> None:
         """The level's next message is at ``position`` (law 1: called after the append)."""
         self._progress[level] = position
         self.is_dirty = True
-        if level <= self._live.count:
-            self._live.change(level - 1, position)
-        else:
-            self._live.save([self._progress.get(number, 0) for number in range(1, max(self._progress) + 1)])
+        self._live.change(level - 1, position)

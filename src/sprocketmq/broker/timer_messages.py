@@ -328,6 +328,7 @@ class TimerMessages:
             units = self._store.units(TIMER_TOPIC, 0, files.queue_offset, min(look, left))
             if not units:
                 return left
+            files.make_notable()
             for unit in units:
                 left_bytes -= self._link(records, unit, write_ms, now_ms)
                 files.note(unit.queue_offset + 1, files.read_ms, files.done)
@@ -458,6 +459,7 @@ class TimerMessages:
 
     def _deliver(self, part: _Round) -> None:
         files, records, now_ms = self.files, WaitingRecords(self._store), self._clock.now_ms()
+        files.make_notable()
         left_bytes = _STEP_BYTES
         for unit in part.units[part.at : part.at + _STEP_MESSAGES]:
             record = records.get_of(_TOPIC_BYTES, unit.physical_offset, unit.size)

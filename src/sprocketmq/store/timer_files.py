@@ -159,12 +159,21 @@ class TimerFiles:
             self.log.end = position  # the unit is written over by the next one
             raise
 
+    def make_notable(self) -> None:
+        """Before a step: have the place where it is noted. A full disk may have space for the step and none for its note, and the step
+        would be done again.
+
+        Raises:
+            StoreNotWritable: no space.
+        """
+        if not self._live.count:
+            self._live.save((self.queue_offset, self.read_ms, self.done))
+
     def note(self, queue_offset: int, read_ms: int, done: int) -> None:
-        """A step was done. Raises StoreNotWritable."""
+        """A step was done; cannot fail after ``make_notable``."""
+        self.make_notable()
         live = self._live
-        if not live.count:
-            live.save((queue_offset, read_ms, 0))
-        elif queue_offset != self.queue_offset:
+        if queue_offset != self.queue_offset:
             live.change(0, queue_offset)
         if read_ms != self.read_ms:
             live.change(2, 0)  # law 3: what was done of one slot must never stand beside another one

@@ -7,7 +7,9 @@ import os
 
 import pytest
 
+from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import disk_space
+from sprocketmq.store.live_progress import LiveProgress
 from sprocketmq.store.retention import Retention
 from sprocketmq.wire.codes import ResponseCode
 
@@ -78,3 +80,23 @@ def test_unexpired_files_stay_when_forced_cleaning_is_off(disk_cluster, monkeypa
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 89.0)
     disk_cluster.clock.advance(ROUND_MS)
     assert disk_cluster.on_loop(lambda: len(disk_cluster.broker.store.commit_log.files.files)) == files
+
+
+def test_what_is_due_waits_until_it_can_be_noted_that_it_was_delivered(disk_cluster, monkeypatch):
+    """A disk that has space for the copies, but none for the first page of the progress: each retry, and a kill, would deliver again."""
+    client = disk_cluster.client()
+
+    def full(self, path):
+        raise StoreNotWritable(f"the store cannot write {path}: the disk is full; free some space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LiveProgress, "_open", full)
+        client.send("flights", b"delayed", properties={"DELAY": "1", "UNIQ_KEY": "d"})
+        client.send("flights", b"timed", properties={"TIMER_DELAY_SEC": "1", "UNIQ_KEY": "t"})
+        for _ in range(5):
+            disk_cluster.clock.advance(1_000)
+        assert client.messages("flights") == []
+        assert disk_cluster.on_loop(lambda: disk_cluster.broker.timers.waiting) == 0, "not in the wheel either"
+    for _ in range(5):
+        disk_cluster.clock.advance(1_000)
+    assert sorted(message.body for message in client.messages("flights")) == [b"delayed", b"timed"]
