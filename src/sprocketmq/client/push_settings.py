@@ -90,7 +90,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         record: a file to which every decision of this consumer is written, for ``sprocketmq replay``; its predecessor moves to ``FILE.1``.
             Ids, keys, tags, sizes and places of messages are in it, bodies are not.
         record_max_bytes: how much of it is kept, 64 KiB or more; the oldest is dropped.
-        local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``.
+        local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``. The file is named after client id and
+            group, as Java's, and not after the cluster: who broadcasts in one group of two clusters gives each an ``instance_name``.
 
     Raises:
         ConfigurationError: at construction, naming the option.

@@ -13,10 +13,15 @@ def announced_host(bind_host: str, broker_ip: str) -> str:
     """The address clients are told: ``broker_ip`` if set, else the bound one, else (bound to all) one of this machine.
 
     Raises:
-        ConfigurationError: the name cannot be resolved.
+        ConfigurationError: the name cannot be resolved, or nothing is known that leads to where it is bound.
     """
     host = broker_ip or bind_host
-    if host in ("", "0.0.0.0", "::"):
+    if host == "::":  # listens to IPv6 alone, and the address that leads outside is looked up for IPv4
+        raise ConfigurationError(
+            "bindAddress is '::', which takes connections over IPv6 alone, and which IPv6 address to announce is not known; give that as "
+            "brokerIP1, or one address to listen on, or 0.0.0.0 for IPv4"
+        )
+    if host in ("", "0.0.0.0"):
         host = local_ip()
     import ipaddress  # brokers need it, clients seldom
 

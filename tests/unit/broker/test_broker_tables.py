@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.broker.consumers import ConsumerTable, Member, ProducerTable
 from sprocketmq.broker.counters import Rate
@@ -277,3 +278,11 @@ def test_the_announced_host_is_the_configured_the_bound_or_one_of_this_machine()
     assert announced_host("0.0.0.0", "") not in ("0.0.0.0", "")
     with pytest.raises(ConfigurationError, match="brokerIP1"):
         announced_host("no such host", "")
+
+
+def test_a_broker_of_all_ipv6_addresses_must_be_told_which_one_to_announce():
+    with pytest.raises(ConfigurationError, match="bindAddress is '::', which takes connections over IPv6 alone"):
+        announced_host("::", "")
+    assert announced_host("::", "::1") == "::1"
+    with pytest.raises(ConfigurationError, match="bindAddress is '::'"):
+        Broker(namesrv_addr="127.0.0.1:9876", host="::", port=0)
