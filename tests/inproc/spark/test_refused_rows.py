@@ -35,7 +35,8 @@ SCHEMA = pa.schema(
 
 def send(mq: EmbeddedRocketMQ, rows: list[dict[str, Any]], **options: str) -> MessageSender:
     sender = MessageSender(sink_options({"namesrvAddr": mq.namesrv_addr, "maxMessageBytes": "2000", **options}))
-    sender.send(pa.RecordBatch.from_pylist(rows, SCHEMA))
+    given = {name for row in rows for name, value in row.items() if value is not None}
+    sender.send(pa.RecordBatch.from_pylist(rows, pa.schema([field for field in SCHEMA if field.name in given])))
     return sender
 
 
