@@ -232,4 +232,12 @@ EXACTLY_ONCE_MUTANTS = [
         "                pass\n",
         f"{LAWS}::test_what_was_forgotten_of_a_new_query_must_be_read_again",
     ),
+    Mutant(
+        "exactly-once",
+        "a write whose decision is stored fails because the ledger cannot be read",
+        COMMIT,
+        "                if upto and first.is_new:\n",
+        "                if False:\n",
+        f"{LONG}::test_a_write_without_a_name_whose_decision_is_stored_does_not_fail",
+    ),
 ]

@@ -14,6 +14,7 @@ from transactional_sink import (
     ASKED_AT_ONCE,
     GROUP,
     NEVER_ASKED,
+    SCHEMA,
     appeared,
     decisions,
     once,
@@ -28,7 +29,9 @@ from sprocketmq.cli.settle import settle_halves
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark import exactly_once
 from sprocketmq.spark import responder as responder_module
+from sprocketmq.spark.decision_topic import DecisionTopic
 from sprocketmq.spark.shown_rows import ShownRows
+from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 
 GIVEN_UP = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -154,3 +157,21 @@ def test_a_decision_that_fits_in_no_message_is_refused() -> None:
         ):
             stream_writer(mq).commit(sent, 0)
         assert appeared(mq) == once()
+
+
+def test_a_write_without_a_name_whose_decision_is_stored_does_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever writes it again writes every row twice."""
+    with rocketmq(**NEVER_ASKED) as mq:
+        given = {"namesrvaddr": mq.namesrv_addr, "topic": "flights", "group": GROUP, "delivery": "transactional"}
+        writer = RocketMQDataSource({**given, "retrytimeoutms": "1s"}).writer(SCHEMA, overwrite=False)
+        sent = [writer.write(rows(*range(5)))]
+        read_newer = DecisionTopic._read_newer
+
+        async def fails_after_the_decision(self: DecisionTopic, upto: int = 0) -> Any:
+            if upto:
+                raise NetworkError("the ledger is away")
+            return await read_newer(self, upto)
+
+        monkeypatch.setattr(DecisionTopic, "_read_newer", fails_after_the_decision)
+        writer.commit(sent)
+        assert appeared(mq) == once(*range(5))
