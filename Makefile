@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all test-old-spark lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mutants clean
+.PHONY: help setup demo test test-all test-old-spark lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mechanisms mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -107,6 +107,9 @@ docs: $(VENV)/.ready ## guides and the reference generated from docstrings, into
 
 mutants: $(VENV)/.ready ## break each mechanism on purpose and see its test fail
 	@$(BIN)/python tests/mutants/check.py $(MUTANTS)
+
+mechanisms: setup ## run the public face alone, and see that it goes through each mechanism of docs/mechanisms.md
+	@$(BIN)/python scripts/mechanisms-reached $(PYTEST_ARGS)
 
 lock: $(VENV)/.ready ## pin the dependencies anew
 	@$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --universal --python-version 3.10 --upgrade \

@@ -14,7 +14,7 @@ from mechanisms.of_s01_to_s04 import S01_TO_S04
 from mechanisms.of_s05_to_s08 import S05_TO_S08
 from mechanisms.of_s09_to_s11 import S09_TO_S11
 
-__all__ = ["MECHANISMS", "PAGE", "TITLES", "page"]
+__all__ = ["MECHANISMS", "PAGE", "TITLES", "numbered", "page"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "mechanisms.md"
 MECHANISMS = [*S01_TO_S04, *S05_TO_S08, *S09_TO_S11]
@@ -36,7 +36,8 @@ HEAD = """# Mechanisms
 Each mechanism that the five articles describe, with which this project began: what it does, where it is told, where it is here, the test
 that breaks when it is broken, and the test that shows it with Apache RocketMQ 4.9.7 and 5.4.0 (our client at their brokers, or their
 clients at ours). A dash means that no peer can see it. Where *broken* says yes, `make mutants` breaks the mechanism on purpose and a test
-of this line notices.
+of this line notices. `make mechanisms` runs the public face alone, clients, commands and embedded servers, and sees that it goes through the
+statements that are broken there.
 
 Written by `scripts/mechanisms`; `tests/test_mechanisms.py` checks that every file and every test named here exists.
 
@@ -54,6 +55,13 @@ def page(broken_on_purpose: Iterable[Mechanism]) -> str:
     return HEAD + articles + "".join(_section(row, lines, broken) for row, lines in _by_row())
 
 
+def numbered(mechanisms: Iterable[Mechanism]) -> Iterator[tuple[str, Mechanism]]:
+    """Each with its number on the page."""
+    for row, lines in groupby(mechanisms, key=lambda mechanism: mechanism.row):
+        for number, line in enumerate(lines, 1):
+            yield f"{row}.{number}", line
+
+
 def _by_row() -> Iterator[tuple[str, list[Mechanism]]]:
     for row, lines in groupby(MECHANISMS, key=lambda mechanism: mechanism.row):
         yield row, list(lines)
@@ -65,9 +73,9 @@ def _section(row: str, lines: list[Mechanism], broken: set[Mechanism]) -> str:
         "| | mechanism | told in | here | test | broken | with Apache |",
         "|---|---|---|---|---|---|---|",
     ]
-    for number, line in enumerate(lines, 1):
+    for number, line in numbered(lines):
         table.append(
-            f"| {row}.{number} | {line.what} | {line.passage} | `{line.file}` | {_tests(line.tests, 'tests/')} "
+            f"| {number} | {line.what} | {line.passage} | `{line.file}` | {_tests(line.tests, 'tests/')} "
             f"| {'yes' if line in broken else ''} | {_tests(line.apache, 'tests/interop/') or '-'} |"
         )
     return "\n".join(table) + "\n"
