@@ -46,6 +46,7 @@ from interop.hostile_requests import CREATES, spoilt_frames  # noqa: E402
 from interop.sprocket_server import SprocketServer  # noqa: E402
 from own_lateness import OwnLateness  # noqa: E402
 from sprocketmq.errors import RocketMQError  # noqa: E402
+from sprocketmq.wire.command import decode_command  # noqa: E402
 from sprocketmq.wire.frame import FrameDecoder  # noqa: E402
 
 HOSTILE: Final = ROOT / "bench/build/hostile"
@@ -69,7 +70,9 @@ def write_corpus(path: Path, seed: int, count: int) -> None:
     with path.open("wb") as file:
         for asked, frame in spoilt_frames(seed, count):
             try:
-                FrameDecoder().feed(frame)
+                whole, spans = FrameDecoder().cut(frame)
+                for begin, end in spans:
+                    decode_command(memoryview(whole)[begin:end])
                 breaks = 0
             except RocketMQError:
                 breaks = 1

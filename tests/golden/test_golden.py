@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 
+from decoded_frames import decoded
 from golden import VERSIONS, GoldenFrame, frames, store_dir, store_file
 from interop.remoting import decode_header, split_frame
 from sprocketmq.wire.frame import FrameDecoder
@@ -34,7 +35,7 @@ def test_the_index_names_every_file_and_only_those() -> None:
 def test_our_decoder_reads_a_java_frame_as_the_independent_one_does(frame: GoldenFrame) -> None:
     kind, header_bytes, body = split_frame(frame.data)
     expected = decode_header(kind, header_bytes)
-    (command,) = FrameDecoder().feed(frame.data)
+    (command,) = decoded(FrameDecoder(), frame.data)
     assert command.code == expected["code"]
     assert command.opaque == expected["opaque"]
     assert command.flag == expected["flag"]

@@ -198,4 +198,12 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
         "",
         "tests/inproc/client/test_client_trace.py::test_what_comes_too_fast_is_dropped_and_counted",
     ),
+    Mutant(
+        "watching",
+        "nobody sees that connections are refused",
+        "src/sprocketmq/broker/ports.py",
+        "sum(server.refused_connections for",
+        "sum(0 for",
+        "tests/inproc/broker/test_broker_metrics.py::test_connections_that_are_refused_or_cut_off_are_counted",
+    ),
 ]

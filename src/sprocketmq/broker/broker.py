@@ -272,6 +272,16 @@ class Broker(Service):
         """Connections that are open now."""
         return self._ports.connection_count
 
+    @property
+    def refused_connections(self) -> int:
+        """Connections since the start that were one too many."""
+        return self._ports.refused_connections
+
+    @property
+    def cut_off_connections(self) -> int:
+        """Connections since the start that were closed because their peers did not read."""
+        return self._ports.cut_off_connections
+
     def __repr__(self) -> str:
         return f"Broker({self.config.broker_name!r}, {self.address}, {self._state})"
 

@@ -79,6 +79,8 @@ _FAMILIES: Final = {
     ),
     "rocketmq_storage_message_reserve_time": ("gauge", "Age in ms of the oldest message"),
     "sprocketmq_connections": ("gauge", "Open connections"),
+    "sprocketmq_refused_connections_total": ("counter", "Connections that were one too many"),
+    "sprocketmq_cut_off_connections_total": ("counter", "Connections closed because their peers did not read"),
     "sprocketmq_queued_bytes": ("gauge", "Bytes that wait for peers (out), and that came from them and wait (in)"),
     "sprocketmq_closed_for_queued_bytes_total": (
         "counter",
@@ -216,6 +218,8 @@ def look_at(broker: Broker) -> Iterator[Sample]:
     yield "rocketmq_topic_number", {}, len(broker.topics.table)
     yield "rocketmq_consumer_group_number", {}, len(broker.groups.table)
     yield "sprocketmq_connections", {}, broker.connection_count
+    yield "sprocketmq_refused_connections_total", {}, broker.refused_connections
+    yield "sprocketmq_cut_off_connections_total", {}, broker.cut_off_connections
     yield "sprocketmq_parked_pulls", {}, len(broker.parked)
     broker.queued_bytes.look_again()
     yield "sprocketmq_queued_bytes", {"direction": "in"}, broker.queued_bytes.in_bytes

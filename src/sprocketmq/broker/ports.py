@@ -36,6 +36,16 @@ class Ports:
         """Connections that are open now, on both."""
         return sum(len(server.connections) for server in (self._server, self._fast_server) if server is not None)
 
+    @property
+    def refused_connections(self) -> int:
+        """Connections that were one too many."""
+        return sum(server.refused_connections for server in (self._server, self._fast_server) if server is not None)
+
+    @property
+    def cut_off_connections(self) -> int:
+        """Connections that were closed because their peers did not read."""
+        return sum(server.cut_off_connections for server in (self._server, self._fast_server) if server is not None)
+
     async def open(self, host: str, port: int, *, with_fast_port: bool) -> int:
         """Listen on ``host:port`` (0: any free one), and on the port two below it if that is wanted; returns the port.
 

@@ -152,8 +152,8 @@ class Schedule:
         return min(max(self._progress.get(level, 0), first), end)
 
     def _latest_due_ms(self, level: int, now_ms: int) -> int:
-        """What is due later than this is due now: the clock went back, or the level was longer. Java: correctDeliverTimestamp."""
-        return now_ms + self.levels.delay_ms(level) if level <= self.levels.max_level else _NEVER_MS  # law 6
+        """What is due later than this is due now: the clock went back, or the level was longer."""
+        return self.levels.latest_due_ms(level, now_ms) if level <= self.levels.max_level else _NEVER_MS  # law 6
 
     def _watch(self, level: int, pause_ms: int = 0) -> None:
         """Set the timer of a level's head, if the level has one (law 4)."""

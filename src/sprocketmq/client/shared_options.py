@@ -4,9 +4,10 @@ Producers and consumers of one client id at one cluster are one instance: broker
 replies to it, so a second instance of the id would read queues twice and lose replies. Whatever the instance has only once must be the same
 for all its members; who asks for something else is refused with the name of the option.
 
-    IDENTITY    makes the instance: another value is another instance, or (name servers of the same cluster) a refusal
-    SHARED      the instance has it once: another value is refused
-    OWN         each member has its own
+    namesrv_addr, instance_name, client_ip, unit_name    make the instance: another value is another one, or (name servers of the same
+                                                         cluster) a refusal
+    SHARED                                               the instance has it once: another value is refused
+    all others                                           each member has its own
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from sprocketmq.client.name_servers import parse_addresses
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["IDENTITY", "OWN", "SHARED", "address_set", "check_shared"]
+__all__ = ["SHARED", "address_set", "check_shared"]
 
-IDENTITY: Final = frozenset({"namesrv_addr", "instance_name", "client_ip", "unit_name"})
 SHARED: Final = frozenset(
     {
         # Connections: who opens them, to whom, and as whom.
@@ -29,12 +29,6 @@ SHARED: Final = frozenset(
         *("mq_client_api_timeout_ms", "clock"),
         # The inner producer says it for all consumers.
         "unit_mode",
-    }
-)
-OWN: Final = frozenset(
-    {
-        *("namespace", "vip_channel_enabled"),
-        *("enable_trace", "trace_topic", "trace_msg_batch_num", "access_channel"),
     }
 )
 _SECRET: Final = frozenset({"access_key", "secret_key", "security_token"})

@@ -29,7 +29,6 @@ from sprocketmq.wire.message import MessageQueue
 __all__ = [
     "OFFSET_NOT_FOUND",
     "OFFSET_UNKNOWN",
-    "PERSIST_INTERVAL_MS",
     "AskMaxOffset",
     "AskOffsetByTime",
     "ConsumeFromWhere",
@@ -39,7 +38,6 @@ __all__ = [
     "decide_start",
 ]
 
-PERSIST_INTERVAL_MS = 5_000
 OFFSET_NOT_FOUND = -1
 """Nothing is stored for this group and queue (response code 22, or absent from the local file)."""
 OFFSET_UNKNOWN = -2
@@ -82,9 +80,6 @@ class ConsumeProgress:
     def read(self, queue: MessageQueue) -> int:
         """The offset in memory, or OFFSET_NOT_FOUND."""
         return self._offsets.get(queue, OFFSET_NOT_FOUND)
-
-    def is_frozen(self, queue: MessageQueue) -> bool:
-        return queue in self._frozen
 
     def remove(self, queue: MessageQueue) -> None:
         """The queue went away (after it was persisted); thaws it too."""

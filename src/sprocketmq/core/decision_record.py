@@ -10,7 +10,8 @@
 
 Values: what JSON has is itself; all else is an object with one key that says what it is, as in {"queue": "flights/broker-a/0"},
 {"message": 17}, {"Drop": {...}}, {"DropReason": "REASSIGNED"}, {"machine": name}. A message is spelt out where it is first mentioned
-(:data:`MESSAGE_FIELDS`) and is its number from then on.
+and is its number from then on: n, its number; UNIQ_KEY; queue offset; commit log offset; bytes of the body; two times in ms;
+reconsume_times; its own topic; tags; keys.
 
 Laws
 1. What is written can be read back: ``encode(decode(encode(value))) == encode(value)`` for every value of a machine.
@@ -50,7 +51,7 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
-__all__ = ["FORMAT", "MACHINES", "MESSAGE_FIELDS", "Codec", "Line", "Recorded", "queue_text", "read_lines", "state_of"]
+__all__ = ["FORMAT", "MACHINES", "Codec", "Line", "Recorded", "queue_text", "read_lines", "state_of"]
 
 FORMAT: Final = 1
 
@@ -84,9 +85,6 @@ MACHINES: Final[Mapping[str, Recorded]] = {
         Recorded(OrderlyTurn, ("next", "settle", "ended_before", "dead_lettered")),
     )
 }
-
-MESSAGE_FIELDS: Final = ("n", "id", "offset", "place", "size", "born", "stored", "tries", "topic", "tags", "keys")
-"""Number here, UNIQ_KEY, queue offset, commit log offset, bytes of the body, two times in ms, reconsume_times, own topic, tags, keys."""
 
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 # Made where a machine is used, so that a driver's own attributes do not become state.

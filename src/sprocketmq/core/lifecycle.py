@@ -3,7 +3,7 @@
                 start                     opened
         NEW -----------> STARTING -----------------> RUNNING
          ^ ^                |  |                        |
-         | `--open_failed---'  | shutdown, or           | shutdown, or
+         | `----closed-------'  | shutdown, or           | shutdown, or
          |                     | the last starter left  | nobody holds it any more
          |       closed        v                        |
          `---(not shut down)- STOPPING <----------------'
@@ -128,10 +128,6 @@ class Lifecycle:
         self.state = LifeState.RUNNING
         return True
 
-    def open_failed(self) -> None:
-        """The opening failed, or was cancelled, and has undone itself (law 5)."""
-        self.closed()
-
     def closed(self) -> None:
-        """Nothing is open any more."""
+        """Nothing is open any more; of an opening that failed or was cancelled, it has undone itself (law 5)."""
         self.state = LifeState.ENDED if self._was_shut_down else LifeState.NEW

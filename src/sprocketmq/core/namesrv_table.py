@@ -352,9 +352,6 @@ class NamesrvTable:
         broker = self._brokers.get(broker_name)
         return {} if broker is None else dict(broker.addresses)
 
-    def live_brokers(self) -> list[LiveBroker]:
-        return list(self._live.values())
-
     def _is_in(self, broker_name: str, cluster: str) -> bool:
         return broker_name in self._clusters.get(cluster, ())
 

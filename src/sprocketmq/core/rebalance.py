@@ -34,7 +34,6 @@ from sprocketmq.core.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = [
-    "LOCK_FAILED_REBALANCE_DELAY_MS",
     "REBALANCE_INTERVAL_MS",
     "REBALANCE_MIN_INTERVAL_MS",
     "Add",
@@ -49,7 +48,6 @@ REBALANCE_INTERVAL_MS = 20_000
 """``rocketmq.client.rebalance.waitInterval``."""
 REBALANCE_MIN_INTERVAL_MS = 1_000
 """``rocketmq.client.rebalance.minInterval``: also how soon an unbalanced group tries again."""
-LOCK_FAILED_REBALANCE_DELAY_MS = 500
 
 
 class DropReason(Enum):

@@ -43,7 +43,6 @@ __all__ = [
     "delay_level_of_queue",
     "dlq_topic",
     "group_of_retry_topic",
-    "is_dlq_topic",
     "is_retry_topic",
     "max_reconsume_times",
     "queue_of_delay_level",
@@ -111,9 +110,9 @@ class DelayLevels(Struct, frozen=True):
         """When a message stored now is due; kept as tagsCode in the schedule topic's consume queue."""
         return store_timestamp_ms + self.delay_ms(level)
 
-    def corrected_due_ms(self, level: int, due_ms: int, now_ms: int) -> int:
-        """Law 4, applied by the deliverer to the due time it reads. Java: ScheduleMessageService.correctDeliverTimestamp."""
-        return now_ms if due_ms > now_ms + self.delay_ms(level) else due_ms
+    def latest_due_ms(self, level: int, now_ms: int) -> int:
+        """Law 4: what is due later than this is due now. Java: ScheduleMessageService.correctDeliverTimestamp."""
+        return now_ms + self.delay_ms(level)
 
 
 def queue_of_delay_level(level: int) -> int:
@@ -138,10 +137,6 @@ def dlq_topic(group: str) -> str:
 
 def is_retry_topic(topic: str) -> bool:
     return topic.startswith(RETRY_PREFIX)
-
-
-def is_dlq_topic(topic: str) -> bool:
-    return topic.startswith(DLQ_PREFIX)
 
 
 def group_of_retry_topic(topic: str) -> str:

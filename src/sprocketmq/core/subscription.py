@@ -7,7 +7,7 @@ Filtering by tag happens twice, because the consume queue holds a hash and not t
 
 Laws
     1. A null, empty or "*" expression matches everything, messages without a tag included.
-    2. Whatever ``matches_tags`` accepts, ``matches_tags_code`` accepts (the broker never withholds a wanted message).
+    2. Whatever ``matches_tags`` accepts, ``tags_code_matcher`` accepts (the broker never withholds a wanted message).
     3. A message without a tag has code 0 and matches only law 1.
     4. ``sub_version`` is the time; the broker goes by the newest subscription of any member, and refuses pulls that are newer than the one
        it knows (code 25). So a member says again what it wants, with a newer version, whenever another one may have said otherwise.
@@ -31,7 +31,6 @@ __all__ = [
     "build_subscription",
     "is_tag_type",
     "matches_tags",
-    "matches_tags_code",
     "parse_tag_expression",
     "renewed",
     "same_subscription",
@@ -136,15 +135,9 @@ def _check_readable(expression: str) -> None:
         raise ConfigurationError(f"expression is {expression[:80]!r}, text without control characters is allowed")
 
 
-def matches_tags_code(subscription: SubscriptionData, code: int) -> bool:
-    """The broker's test, on the low 32 bits of the consume queue's tagsCode. Not for SQL92 (see the module comment)."""
-    if subscription.sub_string == SUB_ALL or subscription.class_filter_mode:
-        return True
-    return not is_tag_type(subscription.expression_type) or _int32(code) in subscription.code_set
-
-
 def tags_code_matcher(subscription: SubscriptionData) -> Callable[[int], bool] | None:
-    """``matches_tags_code`` bound to one subscription for a hot loop; None means that everything matches."""
+    """The broker's test, on the low 32 bits of the consume queue's tagsCode; None means that everything matches. Not for SQL92 (see the
+    module comment)."""
     if subscription.sub_string == SUB_ALL or subscription.class_filter_mode:
         return None
     if not is_tag_type(subscription.expression_type):

@@ -193,11 +193,6 @@ class DiskMessageStore(QueueLogStore):
     def flushed_offset(self) -> int:
         return self._flusher.flushed_offset if self._flusher else 0
 
-    @property
-    def sync_count(self) -> int:
-        """Commit log syncs since the start."""
-        return self._flusher.sync_count if self._flusher else 0
-
     def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
         if self._flusher is None:
             raise StoreNotWritable("the store is not open; call load() first")

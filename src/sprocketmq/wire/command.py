@@ -16,7 +16,6 @@ A peer answers in its own configured encoding, not in that of the request, so bo
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
 from typing import Annotated, Final, Protocol, TypeVar
 
 import msgspec
@@ -29,7 +28,6 @@ __all__ = [
     "FLAG_RESPONSE",
     "Command",
     "Header",
-    "SerializeType",
     "decode_command",
     "encode_command",
     "request",
@@ -40,13 +38,6 @@ FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2
 
 Buffer = bytes | bytearray | memoryview
-
-
-class SerializeType(IntEnum):
-    """How the header of a frame is encoded."""
-
-    JSON = 0
-    ROCKETMQ = 1
 
 
 class Header(Protocol):
@@ -62,7 +53,7 @@ class Command(msgspec.Struct):
     """One request or response.
 
     Attributes:
-        code: request code, or response code when ``is_response``.
+        code: request code, or response code of an answer.
         opaque: number that pairs a response with its request; each side counts its own requests.
         flag: bit 0 response, bit 1 one-way (no answer wanted, not even an error).
         version: ``MQVersion`` ordinal of the sender.
@@ -82,10 +73,6 @@ class Command(msgspec.Struct):
     ext_fields: dict[str, str] = {}
     body: Buffer = b""
     serialize_type: int = 0
-
-    @property
-    def is_response(self) -> bool:
-        return self.flag & FLAG_RESPONSE != 0
 
     @property
     def is_oneway(self) -> bool:

@@ -11,7 +11,6 @@ import struct
 from typing import Final
 
 from sprocketmq.errors import FrameTooLarge, ProtocolError
-from sprocketmq.wire.command import Command, decode_command
 
 __all__ = ["MAX_FRAME_BYTES", "FrameDecoder"]
 
@@ -36,21 +35,11 @@ class FrameDecoder:
         """Bytes held back: 0 between frames."""
         self._need = 4  # bytes of _rest before a look at it is worth while
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Command]:
-        """Take bytes that arrived, return the commands that are complete now (often none). Bodies are views of immutable bytes.
+    def cut(self, data: bytes | bytearray | memoryview) -> tuple[bytes, list[Span]]:
+        """Take bytes that arrived: immutable bytes, and where in them the frames are that are whole now (without their length words).
 
         Raises:
             ProtocolError: (FrameTooLarge) the stream is not the remoting protocol; close the connection.
-        """
-        whole, spans = self.cut(data)
-        view = memoryview(whole)
-        return [decode_command(view[at:stop]) for at, stop in spans]
-
-    def cut(self, data: bytes | bytearray | memoryview) -> tuple[bytes, list[Span]]:
-        """The same without decoding: immutable bytes, and where in them the whole frames are (without their length words).
-
-        Raises:
-            ProtocolError: (FrameTooLarge) as :meth:`feed`.
         """
         rest = self._rest
         if rest:

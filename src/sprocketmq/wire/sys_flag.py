@@ -6,7 +6,6 @@ from typing import Final
 
 # --- a message's sysFlag -------------------------------------------------------------------------------------------------------------
 COMPRESSED: Final = 0x1
-MULTI_TAGS: Final = 0x2
 
 TRANSACTION_MASK: Final = 0xC
 TRANSACTION_NOT_TYPE: Final = 0x0
@@ -21,9 +20,6 @@ INNER_BATCH: Final = 0x80
 
 # The type stays after decompression; only COMPRESSED says whether the body is compressed now. 0 is ZLIB of clients before 5.
 COMPRESSION_TYPE_MASK: Final = 0x700
-COMPRESSION_LZ4_TYPE: Final = 0x100
-COMPRESSION_ZSTD_TYPE: Final = 0x200
-COMPRESSION_ZLIB_TYPE: Final = 0x300
 
 
 def transaction_type(sys_flag: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 import urllib.request
 
@@ -49,6 +50,19 @@ def test_messages_in_and_out_are_counted_by_topic_and_group(cluster, client):
     assert 'cluster="DefaultCluster"' in page
     assert 'zone="a"' in page
     assert 'node_id="broker-a"' in page
+
+
+@pytest.mark.parametrize("cluster", [{**PROM, "max_connections": 1}], indirect=True)
+def test_connections_that_are_refused_or_cut_off_are_counted(cluster, client):
+    client.send("flights", b"x")
+    host, _, port = cluster.broker.address.rpartition(":")
+    with socket.create_connection((host, int(port)), 20) as second:
+        second.settimeout(20)
+        assert second.recv(1) == b""
+    page = scrape(cluster)
+    assert value(page, "sprocketmq_connections") == 1
+    assert value(page, "sprocketmq_refused_connections_total") == 1
+    assert value(page, "sprocketmq_cut_off_connections_total") == 0
 
 
 @watched

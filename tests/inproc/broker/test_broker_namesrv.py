@@ -166,7 +166,7 @@ def test_a_stopping_broker_says_goodbye_before_it_closes(cluster):
     seen = []
 
     def intercept(connection, command, handler):
-        seen.append((command.code, cluster.broker.is_running, len(cluster.namesrv.table.live_brokers())))
+        seen.append((command.code, cluster.broker.is_running, len(cluster.namesrv.table._live)))
         return handler(connection, command)
 
     cluster.namesrv.intercept = intercept

@@ -134,7 +134,7 @@ def test_each_topic_of_a_broker_with_many_is_routable_also_after_the_name_server
     assert routable() == 72
 
     def forget() -> None:
-        for live in cluster.namesrv.table.live_brokers():
+        for live in cluster.namesrv.table._live.values():
             cluster.namesrv.table.unregister(live.cluster, live.broker_name, live.address)
 
     cluster.on_loop(forget)

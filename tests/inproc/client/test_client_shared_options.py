@@ -14,7 +14,7 @@ from recorder import Recorder
 import sprocketmq as rmq
 from sprocketmq.client.instance import ClientInstance
 from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.shared_options import IDENTITY, OWN, SHARED
+from sprocketmq.client.shared_options import SHARED
 from sprocketmq.net.clock import SystemClock
 from sprocketmq.net.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -68,6 +68,12 @@ def _instance(client: Any) -> ClientInstance:
     instance = found._instance if hasattr(found, "_instance") else found._running.instance
     assert isinstance(instance, ClientInstance)
     return instance
+
+
+IDENTITY = frozenset({"namesrv_addr", "instance_name", "client_ip", "unit_name"})
+OWN = frozenset(
+    {"namespace", "vip_channel_enabled", "enable_trace", "trace_topic", "trace_msg_batch_num", "access_channel"}
+)
 
 
 def test_each_option_of_a_client_is_of_one_kind() -> None:

@@ -128,7 +128,7 @@ class ProgressModel(RuleBasedStateMachine):
         assert self.progress.snapshot() == self.offsets
         for queue in QUEUES:
             assert self.progress.read(queue) == self.offsets.get(queue, -1)
-            assert self.progress.is_frozen(queue) == (queue in self.frozen)
+            assert (queue in self.progress._frozen) == (queue in self.frozen)
 
 
 TestProgressModel = ProgressModel.TestCase

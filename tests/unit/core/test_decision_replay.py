@@ -36,7 +36,7 @@ LOOKS = {
     "LocalQueueLock": {"is_expired", "is_ours", "is_valid"},
     "PullCursor": set(),
     "RebalanceTable": {"get", "active", "life", "check_invariants"},
-    "ConsumeProgress": {"read", "is_frozen", "snapshot", "check_invariants"},
+    "ConsumeProgress": {"read", "snapshot", "check_invariants"},
     "ConsumeTimeout": {"next_deadline_ms", "check_invariants"},
     "OrderlyTurn": set(),
 }

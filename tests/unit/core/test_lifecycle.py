@@ -62,7 +62,7 @@ def test_a_shutdown_of_a_start_that_is_being_undone_is_for_good() -> None:
     life.start()
     assert life.starter_left()
     assert life.shutdown() is ShutdownStep.JOIN
-    life.open_failed()
+    life.closed()
     assert life.state is LifeState.ENDED
     assert life.start() is StartStep.REFUSED
 
@@ -133,7 +133,7 @@ class Driver(RuleBasedStateMachine):
     @rule()
     def it_does_not_open(self) -> None:
         self.work, self.waiting = None, 0
-        self.life.open_failed()
+        self.life.closed()
         assert self.life.holds_nothing
 
     @precondition(lambda self: self.work == "closing")

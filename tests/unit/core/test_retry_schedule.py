@@ -12,7 +12,6 @@ from sprocketmq.core.retry_schedule import (
     delay_level_of_queue,
     dlq_topic,
     group_of_retry_topic,
-    is_dlq_topic,
     is_retry_topic,
     max_reconsume_times,
     queue_of_delay_level,
@@ -63,10 +62,10 @@ def test_a_level_too_high_is_the_highest_and_0_is_at_once() -> None:
     assert levels.due_ms(99, 50) == 2050
 
 
-def test_a_due_time_beyond_the_level_is_corrected_to_now() -> None:
+def test_nothing_is_due_later_than_after_its_level() -> None:
     levels = DelayLevels.parse("1s 10s")
-    assert levels.corrected_due_ms(2, due_ms=15_000, now_ms=5_000) == 15_000
-    assert levels.corrected_due_ms(2, due_ms=15_001, now_ms=5_000) == 5_000
+    assert levels.latest_due_ms(2, now_ms=5_000) == 15_000
+    assert levels.latest_due_ms(99, now_ms=5_000) == 15_000
 
 
 @pytest.mark.parametrize(
@@ -90,7 +89,6 @@ def test_names_lead_there_and_back() -> None:
     assert (retry_topic("g"), dlq_topic("g")) == ("%RETRY%g", "%DLQ%g")
     assert is_retry_topic("%RETRY%g")
     assert not is_retry_topic("%DLQ%g")
-    assert is_dlq_topic("%DLQ%g")
     assert group_of_retry_topic("%RETRY%g") == group_of_retry_topic("%DLQ%g") == "g"
     with pytest.raises(ValueError, match="neither"):
         group_of_retry_topic("g")

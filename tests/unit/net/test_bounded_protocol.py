@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from decoded_frames import decoded
 from sprocketmq.errors import ConnectionLost, RequestTimeout
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.net.gathered_answers import GatheredAnswers
@@ -67,7 +68,7 @@ class Transport(asyncio.Transport):
 
     def commands(self) -> list[Command]:
         """What the peer has read, and will."""
-        return FrameDecoder(1 << 30).feed(bytes(self.read + self.buffer))
+        return decoded(FrameDecoder(1 << 30), bytes(self.read + self.buffer))
 
     def is_closing(self) -> bool:
         return self.is_cut

@@ -72,7 +72,7 @@ def test_many_waiters_share_one_sync(store: DiskMessageStore, disk: Disk) -> Non
     first.result(20)
     for waiter in others:
         waiter.result(20)
-    assert store.sync_count == 2
+    assert store._flusher.sync_count == 2
 
 
 def test_what_was_appended_during_a_sync_is_not_covered_by_it(store: DiskMessageStore, disk: Disk) -> None:
@@ -84,14 +84,14 @@ def test_what_was_appended_during_a_sync_is_not_covered_by_it(store: DiskMessage
     disk.gate.set()
     first.result(20)
     second.result(20)
-    assert store.sync_count == 2
+    assert store._flusher.sync_count == 2
 
 
 def test_a_waiter_for_what_is_flushed_already_is_answered_without_a_sync(store: DiskMessageStore) -> None:
     at = end(store)
     store.when_durable(at).result(20)
     assert store.when_durable(at).done()
-    assert store.sync_count == 1
+    assert store._flusher.sync_count == 1
 
 
 def test_a_failed_sync_fails_its_waiters_and_the_store_takes_nothing_more(store: DiskMessageStore, disk: Disk) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from decoded_frames import decoded
 from golden import GoldenFrame, frames
 from sprocketmq.wire.acl_signature import sign, signed_fields
 from sprocketmq.wire.frame import FrameDecoder
@@ -36,6 +37,6 @@ SIGNED = [frame for frame in frames(kind="request", sender="client") if frame.sh
 @pytest.mark.parametrize("frame", SIGNED, ids=lambda frame: frame.file.removeprefix("frames/"))
 def test_a_signature_of_a_java_client_is_the_one_we_make(frame: GoldenFrame) -> None:
     """In a ROCKETMQ header Java writes each field twice then; it counts once."""
-    (command,) = FrameDecoder().feed(frame.data)
+    (command,) = decoded(FrameDecoder(), frame.data)
     assert command.ext_fields["AccessKey"] == "someone"
     assert sign(command.ext_fields, command.body, "12345678") == command.ext_fields["Signature"]

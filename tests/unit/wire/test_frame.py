@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decoded_frames import decoded
 from sprocketmq.errors import FrameTooLarge, ProtocolError
 from sprocketmq.wire.codes import LANGUAGE_CODES
-from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, request, response
+from sprocketmq.wire.command import (
+    FLAG_RESPONSE,
+    Command,
+    decode_command,
+    encode_command,
+    encode_head,
+    request,
+    response,
+)
 from sprocketmq.wire.frame import FrameDecoder
 from sprocketmq.wire.headers import GetRouteInfoRequestHeader
 
@@ -53,14 +62,14 @@ def _route(serialize_type: int) -> Command:
 @pytest.mark.parametrize(("serialize_type", "frame"), [(0, ROUTE_JSON), (1, ROUTE_BINARY)])
 def test_frames_are_the_known_bytes(serialize_type: int, frame: bytes) -> None:
     assert encode_command(_route(serialize_type)) == frame
-    (command,) = FrameDecoder().feed(frame)
+    (command,) = decoded(FrameDecoder(), frame)
     assert command == _route(serialize_type)
     assert command.header(GetRouteInfoRequestHeader) == GetRouteInfoRequestHeader("T")
 
 
 @given(_any_command)
 def test_a_command_comes_back(command: Command) -> None:
-    (again,) = FrameDecoder().feed(encode_command(command))
+    (again,) = decoded(FrameDecoder(), encode_command(command))
     assert again == command
 
 
@@ -70,7 +79,7 @@ def test_frames_do_not_depend_on_how_the_stream_is_cut(commands: list[Command], 
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     decoder, found = FrameDecoder(), list[Command]()
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        found += decoder.feed(stream[start:end])
+        found += decoded(decoder, stream[start:end])
     assert found == commands
     assert decoder.pending_bytes == 0
 
@@ -81,7 +90,7 @@ def test_frames_arrive_byte_by_byte(command: Command) -> None:
     decoder, found = FrameDecoder(), list[Command]()
     for at in range(len(stream)):
         assert found == []
-        found += decoder.feed(stream[at : at + 1])
+        found += decoded(decoder, stream[at : at + 1])
     assert found == [command]
 
 
@@ -90,9 +99,9 @@ def test_a_beginning_of_the_next_frame_is_kept(command: Command) -> None:
     stream = encode_command(command)
     decoder = FrameDecoder()
     for tail in range(1, len(stream)):
-        assert decoder.feed(stream + stream[:tail]) == [command]
+        assert decoded(decoder, stream + stream[:tail]) == [command]
         assert decoder.pending_bytes == tail
-        assert decoder.feed(stream[tail:]) == [command]
+        assert decoded(decoder, stream[tail:]) == [command]
         assert decoder.pending_bytes == 0
 
 
@@ -115,7 +124,7 @@ def test_garbage_raises_protocol_errors_only(garbage: bytes, serialize_type: int
     stream = len(frame).to_bytes(4, "big") + frame
     for data in (garbage, stream):
         with contextlib.suppress(ProtocolError):
-            FrameDecoder().feed(data)
+            decoded(FrameDecoder(), data)
 
 
 @given(_commands(1), st.data())
@@ -124,7 +133,7 @@ def test_a_flipped_byte_raises_protocol_errors_only(command: Command, data: st.D
     at = data.draw(st.integers(4, len(frame) - 1))
     frame[at] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(ProtocolError):
-        FrameDecoder().feed(frame)
+        decoded(FrameDecoder(), frame)
 
 
 @given(st.lists(st.sampled_from([1, 7, 8191, 8192, 20_000, 70_000]), min_size=1, max_size=40))
@@ -133,7 +142,7 @@ def test_large_frames_do_not_depend_on_how_the_stream_is_cut(reads: list[int]) -
     stream = b"".join(map(encode_command, commands))
     decoder, found, at = FrameDecoder(), [], 0
     for size in [*reads, len(stream)]:
-        found += decoder.feed(stream[at : at + size])
+        found += decoded(decoder, stream[at : at + size])
         at += size
     assert found == commands
     assert decoder.pending_bytes == 0
@@ -145,7 +154,7 @@ def test_bytes_that_come_one_by_one_take_no_object_each() -> None:
     try:
         decoder = FrameDecoder()
         for byte in stream:
-            decoder.feed(bytes([byte]))
+            decoded(decoder, bytes([byte]))
         held_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -156,18 +165,18 @@ def test_bytes_that_come_one_by_one_take_no_object_each() -> None:
 def test_a_length_over_the_limit_is_refused_before_it_is_gathered() -> None:
     decoder = FrameDecoder(max_frame_bytes=100)
     with pytest.raises(FrameTooLarge, match="at most 96"):
-        decoder.feed((97).to_bytes(4, "big"))
+        decoded(decoder, (97).to_bytes(4, "big"))
     with pytest.raises(ProtocolError, match="announces -1"):
-        FrameDecoder().feed(b"\xff\xff\xff\xff")
+        decoded(FrameDecoder(), b"\xff\xff\xff\xff")
     with pytest.raises(ProtocolError, match="announces 3"):
-        FrameDecoder().feed(b"\x00\x00\x00\x03abc")
+        decoded(FrameDecoder(), b"\x00\x00\x00\x03abc")
 
 
 def test_a_frame_of_exactly_the_limit_is_taken() -> None:
     frame = encode_command(Command(1, body=bytes(100)))
-    assert FrameDecoder(max_frame_bytes=len(frame)).feed(frame)[0].body == bytes(100)
+    assert decoded(FrameDecoder(max_frame_bytes=len(frame)), frame)[0].body == bytes(100)
     with pytest.raises(FrameTooLarge):
-        FrameDecoder(max_frame_bytes=len(frame) - 1).feed(frame)
+        decoded(FrameDecoder(max_frame_bytes=len(frame) - 1), frame)
 
 
 def test_a_peer_may_write_nulls_and_unknown_fields() -> None:
@@ -223,6 +232,6 @@ def test_a_response_mirrors_opaque_and_encoding() -> None:
     asked.opaque, asked.serialize_type = 9, 1
     answer = response(asked, 17, "no route")
     assert asked.is_oneway
-    assert not asked.is_response
-    assert answer.is_response
+    assert not asked.flag & FLAG_RESPONSE
+    assert answer.flag & FLAG_RESPONSE
     assert (answer.opaque, answer.serialize_type, answer.code, answer.remark) == (9, 1, 17, "no route")

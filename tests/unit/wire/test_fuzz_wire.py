@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import sprocketmq.wire.bodies as all_bodies
 import sprocketmq.wire.headers as all_headers
+from decoded_frames import decoded
 from interop.hostile_requests import spoilt_frames, templates
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire import fastjson
@@ -102,7 +103,7 @@ def test_a_stream_is_commands_or_a_protocol_error_however_it_is_cut(data, seed):
         decoder, found = FrameDecoder(), []
         try:
             for piece in pieces:
-                found += decoder.feed(piece)
+                found += decoded(decoder, piece)
         except ProtocolError:
             return found, "refused"
         return found, decoder.pending_bytes

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from decoded_frames import decoded
 from golden import VERSIONS, GoldenFrame, frames, store_file
 from sprocketmq.wire import bodies, fastjson, headers
 from sprocketmq.wire.batch import encode_batch, split_batch
@@ -116,7 +117,7 @@ def _id(frame: GoldenFrame) -> str:
 
 
 def _command(frame: GoldenFrame) -> Command:
-    (command,) = FrameDecoder().feed(frame.data)
+    (command,) = decoded(FrameDecoder(), frame.data)
     return command
 
 
@@ -148,7 +149,7 @@ def _has_header(frame: GoldenFrame, command: Command) -> bool:
 def test_a_java_frame_is_read_and_written_back_equal(frame: GoldenFrame) -> None:
     command = _command(frame)
     encoded = encode_command(command)
-    (again,) = FrameDecoder().feed(encoded)
+    (again,) = decoded(FrameDecoder(), encoded)
     assert again == command
     if frame.serialize == "JSON":
         # Java writes an empty ext map where a header class has no value; we leave it out.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.command import Command, decode_command, encode_command
+from sprocketmq.wire.command import FLAG_RESPONSE, Command, decode_command, encode_command
 from sprocketmq.wire.headers import PullMessageResponseHeader
 from sprocketmq.wire.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS, SendTemplate, StoredAnswer, read_stored_answer
@@ -58,7 +58,7 @@ def read_the_long_way(frame: memoryview) -> SendMessageResponseHeader | None:
     """The header of a stored answer; None for anything else."""
     try:
         command = decode_command(frame)
-        if command.code or not command.is_response:
+        if command.code or not command.flag & FLAG_RESPONSE:
             return None
         return command.header(SendMessageResponseHeader)
     except ProtocolError:

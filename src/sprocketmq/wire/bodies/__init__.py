@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from sprocketmq.wire.bodies.heartbeat import ConsumeFromWhere as ConsumeFromWhere
     from sprocketmq.wire.bodies.heartbeat import ConsumerData as ConsumerData
     from sprocketmq.wire.bodies.heartbeat import ConsumeType as ConsumeType
-    from sprocketmq.wire.bodies.heartbeat import ExpressionType as ExpressionType
     from sprocketmq.wire.bodies.heartbeat import HeartbeatData as HeartbeatData
     from sprocketmq.wire.bodies.heartbeat import MessageModel as MessageModel
     from sprocketmq.wire.bodies.heartbeat import ProducerData as ProducerData
@@ -126,7 +125,7 @@ else:
             "group_config": "SubscriptionGroupConfig SubscriptionGroupList SubscriptionGroupWrapper",
             "ha": "HAClientRuntimeInfo HAConnectionRuntimeInfo HandoverStatus HARuntimeInfo",
             "heartbeat": (
-                "CheckClientConfigRequestBody ConsumeFromWhere ConsumerData ConsumeType ExpressionType HeartbeatData "
+                "CheckClientConfigRequestBody ConsumeFromWhere ConsumerData ConsumeType HeartbeatData "
                 "MessageModel ProducerData SubscriptionData"
             ),
             "locks": "LockBatchRequestBody LockBatchResponseBody UnlockBatchRequestBody",

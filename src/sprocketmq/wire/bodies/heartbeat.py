@@ -18,7 +18,6 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeType",
     "ConsumerData",
-    "ExpressionType",
     "HeartbeatData",
     "MessageModel",
     "ProducerData",
@@ -50,13 +49,6 @@ class ConsumeFromWhere(NamedEnum):
     CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
     CONSUME_FROM_MIN_OFFSET = "CONSUME_FROM_MIN_OFFSET"
     CONSUME_FROM_MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
-
-
-class ExpressionType(NamedEnum):
-    """The language of a subscription's expression."""
-
-    TAG = "TAG"
-    SQL92 = "SQL92"
 
 
 class ProducerData(Body):

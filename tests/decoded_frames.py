@@ -1,0 +1,13 @@
+"""A stream of bytes as the commands in it, decoded one by one: as a connection does that has no short way."""
+
+from __future__ import annotations
+
+from sprocketmq.wire.command import Command, decode_command
+from sprocketmq.wire.frame import FrameDecoder
+
+
+def decoded(decoder: FrameDecoder, data: bytes | bytearray | memoryview) -> list[Command]:
+    """The commands that are complete with ``data``."""
+    whole, spans = decoder.cut(data)
+    view = memoryview(whole)
+    return [decode_command(view[at:stop]) for at, stop in spans]
