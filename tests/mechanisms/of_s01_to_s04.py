@@ -255,7 +255,8 @@ S01_TO_S04 = [
         "AVG_BY_CIRCLE: dealt like cards",
         "A 负载均衡实现 (strategies)",
         "core/allocation.py",
-        f"{ALLOCATION}::test_by_circle_deals_like_cards",
+        f"{ALLOCATION}::test_by_circle_deals_like_cards "
+        "inproc/client/test_client_rebalance.py::test_three_strategies_share_the_same_queues",
         ORACLE,
     ),
     Mechanism(
@@ -264,7 +265,8 @@ S01_TO_S04 = [
         "A 负载均衡实现 (strategies)",
         "core/allocation.py",
         f"{ALLOCATION}::test_consistent_hash_moves_queues_only_to_a_newcomer "
-        f"{ALLOCATION}::test_the_ring_hashes_are_javas",
+        f"{ALLOCATION}::test_the_ring_hashes_are_javas "
+        "inproc/client/test_client_rebalance.py::test_three_strategies_share_the_same_queues",
         ORACLE,
     ),
     Mechanism(
@@ -272,7 +274,8 @@ S01_TO_S04 = [
         "CONFIG: the queues that the user named",
         "A 负载均衡实现 (strategies)",
         "core/allocation.py",
-        f"{ALLOCATION}::test_config_is_what_the_user_said",
+        f"{ALLOCATION}::test_config_is_what_the_user_said "
+        "inproc/client/test_client_rebalance.py::test_strategies_with_arguments_are_options",
         ORACLE,
     ),
     Mechanism(
@@ -280,7 +283,8 @@ S01_TO_S04 = [
         "MACHINE_ROOM: queues of named rooms only",
         "A 负载均衡实现 (strategies)",
         "core/allocation.py",
-        f"{ALLOCATION}::test_machine_room_shares_only_the_named_rooms",
+        f"{ALLOCATION}::test_machine_room_shares_only_the_named_rooms "
+        "inproc/client/test_client_rebalance.py::test_strategies_with_arguments_are_options",
         ORACLE,
     ),
     Mechanism(
@@ -288,7 +292,8 @@ S01_TO_S04 = [
         "MACHINE_ROOM_NEARBY: queues go to members of their own room first",
         "A 负载均衡实现 (strategies)",
         "core/allocation.py",
-        f"{ALLOCATION}::test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers",
+        f"{ALLOCATION}::test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers "
+        "inproc/client/test_client_rebalance.py::test_strategies_with_arguments_are_options",
         ORACLE,
     ),
     Mechanism(

@@ -434,6 +434,7 @@ S09_TO_S11 = [
         "client/trace.py",
         f"{TRACES}::test_each_message_has_a_record_that_is_found_by_its_id_and_keys "
         f"{TRACES}::test_a_listener_call_has_two_records_that_belong_together "
+        f"{TRACES}::test_an_administrator_reads_a_messages_trace "
         "unit/wire/test_trace.py::test_the_fields_stand_in_javas_order",
         f"{WATCHED}::test_mqadmin_reads_what_our_clients_trace {WATCHED}::test_our_admin_reads_what_java_clients_trace",
     ),

@@ -36,8 +36,8 @@ HEAD = """# Mechanisms
 Each mechanism that the five articles describe, with which this project began: what it does, where it is told, where it is here, the test
 that breaks when it is broken, and the test that shows it with Apache RocketMQ 4.9.7 and 5.4.0 (our client at their brokers, or their
 clients at ours). A dash means that no peer can see it. Where *broken* says yes, `make mutants` breaks the mechanism on purpose and a test
-of this line notices. `make mechanisms` runs the public face alone, clients, commands and embedded servers, and sees that it goes through the
-statements that are broken there.
+of this line notices. `make mechanisms` runs the public face alone, clients, commands and embedded servers, and sees that it
+goes through the statements that are broken there.
 
 Written by `scripts/mechanisms`; `tests/test_mechanisms.py` checks that every file and every test named here exists.
 

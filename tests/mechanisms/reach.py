@@ -146,18 +146,25 @@ def _class_of(file: str, statement: Statement) -> str | None:
     )
 
 
-def _users(names: set[str], owner: str | None) -> Iterator[Place]:
-    """Statements in functions that read one of these, or call the class that has them: of an enum, that finds its members by value."""
+def _users(names: set[str], owner: str | None, seen: frozenset[str] = frozenset()) -> Iterator[Place]:
+    """Statements in functions that read one of these, call the class that has them (an enum finds its members by value), or read what a
+    module or class makes of either."""
+    names = names - seen
+    if not names:
+        return
+    wanted = names | ({owner} if owner else set())
     for path in sorted(SOURCE.rglob("*.py")):
         file = str(path.relative_to(ROOT))
-        if not any(name in _text(file) for name in (*names, *([owner] if owner else []))):
+        if not any(name in _text(file) for name in wanted):
             continue
         for statement, function in _statements(file):
-            if function is None or statement is function:
-                continue
             nodes = list(_head_nodes(statement))
+            read = {_name(node) for node in nodes}
             called = {_name(node.func) for node in nodes if isinstance(node, ast.Call)}
-            if names & {_name(node) for node in nodes} or owner in called - {None}:
+            if function is None:
+                if wanted & read and isinstance(statement, ast.Assign | ast.AnnAssign):
+                    yield from _users(_names(statement), _class_of(file, statement), seen | names)
+            elif statement is not function and (names & read or owner in called - {None}):
                 yield file, *_extent(statement)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from sprocketmq.core.access.addresses import AddressPattern, address_patterns
-from sprocketmq.core.retry_schedule import DelayLevels
+from sprocketmq.core.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.message_store import UNIT_SIZE_BYTES, FlushDiskType, StoreConfig
 
@@ -326,7 +326,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     recall_message_enable: bool = False
     allow_recall_when_broker_not_writeable: bool = True
     append_topic_for_timer_delete_key: bool = False
-    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    message_delay_level: str = DEFAULT_DELAY_LEVELS
     flush_consumer_offset_interval_ms: int = 5_000
     flush_delay_offset_interval_ms: int = 10_000
     # transactions and replies

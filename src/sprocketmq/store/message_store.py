@@ -17,6 +17,7 @@ from typing import Protocol
 
 import msgspec
 
+from sprocketmq.core.retry_schedule import DEFAULT_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.wire.uniform_batch import UniformBatch
 
@@ -95,7 +96,7 @@ class StoreConfig:
     flush_interval_consume_queue_ms: int = 1_000
     max_filter_units: int = 800
     check_crc_on_recover: bool = True
-    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    message_delay_level: str = DEFAULT_DELAY_LEVELS
     file_reserved_time: int = 72
     delete_when: str = "04"
     disk_max_used_space_ratio: int = 75

@@ -15,7 +15,7 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.message import Message
 from sprocketmq.wire.properties import MAX_PROPERTIES_BYTES, encode_properties, joined_properties
 
-__all__ = ["encode_batch", "encode_element", "has_more_elements", "split_batch"]
+__all__ = ["batch_element_size", "encode_batch", "encode_element", "has_more_elements", "split_batch"]
 
 _HEAD: Final = struct.Struct(">iiiii")
 _INT16: Final = struct.Struct(">H")
@@ -25,6 +25,11 @@ _PACK_HEAD: Final = _HEAD.pack
 _PACK_INT16: Final = _INT16.pack
 
 Buffer = bytes | bytearray | memoryview
+
+
+def batch_element_size(body_bytes: int, properties_bytes: int) -> int:
+    """Bytes that one message takes in a batch body: lets a sender cut its batches below the broker's message limit."""
+    return _FIXED_BYTES + body_bytes + properties_bytes
 
 
 def encode_element(message: Message) -> bytes:
