@@ -60,7 +60,9 @@ class QueuedBytes:
     def __init__(self, limit_bytes: int = _LIMIT_BYTES, high_water_bytes: int = HIGH_WATER_BYTES) -> None:
         self.high_water_bytes = high_water_bytes
         self.most_out_bytes = high_water_bytes + _ANSWER_BYTES
-        self._sharers: deque[Callable[[], None]] = deque()
+        self._sharers: deque[Callable[[], None]] = (
+            deque()
+        )  # connections that have requests left, and wait for their next share
         self._is_sharing = False
         self._budget: QueueBudget[Holder] = QueueBudget(limit_bytes)
         self._closed = CalmLog(log)
@@ -81,11 +83,6 @@ class QueuedBytes:
     def closed_connections(self) -> int:
         """How many were closed by the laws 1 and 2."""
         return self._closed.count
-
-    @property
-    def sharers(self) -> int:
-        """Connections that have requests left, and wait for their next share of the loop."""
-        return len(self._sharers)
 
     @property
     def share_s(self) -> float:

@@ -143,7 +143,7 @@ def test_all_connections_that_have_requests_left_share_the_part_of_a_turn_that_o
         while sum(turns) < 60 * connections:
             turns.append(0)
             await asyncio.sleep(0)
-        assert queued.sharers == 0
+        assert len(queued._sharers) == 0
         return turns[1:]
 
     assert max(asyncio.run(flood(1))) >= 10
