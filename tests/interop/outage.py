@@ -215,7 +215,8 @@ class Outage:
         for trouble, count in sorted(Counter(self.turns).items()):
             yield f"{count:5} x {trouble}"
         for kind, count in ledger.ended.items():
-            yield f"{count:7,} sends ({kind}), the longest took {ledger.longest_s[kind]:.2f} s"
+            spent_s, machine_s = ledger.longest[kind]
+            yield f"{count:7,} sends ({kind}), the longest took {spent_s:.2f} s, {machine_s:.2f} s of it the machine withheld"
         yield f"{len(ledger.acked):,} messages acknowledged, {ledger.refused:,} sends refused"
         yield f"{ledger.moves:,} times a queue of the orderly group changed hands"
         rounds = {who: _most_in_a_second(times) for who, times in ledger.rounds.items()}

@@ -61,7 +61,7 @@ class Ledger:
         self.acked: set[str] = set()
         self.refused = 0
         self.ended: Counter[str] = Counter()  # sends, by kind
-        self.longest_s: defaultdict[str, float] = defaultdict(float)
+        self.longest: defaultdict[str, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))  # took, and was withheld
         self.late: list[str] = []
         self.consumed: set[str] = set()
         self.ordered: defaultdict[rmq.MessageQueue, list[int]] = defaultdict(list)
@@ -74,7 +74,7 @@ class Ledger:
     def took(self, kind: str, spent_s: float, machine_s: float) -> None:
         """A send has ended: law 1."""
         self.ended[kind] += 1
-        self.longest_s[kind] = max(self.longest_s[kind], spent_s)
+        self.longest[kind] = max(self.longest[kind], (spent_s, machine_s))
         if spent_s > TIMEOUT_MS / 1000 + machine_s + GRAIN_S:
             self.late.append(
                 f"a send ({kind}) took {spent_s:.2f} s, {TIMEOUT_MS} ms are its timeout, the machine withheld {machine_s:.2f} s of it"
