@@ -101,7 +101,7 @@ def test_a_broker_that_stops_after_the_decision_fails_no_batch(
 def test_a_commit_waits_while_the_answer_to_a_question_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first round is over, and nothing is settled: a process that ended now would leave decided rows behind."""
     with rocketmq(**ASKED_AT_ONCE) as mq:
-        has, failing = ShownRows.has, Counter({"times": 40})
+        has, failing = ShownRows.has, Counter({"times": 200})  # ten rounds
 
         async def fails_at_first(self: ShownRows, half: Any) -> Any:
             failing["times"] -= 1
