@@ -60,9 +60,8 @@ class QueuedBytes:
     def __init__(self, limit_bytes: int = _LIMIT_BYTES, high_water_bytes: int = HIGH_WATER_BYTES) -> None:
         self.high_water_bytes = high_water_bytes
         self.most_out_bytes = high_water_bytes + _ANSWER_BYTES
-        self._sharers: deque[Callable[[], None]] = (
-            deque()
-        )  # connections that have requests left, and wait for their next share
+        # Of connections that have requests left, and wait for their next share of the loop.
+        self._sharers: deque[Callable[[], None]] = deque()
         self._is_sharing = False
         self._budget: QueueBudget[Holder] = QueueBudget(limit_bytes)
         self._closed = CalmLog(log)
