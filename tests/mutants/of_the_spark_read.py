@@ -163,8 +163,8 @@ SPARK_READ_MUTANTS = [
         "spark",
         "0 of a 4.9 broker is taken for what a group has committed",
         f"{SPARK}/group_progress.py",
-        "                del found[queue]",
-        "                pass",
+        "            del found[queue]",
+        "            pass",
         "tests/inproc/spark/test_stream_starts.py::test_a_broker_of_4_9_that_says_0_for_none_is_asked_for_its_whole_table",
     ),
     Mutant(

@@ -128,6 +128,11 @@ class Cluster:
                 found += _readable(name, route)
         return sorted(found)
 
+    def masters(self) -> set[str]:
+        """The names of the brokers whose masters are registered."""
+        known = self.run(self.api.cluster_info).broker_addr_table
+        return {name for name, broker in known.items() if MASTER in broker.broker_addrs}
+
     async def route(self, topic: str) -> bodies.TopicRouteData | None:
         """Who has ``topic``, as the name server said some seconds ago; None when it knows no such topic."""
         known = self._routes.get(topic)

@@ -15,7 +15,7 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.message import MessageQueue
 
-__all__ = ["ShownProgress", "commit_offsets", "committed_offsets"]
+__all__ = ["ShownProgress", "commit_offsets", "committed_offsets", "query_committed"]
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -23,6 +23,11 @@ _AGAIN_S: Final = 10.0
 
 
 def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+    """``query_committed``, asked again while its failure can pass."""
+    return cluster.run(lambda: query_committed(cluster, group, queues))
+
+
+async def query_committed(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
     """What ``group`` has committed; a queue without a commit is left out. A failed question raises: it must not look like "none".
 
     A 4.x broker does not say "none" for a topic whose first message is still in its memory, it says 0. So whoever hears 0 from one asks
@@ -38,19 +43,16 @@ def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueu
             return None  # to be believed
         return bodies.ConsumerOffsetSerializeWrapper.decode(answer.body).offset_table
 
-    async def ask() -> dict[MessageQueue, int]:
-        answers = dict(zip(queues, await cluster.gather(map(one, queues)), strict=True))
-        found = {queue: at for queue, at in answers.items() if at is not None and at >= 0}
-        zeros = {queue: await cluster.address(queue) for queue, at in found.items() if at == 0}
-        addresses = sorted(set(zeros.values()))
-        tables = dict(zip(addresses, await cluster.gather(map(table, addresses)), strict=True))
-        for queue, address in zeros.items():
-            known = tables[address]
-            if known is not None and queue.queue_id not in known.get(f"{queue.topic}@{group}", {}):
-                del found[queue]
-        return found
-
-    return cluster.run(ask)
+    answers = dict(zip(queues, await cluster.gather(map(one, queues)), strict=True))
+    found = {queue: at for queue, at in answers.items() if at is not None and at >= 0}
+    zeros = {queue: await cluster.address(queue) for queue, at in found.items() if at == 0}
+    addresses = sorted(set(zeros.values()))
+    tables = dict(zip(addresses, await cluster.gather(map(table, addresses)), strict=True))
+    for queue, address in zeros.items():
+        known = tables[address]
+        if known is not None and queue.queue_id not in known.get(f"{queue.topic}@{group}", {}):
+            del found[queue]
+    return found
 
 
 def commit_offsets(

@@ -1,20 +1,24 @@
 """Where queues begin that a stream sees for the first time while it runs: asked of their brokers once, by the rule of the query's start.
 
-Law (tests/inproc/spark/test_late_brokers.py): a queue whose broker was away when the query began is read from where it would have been read
-had it been there; it makes no difference when it returns, nor how often the query was restarted meanwhile.
+Laws (tests/inproc/spark/test_late_brokers.py)
+1. A queue whose broker was away when the query began is read from where it would have been read had it been there; it makes no difference
+   when it returns, nor how often the query was restarted meanwhile.
+2. A new queue of a broker that was there begins at its first message, whatever the clocks say.
+3. A broker is asked about a queue until it has answered, and not again. One that does not answer holds up no other, and nobody for longer
+   than a second: its new queues are left for the next look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.group_progress import committed_offsets
+from sprocketmq.spark.group_progress import query_committed
 from sprocketmq.spark.late_start import LateStart
 from sprocketmq.spark.losses import QueueBounds
-from sprocketmq.spark.offset_search import offsets_by_time
+from sprocketmq.spark.offset_search import search_by_time
 from sprocketmq.spark.offsets import StreamOffset
 from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.spark.read_options import ReadOptions
@@ -24,16 +28,20 @@ __all__ = ["LateQueues", "late_rule"]
 
 # A broker whose clock is so far behind the driver's still has nothing left out.
 _CLOCKS_MS: Final = 500
+_PATIENCE_MS: Final = 1_000
+
+Unheard = NetworkError | RequestTimeout | RemoteError
 
 
-def late_rule(options: ReadOptions, now_ms: int) -> LateStart | None:
-    """The rule of a query that begins now; None when what it does not see begins at its smallest offset (``earliest``, JSON)."""
+def late_rule(options: ReadOptions, now_ms: int, seen: Iterable[str]) -> LateStart | None:
+    """The rule of a query that begins now, while the brokers ``seen`` are there; None when what it does not see begins at its smallest
+    offset (``earliest``, JSON)."""
     kind, begun_ms = options.starting.kind, now_ms - _CLOCKS_MS
     if kind in ("latest", "timestamp"):
         ms = options.starting.timestamp_ms if kind == "timestamp" else begun_ms
-        return LateStart.of_topics("latest", ms, options.topics, options.topics_pattern)
+        return LateStart.of_topics("latest", ms, options.topics, options.topics_pattern, seen)
     if kind == "group":
-        return LateStart.of_topics("group", begun_ms, options.topics, options.topics_pattern)
+        return LateStart.of_topics("group", begun_ms, options.topics, options.topics_pattern, seen)
     return None
 
 
@@ -42,15 +50,15 @@ class LateQueues:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._starts: dict[MessageQueue, int] = {}
+        self._starts: dict[MessageQueue, int | None] = {}  # None: it begins at its smallest offset
 
     def starts(
         self, cluster: Cluster, position: StreamOffset, bounds: Mapping[MessageQueue, QueueBounds]
-    ) -> dict[MessageQueue, int]:
-        """Where queues of ``bounds`` begin that ``position`` does not know; one that is not named begins at its smallest offset.
+    ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, Unheard]]:
+        """Where queues of ``bounds`` begin that ``position`` does not know, one that is not named at its smallest offset; and those whose
+        broker did not say, and why.
 
         Raises:
-            NetworkError, RequestTimeout, RemoteError: a broker went away again.
             ConfigurationError: the group has no progress there, and ``groupOffsetsFallback`` is error.
         """
         for queue in [queue for queue in self._starts if queue not in bounds or queue in position.queues]:
@@ -58,17 +66,46 @@ class LateQueues:
         new = {
             queue: held for queue, held in bounds.items() if queue not in position.queues and queue not in self._starts
         }
-        self._starts.update(self._asked(cluster, position.late, new) if new else {})
-        return dict(self._starts)
+        unheard: dict[MessageQueue, Unheard] = {}
+        if new:
+            found, unheard = self._asked(cluster, position.late, new)
+            self._starts.update({queue: found.get(queue) for queue in new if queue not in unheard})
+        return {queue: at for queue, at in self._starts.items() if at is not None}, unheard
 
     def _asked(
         self, cluster: Cluster, late: LateStart | None, new: Mapping[MessageQueue, QueueBounds]
+    ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, Unheard]]:
+        """All brokers at once, each for itself."""
+        of_broker: dict[str, dict[MessageQueue, QueueBounds]] = {}
+        for queue, held in new.items():
+            if queue.topic.startswith(RETRY_PREFIX) or (late is not None and late.covers(queue)):
+                of_broker.setdefault(queue.broker_name, {})[queue] = held
+
+        async def one(held: Mapping[MessageQueue, QueueBounds]) -> dict[MessageQueue, int] | Unheard:
+            try:
+                return await cluster.retrying(lambda: self._answer(cluster, late, held), _PATIENCE_MS)
+            except (NetworkError, RequestTimeout, RemoteError) as error:
+                return error
+
+        found: dict[MessageQueue, int] = {}
+        unheard: dict[MessageQueue, Unheard] = {}
+        answers = cluster.engine.run(cluster.gather(map(one, of_broker.values()))) if of_broker else []
+        for queues, answer in zip(of_broker.values(), answers, strict=True):
+            if isinstance(answer, dict):
+                found.update(answer)
+            else:
+                unheard.update(dict.fromkeys(queues, answer))
+        return found, unheard
+
+    async def _answer(
+        self, cluster: Cluster, late: LateStart | None, held: Mapping[MessageQueue, QueueBounds]
     ) -> dict[MessageQueue, int]:
-        retries = [queue for queue in new if queue.topic.startswith(RETRY_PREFIX)]
-        ruled = [queue for queue in new if queue not in retries and late is not None and late.covers(queue.topic)]
-        asked = retries + (ruled if late is not None and late.rule == "group" else [])
-        committed = committed_offsets(cluster, self._options.group, asked) if asked else {}
-        found = {queue: committed[queue] for queue in asked if queue in committed}
+        """What one broker says of its queues."""
+        ruled = [queue for queue in held if not queue.topic.startswith(RETRY_PREFIX)]
+        asked: Sequence[MessageQueue] = [queue for queue in held if queue.topic.startswith(RETRY_PREFIX)]
+        if late is not None and late.rule == "group":
+            asked = list(held)
+        found = await query_committed(cluster, self._options.group, asked) if asked else {}
         rest = [queue for queue in ruled if queue not in found]
         if late is not None and late.rule == "group" and rest:
             fallback = self._options.group_offsets_fallback
@@ -80,6 +117,6 @@ class LateQueues:
             if fallback == "earliest":
                 return found
         if late is not None and rest:
-            by_time = offsets_by_time(cluster, new, dict.fromkeys(rest, late.ms), self._options.group)
-            found.update({queue: by_time.get(queue, new[queue].max) for queue in rest})
+            by_time = await search_by_time(cluster, held, dict.fromkeys(rest, late.ms), self._options.group)
+            found.update({queue: by_time.get(queue, held[queue].max) for queue in rest})
         return found

@@ -17,7 +17,7 @@ from sprocketmq.spark.losses import QueueBounds
 from sprocketmq.wire.message import MessageExt, MessageQueue
 from sprocketmq.wire.record import decode_records
 
-__all__ = ["Look", "first_held", "look_at", "offsets_by_time"]
+__all__ = ["Look", "first_held", "look_at", "offsets_by_time", "search_by_time"]
 
 # Messages around a time: what a broker gives in one answer from memory.
 _LOOK: Final = 32
@@ -83,6 +83,13 @@ def first_held(
 def offsets_by_time(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], times_ms: Mapping[MessageQueue, int], group: str
 ) -> dict[MessageQueue, int]:
+    """``search_by_time``, asked again while its failure can pass."""
+    return cluster.run(lambda: search_by_time(cluster, bounds, times_ms, group))
+
+
+async def search_by_time(
+    cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], times_ms: Mapping[MessageQueue, int], group: str
+) -> dict[MessageQueue, int]:
     """The first offset stored at or after the time of each queue; a queue without so young a message is left out.
 
     A 4.9 broker answers with the message nearest to the time, which may be older, or any of those of the same millisecond. So the
@@ -108,7 +115,7 @@ def offsets_by_time(
         return at
 
     queues = list(times_ms)
-    found = cluster.run(lambda: cluster.gather(one(queue, times_ms[queue]) for queue in queues))
+    found = await cluster.gather(one(queue, times_ms[queue]) for queue in queues)
     return {queue: at for queue, at in zip(queues, found, strict=True) if 0 <= at < bounds[queue].max}
 
 

@@ -38,7 +38,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
+from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.broker_watch import BrokerWatch, is_read, source_topics
 from sprocketmq.spark.group_progress import ShownProgress
 from sprocketmq.spark.lag import HeadReport
@@ -206,13 +206,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _late_starts(self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]) -> dict[MessageQueue, int]:
         """Where queues begin that the stream did not see before; those that cannot be asked about are left for the next look."""
-        try:
-            starts = self._late.starts(self._watch.cluster, position, bounds)
-        except (NetworkError, RequestTimeout, RemoteError) as error:
-            self._watch.warn("queues that came late are left for later: %s", error)
-            for queue in [queue for queue in bounds if queue not in position.queues]:
-                del bounds[queue]
-            return {}
+        starts, unheard = self._late.starts(self._watch.cluster, position, bounds)
+        for queue, error in unheard.items():
+            self._watch.warn("%s, which came late, is left for later: %s", queue, error)
+            del bounds[queue]
         for queue, at in starts.items():
             if self._target is not None and queue in self._target:
                 self._target[queue] = replace(self._target[queue], min=at)
@@ -286,7 +283,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Resolve the symbolic start. Answered even when there is nothing to read: the empty batch journals where the stream began."""
         options, cluster = self._options, self._watch.cluster
         begun_ms = int(time.time() * 1000)  # before the brokers are asked: what comes after is read
+        # A broker counts as there if it was before the routes were asked for, and none is from before that.
+        there = cluster.masters()
+        cluster.forget_routes()
         facts = facts_for(options, options.starting, cluster, cluster.queues(source_topics(options, cluster)))
+        there.update(queue.broker_name for queue in facts.bounds)
         start = resolve_start(
             options.starting, facts, fallback=options.group_offsets_fallback, strategy=options.timestamp_strategy
         )
@@ -295,7 +296,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for queue, at in start.items():
                 if queue not in self._unheard:  # else it is new since the run began, and none of its business
                     self._target.setdefault(queue, QueueBounds(at, at))
-        position = StreamOffset(queues=start, late=late_rule(options, begun_ms))
+        position = StreamOffset(queues=start, late=late_rule(options, begun_ms, there))
         return self._taken(position, self._step(position, bounds, {}, most), bounds)
 
     def _sample(self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]) -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from as_spark import Readers, ask, first_batch, read, send
 from second_broker import SecondBroker
 
+import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.group_progress import commit_offsets
 from sprocketmq.spark.late_queues import _CLOCKS_MS
 from sprocketmq.spark.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command
 from sprocketmq.wire.message import MessageQueue
 
 LATE = MessageQueue("flights", "broker-b", 0)
@@ -140,3 +146,92 @@ def test_a_topic_that_is_added_to_a_query_begins_at_its_first_message(mq: Embedd
     mq.wait_until(lambda: mq.clock.now_ms() > stored_ms + _CLOCKS_MS)
     end, _ = first_batch(readers())
     assert all_read(mq, readers(topics="flights,trains"), end, 2) == [1, 2]
+
+
+@pytest.fixture
+def clock_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's clock is a minute ahead of the brokers'."""
+    ahead = SimpleNamespace(monotonic=time.monotonic, sleep=time.sleep, time=lambda: time.time() + 60)
+    monkeypatch.setattr("sprocketmq.spark.stream_reader.time", ahead)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_new_topic_of_a_broker_that_was_there_is_read_from_its_first_message_whatever_the_clocks_say(
+    mq: EmbeddedRocketMQ, readers: Readers, clock_ahead: None, is_restarted: bool
+) -> None:
+    options = {"topicspattern": "fleet.*"}
+    reader = readers(**options)
+    end, _ = first_batch(reader)
+    mq.create_topic("fleets", queues=1)
+    send(mq, 1, 2, 3, topic="fleets")
+    if is_restarted:
+        reader = readers(**options)
+    assert all_read(mq, reader, end, 3) == [1, 2, 3]
+
+
+def test_a_topic_that_gets_more_queues_does_not_end_a_stream_that_began_at_its_group(
+    mq: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    with mq.admin() as admin:
+        admin.create_group("delays")
+        options = {"startingoffsets": "group", "group": "delays", "groupoffsetsfallback": "error"}
+        commit_offsets(
+            Cluster.at(mq.namesrv_addr), "delays", {MessageQueue("flights", "broker-a", number): 0 for number in (0, 1)}
+        )
+        reader = readers(**options)
+        end, _ = first_batch(reader)
+        admin.create_topic("flights", queues=4)
+    Cluster.at(mq.namesrv_addr).forget_routes()
+    send(mq, *range(8))
+    assert sorted(all_read(mq, reader, end, 8)) == list(range(8))
+
+
+def retry_topic(mq: EmbeddedRocketMQ, *, queues: int) -> None:
+    mq.create_topic("%RETRY%delays", queues=queues)
+    Cluster.at(mq.namesrv_addr).forget_routes()
+
+
+def test_a_queue_without_a_commit_is_asked_about_once(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    retry_topic(mq, queues=1)
+    reader = readers(group="delays", includeretry="true")
+    end, _ = first_batch(reader)
+    asked: Counter[str] = Counter()
+
+    def note(command: Command) -> bool:
+        asked[command.ext_fields["topic"]] += 1
+        return False
+
+    mq.faults.drop(RequestCode.QUERY_CONSUMER_OFFSET, times=None, when=note)
+    retry_topic(mq, queues=6)
+    mq.wait_until(lambda: ask(reader, end) == end and bool(asked))
+    for _ in range(3):
+        assert ask(reader, end) == end
+    assert asked == {"%RETRY%delays": 5}
+    send(mq, 1, topic="%RETRY%delays")
+    assert all_read(mq, reader, end, 1) == [1]
+
+
+def test_a_broker_that_does_not_tell_of_its_new_queues_holds_up_no_other(
+    mq: EmbeddedRocketMQ, readers: Readers, late: SecondBroker
+) -> None:
+    retry_topic(mq, queues=1)
+    reader = readers(group="delays", includeretry="true", retrytimeoutms="10s")
+    end, _ = first_batch(reader)
+    tries: list[Command] = []
+
+    def note(command: Command) -> bool:
+        tries.append(command)
+        return True
+
+    mq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.SYSTEM_BUSY, times=None, when=note)
+    retry_topic(mq, queues=2)
+    with mq.producer() as producer:
+        producer.send(rmq.Message("%RETRY%delays", b"1"), queue=MessageQueue("%RETRY%delays", "broker-a", 1))
+    late.start()
+    late.send(2)
+    end = ask(reader, end)
+    assert "broker-b" in end["q"]["flights"], "its queue is read"
+    assert list(end["q"]["%RETRY%delays"]["broker-a"]) == ["0"]
+    assert 0 < len(tries) <= 5, "a second of patience, in growing pauses"
+    mq.faults.clear()
+    assert all_read(mq, reader, end, 1) == [1]
