@@ -26,8 +26,16 @@ EXACTLY_ONCE_MUTANTS = [
         "spark",
         "a transactional write sends with the time limits of the write before it",
         "src/sprocketmq/spark/responder.py",
-        "options.access, *limits_ms)",
-        "options.access)",
+        "options.access, *limits_ms, *of_rows)",
+        "options.access, *of_rows)",
+        "tests/inproc/spark/test_time_limits_of_a_process.py",
+    ),
+    Mutant(
+        "exactly-once",
+        "the first write of a group sets limit and compression of all",
+        "src/sprocketmq/spark/responder.py",
+        "*limits_ms, *of_rows)",
+        "*limits_ms)",
         "tests/inproc/spark/test_time_limits_of_a_process.py",
     ),
     Mutant(

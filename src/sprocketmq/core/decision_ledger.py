@@ -350,10 +350,11 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class OtherRows:
-    """The batch is decided, with so many rows and not with those of the writer: it was planned anew under its old number. Rows that only
-    one of the two plans has would be lost, or written twice."""
+    """The batch is decided, with so many rows and not with those of the writer. If it was planned anew under its old number, rows that only
+    one of the two plans has would be lost, or written twice; if not, ``settle`` is right: it was decided, and that is all it writes."""
 
     decided: int
+    settle: Settle
 
 
 def commit_step(
@@ -373,8 +374,8 @@ def commit_step(
         rows: of all tasks, whether they sent them or not.
 
     Returns:
-        Append; or Settle; or OtherRows, with which nothing may be settled; or the standing UNREAD or PASSED, with which nothing may be
-        appended (law 5).
+        Append; or Settle; or OtherRows, with which nothing may be settled unasked; or the standing UNREAD or PASSED, with which nothing
+        may be appended (law 5).
     """
     standing = ledger.standing(query, batch)
     if standing is Standing.OPEN:
@@ -382,9 +383,10 @@ def commit_step(
     decision = ledger.decision(query, batch)
     if decision is None:
         return standing
+    settle = Settle(attempts & decision.attempts, attempts - decision.attempts)
     if decision.rows is not None and rows is not None and decision.rows != rows:
-        return OtherRows(decision.rows)
-    return Settle(attempts & decision.attempts, attempts - decision.attempts)
+        return OtherRows(decision.rows, settle)
+    return settle
 
 
 def can_end_directly(age_ms: int, quiet_ms: int) -> bool:

@@ -38,12 +38,14 @@ class HalfLifetime:
         check_max: ``transactionCheckMax``.
         interval_ms: ``transactionCheckInterval``.
         reserved_ms: ``fileReservedTime``, after which a half is given up without a question.
+        is_told: whether the broker told any setting; else all of them are assumed.
     """
 
     timeout_ms: int = 6_000
     check_max: int = 15
     interval_ms: int = 30_000
     reserved_ms: int = 72 * _HOUR_MS
+    is_told: bool = True
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> HalfLifetime:
@@ -55,6 +57,7 @@ class HalfLifetime:
             _number(settings, "transactionCheckMax", default.check_max),
             _number(settings, "transactionCheckInterval", default.interval_ms),
             default.reserved_ms if hours < 0 else hours * _HOUR_MS,
+            bool(settings),
         )
 
     @property
@@ -66,9 +69,15 @@ class HalfLifetime:
         return max(0, min(asked_ms, self.reserved_ms - kept * self.interval_ms) - _MARGIN_MS)
 
     def __str__(self) -> str:
-        return (
+        settings = (
             f"transactionTimeOut={self.timeout_ms}, transactionCheckMax={self.check_max}, "
             f"transactionCheckInterval={self.interval_ms}"
+        )
+        if self.is_told:
+            return settings
+        return (
+            f"{settings}, Apache's defaults: this account may not read the broker's settings; allow it GET_BROKER_CONFIG "
+            "(Get on the cluster)"
         )
 
 

@@ -197,13 +197,20 @@ class ExactlyOnce:
             responder = Responder.at(self._options, frozenset(topic for task in tasks for topic in task.topics))
             self._take_back(responder, [lane for task in tasks for lane in task.lanes])
 
-    @staticmethod
-    def _refuse_other_rows(other: OtherRows, rows: int, first: HalvesSent) -> None:
+    def _refuse_other_rows(self, other: OtherRows, rows: int, first: HalvesSent) -> None:
+        """A plan that was lost shows by other rows, and so does what the user can see to be harmless."""
+        came = f"batch {first.batch} of {first.query} was decided with {other.decided} rows, and now it has {rows}"
+        if self._options.on_decided_batch == "pass":
+            log.warning(
+                "%s: onDecidedBatch=pass, so it counts as done as it was decided, and no row of it is sent", came
+            )
+            return
         raise ConfigurationError(
-            f"batch {first.batch} of {first.query} was decided with {other.decided} rows, and now it has {rows}: it was planned anew under "
-            f"its old number (was offsets/{first.batch} of the checkpoint lost, or the query changed?), so rows would be lost or written "
-            "twice; put the file back, or let the batch count as done and rewind the queues to where it ended: "
-            "sprocketmq spark-checkpoint --help"
+            f"{came}; if it was planned anew under its old number (offsets/{first.batch} of the checkpoint was lost, or the query was "
+            "changed), rows would be lost or written twice: put the file back, or let the batch count as done and rewind the queues to "
+            "where it ended (sprocketmq spark-checkpoint --help); if it has the plan it had, and a table that it is joined with was "
+            "changed, or messages expired (failOnDataLoss=false): run it once with the option onDecidedBatch=pass, by which it counts as "
+            "done as it was decided"
         )
 
     async def _decide(self, responder: Responder, tasks: Sequence[HalvesSent]) -> Settle:
@@ -219,12 +226,13 @@ class ExactlyOnce:
                 known = await ledger.ledger_of(first.query, first.batch, upto, is_new=is_new)
                 is_new = False  # its own decision may come next
                 step = commit_step(known, first.query, first.batch, attempts, lost, rows)
+                if isinstance(step, OtherRows):
+                    self._refuse_other_rows(step, rows, first)
+                    step = step.settle
                 if isinstance(step, Settle):
                     await self._note(responder, ledger, known.note(_NOTE_EACH))
                     return step
-                if isinstance(step, OtherRows):
-                    self._refuse_other_rows(step, rows, first)
-                elif isinstance(step, Standing):
+                if isinstance(step, Standing):
                     self._refuse_passed(step, first)
                 elif any(task.skipped for task in tasks):
                     raise ConfigurationError(

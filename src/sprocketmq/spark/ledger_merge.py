@@ -23,7 +23,7 @@ from sprocketmq.spark.ledger_place import NOTHING, READ, READ_WRITE, homes_of, m
 from sprocketmq.spark.responder import Responder
 from sprocketmq.wire.message import Message, MessageQueue
 
-__all__ = ["Merged", "merge_ledger"]
+__all__ = ["Known", "Merged", "merge_ledger"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,11 @@ async def merge_ledger(responder: Responder, topic: str, into: str, leave: Colle
     for name in others:
         await set_permission(api, masters[name], topic, READ)
     kept = await _read(responder, topic, into, masters[into])
+    known = Known(kept, into)
     missing: list[Decision] = []
     try:
         for name in others:
-            missing += _missing(kept, await _read(responder, topic, name, masters[name]), name, into, leave)
+            missing += known.add_missing(await _read(responder, topic, name, masters[name]), name, leave)
     except ConfigurationError:
         for name in others:
             await set_permission(api, masters[name], topic, READ_WRITE)
@@ -83,25 +84,37 @@ async def _read(responder: Responder, topic: str, name: str, address: str) -> De
     return ledger
 
 
-def _missing(
-    kept: DecisionLedger, other: DecisionLedger, name: str, into: str, leave: Collection[str]
-) -> list[Decision]:
-    """The decisions of ``other`` that ``kept`` lacks (law 1)."""
-    found = []
-    for query, chain in other.decided().items():
-        if query in leave:
-            continue
-        known = {decision.batch: decision for decision in kept.decided().get(query, [])}
-        for decision in chain:
-            same = known.get(decision.batch)
-            if same is None and decision.batch > max(known, default=-1):
-                found.append(decision)
-            elif same is None or same.attempts != decision.attempts:
-                raise ConfigurationError(
-                    f"batch {decision.batch} of {query} was decided at {name} and otherwise at {into}, so its rows may be there twice; "
-                    f"look at them, then leave out what {name} says of it: --leave {query}. Nothing was changed"
-                )
-    return found
+class Known:
+    """What the one ledger will hold: its own decisions, and those that other ledgers have added; and which broker each is from."""
+
+    def __init__(self, kept: DecisionLedger, into: str) -> None:
+        self._known = {
+            query: {decision.batch: (decision, into) for decision in chain} for query, chain in kept.decided().items()
+        }
+
+    def add_missing(self, other: DecisionLedger, name: str, leave: Collection[str]) -> list[Decision]:
+        """The decisions of the broker ``name`` that are not known yet (law 1).
+
+        Raises:
+            ConfigurationError: it decided a batch otherwise.
+        """
+        found = []
+        for query, chain in other.decided().items():
+            if query in leave:
+                continue
+            known = self._known.setdefault(query, {})
+            newest = max(known, default=-1)
+            for decision in chain:
+                same, where = known.get(decision.batch, (None, known[newest][1] if known else ""))
+                if same is None and decision.batch > newest:
+                    known[newest := decision.batch] = decision, name
+                    found.append(decision)
+                elif same is None or same.attempts != decision.attempts:
+                    raise ConfigurationError(
+                        f"batch {decision.batch} of {query} was decided at {name} and otherwise at {where}, so its rows may be there "
+                        f"twice; look at them, then leave out what {name} says of it: --leave {query}. Nothing was changed"
+                    )
+        return found
 
 
 async def _append(responder: Responder, queue: MessageQueue, decisions: list[Decision], end: int) -> None:

@@ -87,7 +87,9 @@ async def find_place(api: RemotingApi, topic: str, *, create: bool) -> Place:
             "place; start that broker"
         )
     if len(homes) > 1:
-        homes = await _one_of(api, topic, homes, await masters_of(api))
+        homes = await _one_of(
+            api, topic, sorted(homes, key=lambda name: permissions[name] != READ_WRITE), await masters_of(api)
+        )
     if create:
         await _hold_places(api, topic, {name: at for name, at in masters.items() if name not in permissions})
     return await _at(api, topic, homes[0])
@@ -175,17 +177,17 @@ async def _hold_place(api: RemotingApi, topic: str, name: str, address: str) -> 
 
 
 async def _only_hold_place(api: RemotingApi, topic: str, name: str, address: str) -> bool:
-    """Law 2. Whether the broker holds nothing."""
-    await set_permission(api, address, topic, NOTHING)
-    await asyncio.sleep(_POLL_S)  # a broker enters what it has stored into the queue a moment later
-    if await api.max_offset(address, MessageQueue(topic, name, 0)) == 0:
-        return True
+    """Law 2. Whether the broker holds nothing. Who dies before it has looked leaves a home that can be read, and is looked at again."""
     await set_permission(api, address, topic, READ)
-    return False
+    await asyncio.sleep(_POLL_S)  # a broker enters what it has stored into the queue a moment later
+    if await api.max_offset(address, MessageQueue(topic, name, 0)):
+        return False
+    await set_permission(api, address, topic, NOTHING)
+    return True
 
 
 async def _one_of(api: RemotingApi, topic: str, homes: list[str], masters: Mapping[str, str]) -> list[str]:
-    """The one of several homes that has decisions; those without any hold its place from now on."""
+    """The one of several homes that has decisions, else the first; those without any hold its place from now on."""
     away = [name for name in homes if name not in masters]
     if away:
         raise NetworkError(

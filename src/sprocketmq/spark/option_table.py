@@ -141,6 +141,9 @@ OPTIONS: Final = (
            "idempotent (needs it): its rows carry both"),
     _write("txnVersion", "text", "none", "a whole number from 0", "the number of a write within txnAppId; must grow"),
     _write("settleTimeoutMs", "duration", "3m", _DURATION, "how long a transactional commit waits for checks of old half messages"),
+    _choice("write", "onDecidedBatch", ("fail", "pass"), "fail",
+            "what becomes of a transactional batch that is decided already and comes again with more or less rows: the write fails, or the "
+            "batch counts as done, with a warning, as it was decided"),
     _choice("write", "onError", ("fail", "drop", "dlq"), "fail",
             "what becomes of a row that cannot be a message (no body, too long, a value RocketMQ does not take): the write fails, it is "
             "left out and counted in the log, or it becomes a dead letter of group with the reason"),

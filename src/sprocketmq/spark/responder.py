@@ -99,7 +99,8 @@ class Responder:
     def at(cls, options: SinkOptions, topics: frozenset[str] = frozenset()) -> Responder:
         """Started, and known to the brokers of ``topics``."""
         limits_ms = options.send_timeout_ms, options.retry_timeout_ms
-        key = (os.getpid(), options.namesrv_addr, options.group, options.access, *limits_ms)
+        of_rows = options.producer_settings().values()
+        key = (os.getpid(), options.namesrv_addr, options.group, options.access, *limits_ms, *of_rows)
         known = cls._by_process.get(key)
         if known is not None and topics <= known.topics:
             return known

@@ -39,6 +39,7 @@ class SinkOptions:
     txn_app_id: str | None = None
     txn_version: int | None = None
     settle_timeout_ms: int = 180_000
+    on_decided_batch: Literal["fail", "pass"] = "fail"
     accepted_send_status: frozenset[str] = frozenset({"SEND_OK"})
     on_error: Literal["fail", "drop", "dlq"] = "fail"
     max_message_bytes: int = _MESSAGE_BYTES
@@ -94,6 +95,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         txn_app_id=txn_app_id,
         txn_version=txn_version,
         settle_timeout_ms=given.duration_ms("settleTimeoutMs"),
+        on_decided_batch=given.choice("onDecidedBatch"),  # type: ignore[arg-type]
         accepted_send_status=_accepted(given),
         **_of_rows(given, mode),
     )
@@ -151,7 +153,7 @@ def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int |
     if delivery == "atLeastOnce":
         given.idle(("txnAppId", "txnVersion"), "without delivery idempotent or transactional", "add one of them")
     if delivery != "transactional":
-        given.idle(("ledgerTopic", "settleTimeoutMs"), "without delivery transactional", "add it")
+        given.idle(("ledgerTopic", "settleTimeoutMs", "onDecidedBatch"), "without delivery transactional", "add it")
     else:
         given.idle(("acceptedSendStatus",), "with delivery transactional, which is strict", "use another delivery")
     if delivery == "transactional" and not given.has("group"):

@@ -17,10 +17,12 @@ from spark_task import Task, leave_group
 from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.cli.settle import merge_decisions
-from sprocketmq.core.decision_ledger import Decision, Names
+from sprocketmq.client.api import RemotingApi
+from sprocketmq.core.decision_ledger import Decision, DecisionLedger, Names
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.ledger_place import NOTHING, READ, READ_WRITE, set_permission
+from sprocketmq.spark.ledger_merge import Known
+from sprocketmq.spark.ledger_place import NOTHING, READ, READ_WRITE, _only_hold_place, set_permission
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.writer import BatchWriter, StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -207,6 +209,62 @@ def test_of_two_ledgers_with_decisions_none_is_forgotten(pair: Pair, capsys: pyt
     Task.batch = 3
     run(pair, 8)
     assert appeared(pair) == Counter([8])
+
+
+def test_a_home_whose_emptying_was_cut_off_can_still_be_read(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is killed before it looked: a decision that came in between is not behind a place holder."""
+    pair.make(HOME)
+    pair.make(OTHER)
+    pair.store(OTHER, Decision("q-1", 0, frozenset({"gone"}), 0, frozenset(), 1))
+
+    class Killed(Exception):
+        pass
+
+    async def killed(*_where: object) -> int:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RemotingApi, "max_offset", killed)
+        with pytest.raises(Killed):
+            pair.cluster.engine.run(_only_hold_place(pair.cluster.api, LEDGER, HOME, pair.address(HOME)))
+    pair.mq.wait_until(lambda: pair.permissions() == {HOME: READ, OTHER: READ_WRITE})
+    run(pair, 1)
+    assert appeared(pair) == Counter(), "it was decided at the other broker"
+    pair.mq.wait_until(lambda: pair.permissions() == {HOME: NOTHING, OTHER: READ_WRITE})
+
+
+def test_of_two_empty_ledgers_the_one_that_can_be_written_is_kept(pair: Pair) -> None:
+    pair.make(HOME, READ)
+    pair.make(OTHER)
+    run(pair, 1)
+    assert appeared(pair) == Counter([1])
+    pair.mq.wait_until(lambda: pair.permissions() == {HOME: NOTHING, OTHER: READ_WRITE})
+
+
+def of_one_query(query: str, *batches: tuple[int, str]) -> DecisionLedger:
+    ledger = DecisionLedger(len(batches))
+    records = [(at, Decision(query, batch, frozenset({task}), at)) for at, (batch, task) in enumerate(batches)]
+    ledger.read_older(records, 0, 0)
+    return ledger
+
+
+def test_two_other_ledgers_that_decided_a_batch_differently_are_a_question_for_a_person() -> None:
+    known = Known(of_one_query("q-0", (0, "a")), "broker-a")
+    assert len(known.add_missing(of_one_query("q-1", (0, "b"), (1, "b")), "broker-b", ())) == 2
+    assert known.add_missing(of_one_query("q-1", (0, "b"), (1, "b")), "broker-c", ()) == []
+    with pytest.raises(ConfigurationError, match="batch 1 of q-1 was decided at broker-d and otherwise at broker-b"):
+        known.add_missing(of_one_query("q-1", (0, "b"), (1, "d")), "broker-d", ())
+    assert known.add_missing(of_one_query("q-1", (0, "d")), "broker-d", ["q-1"]) == []
+
+
+def test_the_decisions_of_the_one_ledger_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, other = of_one_query("q-0", (0, "a")), DecisionLedger(50)
+    other.read_older([(at, Decision(f"q-{at}", 0, frozenset({"a"}), at)) for at in range(50)], 0, 0)
+    asked: list[DecisionLedger] = []
+    decided = DecisionLedger.decided
+    monkeypatch.setattr(DecisionLedger, "decided", lambda self: asked.append(self) or decided(self))
+    assert len(Known(kept, "broker-a").add_missing(other, "broker-b", ())) == 49
+    assert asked == [kept, other]
 
 
 def test_a_batch_that_both_ledgers_decided_is_a_question_for_a_person(pair: Pair) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections import Counter
 from collections.abc import Iterator
@@ -28,9 +29,15 @@ def flights(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedRocketMQ]:
         leave_group()
 
 
-def run(mq: EmbeddedRocketMQ, *parts: range) -> None:
+def run(mq: EmbeddedRocketMQ, *parts: range, **options: str) -> None:
     """One try of a batch whose tasks have these rows."""
-    given = {"namesrvaddr": mq.namesrv_addr, "topic": "flights", "group": "exact", "delivery": "transactional"}
+    given = {
+        "namesrvaddr": mq.namesrv_addr,
+        "topic": "flights",
+        "group": "exact",
+        "delivery": "transactional",
+        **options,
+    }
     writer: StreamWriter = RocketMQDataSource({**given, "settletimeoutms": "1ms"}).streamWriter(SCHEMA, overwrite=False)
     sent = []
     for part in parts:
@@ -52,6 +59,22 @@ def test_a_decided_batch_that_comes_again_with_other_rows_is_refused(flights: Em
     ):
         run(flights, again)
     assert appeared(flights) == Counter(range(10))
+
+
+@pytest.mark.parametrize("again", [range(15), range(5)], ids=["more rows", "less rows"])
+def test_with_pass_a_decided_batch_with_other_rows_counts_as_done(
+    flights: EmbeddedRocketMQ, again: range, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A table that it is joined with grew, or rows expired: what was decided is all that the batch ever writes."""
+    run(flights, range(10))
+    with caplog.at_level(logging.WARNING):
+        run(flights, again, onDecidedBatch="pass")
+    assert f"batch 0 of q-1 was decided with 10 rows, and now it has {len(again)}: onDecidedBatch=pass" in caplog.text
+    Task.batch = 1
+    run(flights, range(20, 22), onDecidedBatch="pass")
+    with pytest.raises(ConfigurationError, match=r"failOnDataLoss=false.* onDecidedBatch=pass"):
+        run(flights, range(1))
+    assert appeared(flights) == Counter([*range(10), 20, 21])
 
 
 def test_a_decided_batch_that_comes_again_in_other_tasks_is_done(flights: EmbeddedRocketMQ) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from spark_task import leave_group
+from sprocketmq.errors import RemoteError
 from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.half_messages import HalfSender
 from sprocketmq.spark.responder import Responder
 from sprocketmq.spark.sink_options import SinkOptions, sink_options
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -41,3 +44,20 @@ def test_transactional_writes_of_one_group_with_other_limits_have_producers_of_t
     assert Responder.at(options(sendtimeoutms="1s")) is second
     assert len({id(first.producer), id(second.producer), id(third.producer)}) == 3
     assert (first.cluster.retry_timeout_ms, third.cluster.retry_timeout_ms) == (60_000, 7_000)
+
+
+@pytest.mark.usefixtures("_members_leave")
+def test_transactional_writes_of_one_group_keep_their_own_limit_and_compression(mq: EmbeddedRocketMQ) -> None:
+    def write(body: bytes, **of_rows: str) -> HalfSender:
+        given = {"namesrvaddr": mq.namesrv_addr, "group": "writers", "topic": "flights", "delivery": "transactional"}
+        options = sink_options({**given, **of_rows})
+        sender = HalfSender(options, Responder.at(options, frozenset({"flights"})).producer, {}, "attempt")
+        sender.send(pa.record_batch([pa.array([body], pa.binary())], names=["body"]))
+        return sender
+
+    write(b"x" * 10_000)
+    write(b"x" * 10_000, compressType="zlib")
+    first, second = mq.messages("RMQ_SYS_TRANS_HALF_TOPIC")
+    assert first.store_size_bytes > 10_000 > second.store_size_bytes
+    with pytest.raises(RemoteError, match="maxMessageSize"):  # of the broker, not of the first write
+        write(b"x" * (5 << 20), maxMessageBytes=str(8 << 20))

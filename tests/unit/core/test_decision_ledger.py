@@ -150,7 +150,7 @@ def test_a_writer_appends_only_when_the_batch_is_open() -> None:
 def test_a_batch_that_was_planned_anew_with_other_rows_is_not_settled() -> None:
     attempts = frozenset({"a"})
     log = [(0, Decision("q", 5, attempts, 0, frozenset(), 10)), (1, Decision("q", 6, attempts, 1))]
-    assert commit_step(read(log), "q", 5, attempts, rows=15) == OtherRows(10)
+    assert commit_step(read(log), "q", 5, attempts, rows=15) == OtherRows(10, Settle(attempts, frozenset()))
     assert commit_step(read(log), "q", 5, attempts, rows=10) == Settle(attempts, frozenset())
     assert commit_step(read(log), "q", 6, attempts, rows=7) == Settle(attempts, frozenset()), (
         "an older record counts none"

@@ -58,3 +58,13 @@ def verdict_of(rules: CheckRules, round_ms: int, asked: int) -> Verdict:
         check_times=str(asked) if asked else None,
         immunity=None,
     )
+
+
+def test_defaults_that_are_only_assumed_are_called_so() -> None:
+    assert str(HalfLifetime.of({"transactionTimeOut": "7000"})) == (
+        "transactionTimeOut=7000, transactionCheckMax=15, transactionCheckInterval=30000"
+    )
+    assert str(HalfLifetime.of({})).endswith(
+        "transactionCheckInterval=30000, Apache's defaults: this account may not read the broker's settings; allow it GET_BROKER_CONFIG "
+        "(Get on the cluster)"
+    )

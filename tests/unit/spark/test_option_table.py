@@ -24,6 +24,7 @@ BESIDE = {
     "startingOffsetsByTimestampStrategy": {"startingTimestamp": "1"},
     "tlsAuthServer": {"tls": "true"},
     "settleTimeoutMs": {"delivery": "transactional", "group": "exact"},
+    "onDecidedBatch": {"delivery": "transactional", "group": "exact"},
     "ledgerTopic": {"delivery": "transactional", "group": "exact"},
     "compressOverBytes": {"compressType": "zlib"},
     "maxReconsumeTimes": {"mode": "ack", "group": "delays"},

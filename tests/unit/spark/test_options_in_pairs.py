@@ -36,6 +36,7 @@ NEEDS: Final = {
     "delivery": {"group": "exact"},
     "ledgerTopic": {"delivery": "transactional", "group": "exact"},
     "settleTimeoutMs": {"delivery": "transactional", "group": "exact"},
+    "onDecidedBatch": {"delivery": "transactional", "group": "exact"},
     "txnAppId": {"delivery": "transactional", "group": "exact", "txnVersion": "1"},
     "txnVersion": {"delivery": "transactional", "group": "exact", "txnAppId": "loads"},
     "onError": {"group": "delays"},
@@ -112,15 +113,16 @@ READ_PAIRS: Final = {
 BATCH_PAIRS: Final = {*combinations(ENDS, 2), ("deadLettersOf", "endingOffsetsByTimestamp")}
 WRITE_PAIRS: Final = {
     ("mode", "delivery"),
-    *(("mode", name) for name in ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "maxReconsumeTimes", "delayLevel")),
-    *((name, "acceptedSendStatus") for name in ("delivery", "ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs")),
+    *(("mode", name) for name in ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "onDecidedBatch", "maxReconsumeTimes",
+                                "delayLevel")),
+    *((name, "acceptedSendStatus") for name in ("delivery", "ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "onDecidedBatch")),
     *(("acceptedSendStatus", name) for name in ("maxReconsumeTimes", "delayLevel")),
-    *((one, other) for one in ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "delivery")
+    *((one, other) for one in ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "onDecidedBatch", "delivery")
       for other in ("maxReconsumeTimes", "delayLevel")),
     *(("mode", name) for name in ("onError", "maxMessageBytes")),
     *((one, other) for one in ("maxReconsumeTimes", "delayLevel")
       for other in ("onError", "maxMessageBytes", "compressType", "compressOverBytes")),
-    *(("onError", name) for name in ("delivery", "ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs")),
+    *(("onError", name) for name in ("delivery", "ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "onDecidedBatch")),
 }  # fmt: skip
 BOTH_PAIRS: Final = {("secretKey", "secretKeyFile")}
 EXCLUDED: Final[dict[Use, set[tuple[str, str]]]] = {
