@@ -171,6 +171,14 @@ SPARK_SOURCE_MUTANTS = [
     ),
     Mutant(
         "spark",
+        "a batch that is planned anew is so under its old number",
+        f"{SPARK}/checkpoint_files.py",
+        '            self._write("offsets", number, self._text(number - 1))\n',
+        '            self._file("offsets", number).unlink()\n            return\n',
+        f"{FILES}::test_a_batch_that_is_planned_anew_keeps_its_number_for_no_rows",
+    ),
+    Mutant(
+        "spark",
         "an edited file keeps the checksum of the old one",
         f"{SPARK}/checkpoint_files.py",
         "        self._checksum(log, number).unlink(missing_ok=True)\n        new =",

@@ -112,7 +112,10 @@ def finish(location: str, how: str, *, group: str | None = None, namesrv_addr: s
         print(f"batch {number} is done, nothing is unfinished")
         return
     checkpoint.finish("done" if how == "done" else "plan-anew")
-    print(f"batch {number} {'counts as done' if how == 'done' else 'is planned again when the query starts'}")
+    if how == "done":
+        print(f"batch {number} counts as done")
+    else:
+        print(f"batch {number} has no rows now, batch {number + 1} is planned when the query starts")
 
 
 def _stopped(location: str, group: str | None, namesrv_addr: str) -> Checkpoint:

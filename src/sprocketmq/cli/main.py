@@ -291,8 +291,8 @@ def spark_checkpoint_drop(location: str, queues: tuple[str, ...], **named: Any) 
 def spark_checkpoint_finish(location: str, how: str, group: str | None, namesrv_addr: str) -> None:
     """Do away with a batch that is planned and not done.
 
-    plan-anew: it is planned again when the query starts, and its rows are written again. done: it counts as done, whatever was written
-    of it.
+    plan-anew: it counts as done, without rows, and the batch after it begins where it began: what was written of it is written again.
+    done: it counts as done, whatever was written of it. Neither where a query keeps state.
     """
     from sprocketmq.cli.checkpoint import finish
 

@@ -151,7 +151,9 @@ class Checkpoint:
             )
 
     def finish(self, how: Literal["plan-anew", "done"]) -> None:
-        """Do away with a batch that is planned and not done.
+        """Do away with a batch that is planned and not done: both ways it counts as done, with ``plan-anew`` as one without rows, so that
+        the next batch begins where it began. Its number is not used again: a sink that knows it (Spark's files, Delta, a transactional
+        write) would pass over the rows of the new plan.
 
         Raises:
             ConfigurationError: the query keeps state, whose version the batch would have written; or it is the first batch.
@@ -159,22 +161,21 @@ class Checkpoint:
         number = self.planned
         if number == self.done:
             return
-        if how == "done":
-            if (self.path / "state").exists():
-                raise ConfigurationError(
-                    f"batch {number} of {self.path} cannot count as done: the query keeps state, which the batch has not written; start "
-                    "the query until it is done"
-                )
-            text = self._file("commits", self.done).read_text() if self.done >= 0 else _NOTHING_DONE
-            self._write("commits", number, text)
-            return
-        if number == 0:
+        if (self.path / "state").exists():
             raise ConfigurationError(
-                f"batch 0 of {self.path} is the first, there is nothing to go back to; start the query until it is done"
+                f"batch {number} of {self.path} cannot {'count as done' if how == 'done' else 'be planned anew'}: the query keeps state, "
+                "which the batch has not written; start the query until it is done"
             )
-        self._keep("offsets", number)
-        self._file("offsets", number).unlink()
-        self._checksum("offsets", number).unlink(missing_ok=True)
+        if how == "plan-anew":
+            if number == 0:
+                raise ConfigurationError(
+                    f"batch 0 of {self.path} is the first, there is nothing to go back to; start the query until it is done"
+                )
+            self._keep("offsets", number)
+            self._write("offsets", number, self._text(number - 1))
+        self._write(
+            "commits", number, self._file("commits", self.done).read_text() if self.done >= 0 else _NOTHING_DONE
+        )
 
     # -- files -----------------------------------------------------------------------------------------------------------------
 

@@ -124,6 +124,33 @@ def test_a_batch_that_is_not_done_is_finished_first(
         publish(flights, range(25, 30), 0)
 
 
+def test_rows_of_a_batch_that_is_planned_anew_reach_a_sink_that_knows_the_numbers_of_batches(
+    spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    """Spark's files: the batch was written and not committed, and more has come since."""
+    checkpoint, files = tmp_path / "checkpoint", str(tmp_path / "files")
+
+    def write() -> None:
+        source = spark.readStream.format("rocketmq").options(
+            namesrvAddr=flights.namesrv_addr, topic="flights", startingOffsets="earliest"
+        )
+        rows = source.load().selectExpr("cast(body as string) as body")
+        writer = rows.writeStream.format("json").option("checkpointLocation", str(checkpoint))
+        writer.trigger(availableNow=True).start(files).awaitTermination()
+
+    write()
+    publish(flights, range(10, 15), 0)
+    write()
+    last = json.loads(tool("show", checkpoint, "--json"))["done"]
+    for name in (str(last), f".{last}.crc"):
+        (checkpoint / "commits" / name).unlink()
+    publish(flights, range(15, 20), 0)
+    tool("finish", checkpoint, "plan-anew")
+    write()
+    found = {int(row.body) for row in spark.read.schema("body string").json(files).collect()}
+    assert found == {*range(20), *range(100, 110)}
+
+
 def test_a_running_query_of_a_group_is_noticed(spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path) -> None:
     source = spark.readStream.format("rocketmq").options(
         namesrvAddr=flights.namesrv_addr, topic="flights", startingOffsets="earliest", group="delays"

@@ -89,9 +89,6 @@ def test_an_unfinished_batch_is_not_edited_away(checkpoint: Path, capsys: pytest
     write(checkpoint, 2, OTHERS, "-", json.dumps(OURS))
     with pytest.raises(ConfigurationError, match="batch 2 of .* is planned and not done"):
         drop(str(checkpoint), ["flights/a/1"])
-    finish(str(checkpoint), "plan-anew")
-    assert (Checkpoint(str(checkpoint)).planned, (checkpoint / "offsets" / ".2.crc").exists()) == (1, False)
-    write(checkpoint, 2, OTHERS, "-", json.dumps(OURS))
     finish(str(checkpoint), "done")
     assert Checkpoint(str(checkpoint)).done == 2
     finish(str(checkpoint), "done")
@@ -100,6 +97,25 @@ def test_an_unfinished_batch_is_not_edited_away(checkpoint: Path, capsys: pytest
     (checkpoint / "state").mkdir()
     with pytest.raises(ConfigurationError, match="cannot count as done: the query keeps state"):
         finish(str(checkpoint), "done")
+    with pytest.raises(ConfigurationError, match="cannot be planned anew: the query keeps state"):
+        finish(str(checkpoint), "plan-anew")
+    assert Checkpoint(str(checkpoint)).done == 2
+
+
+def test_a_batch_that_is_planned_anew_keeps_its_number_for_no_rows(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sink that knows the number may have its rows, and would pass over others with it."""
+    planned = {**OURS, "q": {"flights": {"a": {"0": 9, "1": 9}}}}
+    write(checkpoint, 2, OTHERS, "-", json.dumps(planned))
+    before = lines(checkpoint, 2)
+    finish(str(checkpoint), "plan-anew")
+    assert "batch 2 has no rows now, batch 3 is planned when the query starts" in capsys.readouterr().out
+    assert lines(checkpoint, 2) == lines(checkpoint, 1)
+    found = Checkpoint(str(checkpoint))
+    assert (found.planned, found.done, (checkpoint / "offsets" / ".2.crc").exists()) == (2, 2, False)
+    assert (checkpoint / "commits" / "2").read_text() == (checkpoint / "commits" / "1").read_text()
+    assert (checkpoint / "sprocketmq-before" / "offsets" / "2.0").read_text().split("\n") == before
 
 
 def test_the_first_batch_is_not_planned_anew(checkpoint: Path) -> None:
