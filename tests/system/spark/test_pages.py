@@ -83,7 +83,9 @@ def test_the_first_page_reads_counts_and_copies(names: dict[str, Any], flights: 
 
 def test_rows_are_written_as_the_page_says(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
     run_page("write.md", {**names, "spark_address": flights.namesrv_addr})
-    assert len(flights.messages("departures")) == 8
+    assert len(flights.messages("departures")) == 9
+    (refused,) = flights.messages("%DLQ%loads")
+    assert "has an empty body" in refused.properties["RETRY_REASON"]
     flights.wait_until(lambda: flights.messages("reminders"))
 
 

@@ -126,7 +126,13 @@ def test_a_second_query_of_a_group_that_retries_is_refused(
 
     def start(name: str) -> StreamingQuery:
         rows = streaming(spark, mq, includeRetry=True, retryTimeoutMs="2s").load()
-        retrying = foreach_batch(lambda rows, _: rows, group="delays", namesrv_addr=mq.namesrv_addr, max_reconsume=3)
+        retrying = foreach_batch(
+            lambda rows, _: rows.selectExpr("*", "true AS failed"),
+            write=lambda good, _: None,
+            group="delays",
+            namesrv_addr=mq.namesrv_addr,
+            max_reconsume=3,
+        )
         return rows.writeStream.foreachBatch(retrying).option("checkpointLocation", str(tmp_path / name)).start()
 
     first = start("first")
