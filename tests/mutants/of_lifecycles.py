@@ -138,7 +138,7 @@ LIFECYCLE_MUTANTS = [
         "S1",
         "a request that a shutdown interrupts looks as if its caller were cancelled",
         "src/sprocketmq/net/pool.py",
-        '        if task.cancelled():\n            raise ClosedError("the client was shut down")\n',
+        '        if opening.task.cancelled():\n            raise ClosedError("the client was shut down")\n',
         "",
         "tests/system/net/test_connection.py::test_who_waits_for_a_connection_while_its_pool_is_closed_is_told_so_and_not_cancelled",
     ),

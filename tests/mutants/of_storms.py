@@ -128,8 +128,8 @@ STORM_MUTANTS = [
         "net",
         "who comes later overtakes the one whose turn it is",
         f"{NET}/write_turns.py",
-        "            self.give()\n        self.is_idle = not self._waiting and not self._is_given\n",
-        "            self.give()\n        self.is_idle = not self._waiting\n",
+        "        self.is_idle = not self._waiting and not self._is_given\n",
+        "        self.is_idle = not self._waiting\n",
         "tests/unit/net/test_requests_in_flight.py::test_requests_that_wait_for_a_peer_that_reads_again_are_not_overtaken",
     ),
     Mutant(

@@ -10,7 +10,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed, RequestTimeout
 from sprocketmq.net import fork
@@ -67,10 +67,7 @@ class ConnectionPool:
             self._signer = _in_namespace(namespace, self._signer)
         self._on_close = on_close
         self._open: dict[str, Connection] = {}
-        self._opening: dict[str, asyncio.Task[Connection]] = {}
-        self._lines: dict[
-            str, WaitingLine
-        ] = {}  # who waits for a connection that is opened, or has opened a moment ago
+        self._opening: dict[str, _Opening] = {}  # connections that are being opened, or have been a moment ago
         self._closed = False
         self._forked = False
         fork.watch(self)
@@ -82,7 +79,7 @@ class ConnectionPool:
 
     def open_connection(self, address: str) -> Connection | None:
         """The connection to ``address`` if there is one that can be used as it is: requests need no signature, and the peer reads."""
-        if address in self._lines:  # nobody is overtaken
+        if address in self._opening:  # nobody is overtaken
             return None
         connection = self._open.get(address)
         return connection if connection is not None and connection.takes_frames else None
@@ -97,29 +94,24 @@ class ConnectionPool:
             ConnectFailed: refused, unknown host, or not within the timeout.
             ConfigurationError: the address is not host:port.
         """
-        line = self._lines.get(address)
-        if line is None:
-            connection = self._open.get(address)
-            if connection is not None and not connection.is_closed:
-                return connection
-            if self._closed:
-                raise ClosedError(fork.FORKED if self._forked else "the client was shut down")
-            line = self._lines[address] = WaitingLine()
-            task = self._opening[address] = asyncio.ensure_future(self._connect(address))
-            task.add_done_callback(lambda done: self._opened(address, done))
-            task.add_done_callback(lambda done: line.open())
-        else:
-            task = self._opening[address]
+        opening, connection = self._opening.get(address), self._open.get(address)
+        is_there = connection is not None and not connection.is_closed
+        if opening is None and is_there:
+            assert connection is not None
+            return connection
+        if opening is None or (opening.line.is_open and not is_there):
+            # What failed, or was lost again, is over for who comes now, though others were woken by it and have not gone on yet: two that
+            # try again at once would keep it for ever.
+            opening = self._begin(address)
         try:
-            is_there = await line.wait(timeout_ms)
+            is_there = await opening.line.wait(timeout_ms)
         finally:
-            if not line.length and task.done() and self._lines.get(address) is line:
-                del self._lines[address], self._opening[address]
+            self._end(address, opening)
         if not is_there:
             raise ConnectFailed(f"no connection to {address} within {timeout_ms} ms; is it up and reachable?", address)
-        if task.cancelled():
+        if opening.task.cancelled():
             raise ClosedError("the client was shut down")
-        return task.result()
+        return opening.task.result()
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
         """Ask ``address`` and wait; ``timeout_ms`` covers everything: connecting, a peer that does not read, the answer.
@@ -129,7 +121,7 @@ class ConnectionPool:
         """
         now_s = asyncio.get_running_loop().time
         connection = self._open.get(address)
-        if connection is None or connection.is_closed or address in self._lines:
+        if connection is None or connection.is_closed or address in self._opening:
             began_s = now_s()
             connection = await self.connection(address, timeout_ms)
             timeout_ms = max(1, timeout_ms - int((now_s() - began_s) * 1000))
@@ -167,9 +159,10 @@ class ConnectionPool:
     async def aclose(self) -> None:
         """Close all connections; later calls raise ClosedError."""
         self._closed = True
-        for task in list(self._opening.values()):
+        tasks = [opening.task for opening in self._opening.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         closing = list(self._open.values())
         self._open.clear()
         await close_all(closing)
@@ -177,9 +170,22 @@ class ConnectionPool:
     def left_behind(self) -> None:
         """In a forked child: the connections are the parent's."""
         self._closed = self._forked = True
-        self._inherited, self._open = self._open, {}
-        for connection in self._inherited.values():
+        self._inherited, self._open = (self._open, self._opening), {}
+        self._opening = {}
+        for connection in self._inherited[0].values():
             connection.left_behind()
+
+    def _begin(self, address: str) -> _Opening:
+        if self._closed:
+            raise ClosedError(fork.FORKED if self._forked else "the client was shut down")
+        opening = self._opening[address] = _Opening(asyncio.ensure_future(self._connect(address)), WaitingLine())
+        opening.task.add_done_callback(lambda task: self._opened(address, opening))
+        return opening
+
+    def _end(self, address: str, opening: _Opening) -> None:
+        """Whoever waited for it has gone on, or away."""
+        if opening.line.is_open and not opening.line.length and self._opening.get(address) is opening:
+            del self._opening[address]
 
     async def _connect(self, address: str) -> Connection:
         host, port = split_address(address)
@@ -209,22 +215,29 @@ class ConnectionPool:
         connection.signer = self._signer
         return connection
 
-    def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
-        if not self._lines[address].length:  # whoever wanted it has gone
-            del self._lines[address], self._opening[address]
-        if task.cancelled() or task.exception() is not None:
-            return
-        connection = task.result()
-        if self._closed:
-            connection.close()
-        elif not connection.is_closed:
-            self._open[address] = connection
+    def _opened(self, address: str, opening: _Opening) -> None:
+        task = opening.task
+        if not task.cancelled() and task.exception() is None:
+            connection = task.result()
+            if self._closed:
+                connection.close()
+            elif not connection.is_closed:
+                self._open[address] = connection
+        opening.line.open()
+        self._end(address, opening)
 
     def _forget(self, address: str, connection: Connection) -> None:
         if self._open.get(address) is connection:
             del self._open[address]
             if self._on_close is not None:
                 self._on_close(address)
+
+
+class _Opening(NamedTuple):
+    """A connection that is being opened, and who waits for it."""
+
+    task: asyncio.Task[Connection]
+    line: WaitingLine
 
 
 def _signer(credentials: Credentials) -> Callable[[Command], None]:

@@ -1,4 +1,4 @@
-"""Who waits for one thing that all need, a connection or a route: it comes once, and they go on in the order in which they came.
+"""Who waits for a connection that is being opened: it comes once, or does not, and they go on in the order in which they came.
 
 Laws
 1. Who comes while somebody waits, or was woken and has not gone on yet, goes behind: nobody is overtaken.
@@ -13,20 +13,20 @@ __all__ = ["WaitingLine"]
 
 
 class WaitingLine:
-    """One line; ``length`` counts those who wait, and those who were woken and have not gone on."""
+    """One line; ``length`` counts those who wait, and those who were woken and have not gone on; ``is_open``: nobody waits any more."""
 
-    __slots__ = ("_is_open", "_waiting", "length")
+    __slots__ = ("_waiting", "is_open", "length")
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[bool]] = []
-        self._is_open = False
+        self.is_open = False
         self.length = 0
 
     async def wait(self, timeout_ms: float | None) -> bool:
         """Until the thing is there; False when it is not after ``timeout_ms``. Who goes on does what he waited for in the same step."""
         self.length += 1
         try:
-            if not self._is_open:
+            if not self.is_open:
                 return await self._come(timeout_ms)
             await asyncio.sleep(
                 0
@@ -48,7 +48,7 @@ class WaitingLine:
 
     def open(self) -> None:
         """The thing is there, or will not come."""
-        self._is_open = True
+        self.is_open = True
         waiting, self._waiting = self._waiting, []
         for place in waiting:
             _wake(place, True)

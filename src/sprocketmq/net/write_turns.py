@@ -35,22 +35,29 @@ class WriteTurns:
         except asyncio.CancelledError:
             if turn.done():
                 self.pass_on(room=True)
-            turn.cancel()
+            else:
+                self._leave(turn)
             raise
         if turn.done():
             return True
+        self._leave(turn)
+        return False
+
+    def _leave(self, turn: asyncio.Future[None]) -> None:
         turn.cancel()
         while self._waiting and self._waiting[0].done():
             self._waiting.popleft()
+        self._look()
+
+    def _look(self) -> None:
         self.is_idle = not self._waiting and not self._is_given
-        return False
 
     def pass_on(self, *, room: bool) -> None:
         """The turn was used; the next one may write if there is ``room``."""
         self._is_given = False
         if room:
             self.give()
-        self.is_idle = not self._waiting and not self._is_given
+        self._look()
 
     def give(self) -> None:
         """The next one may write, unless somebody may already."""
@@ -59,6 +66,7 @@ class WriteTurns:
             if not turn.done():
                 turn.set_result(None)
                 self._is_given = True
+        self._look()
 
     def give_all(self) -> None:
         """The connection is gone: each finds out by itself."""

@@ -100,8 +100,66 @@ def test_a_connection_that_nobody_waits_for_any_more_leaves_no_line(engine: Engi
         cancelled.cancel()
         await asyncio.gather(cancelled, return_exceptions=True)
         assert bytes((await pool.invoke(address, request(ECHO, body=b"x"), 5000)).body) == b"x"
-        assert pool._lines == pool._opening == {}
+        assert pool._opening == {}
         await pool.aclose()
+
+    with_server(engine, scenario)
+
+
+def test_two_that_try_again_at_once_reconnect_when_the_server_is_back(engine: Engine) -> None:
+    """Each comes before the other has heard of the failure: together they would keep it for ever."""
+
+    async def run() -> None:
+        server = Server(serve)
+        port = await server.start("127.0.0.1", 0)
+        await server.stop()
+        pool, failures = ConnectionPool(), 0
+
+        async def until_answered() -> None:
+            nonlocal failures
+            while True:
+                try:
+                    await pool.invoke(f"127.0.0.1:{port}", request(ECHO), 5000)
+                    return
+                except (ConnectFailed, ConnectionLost):
+                    failures += 1
+
+        asked = [asyncio.ensure_future(until_answered()) for _ in range(2)]
+        while failures < 100:
+            await asyncio.sleep(0)
+        server = Server(serve)
+        await server.start("127.0.0.1", port)
+        await asyncio.wait_for(asyncio.gather(*asked), 20)
+        await pool.aclose()
+        await server.stop()
+
+    engine.run(run(), timeout_s=30)
+
+
+def test_a_connection_whose_only_waiter_leaves_as_it_opens_is_kept_for_others(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server, address: str) -> None:
+        pool, goes_on = ConnectionPool(), asyncio.get_running_loop().create_future()
+        connect = pool._connect
+
+        async def connect_late(address: str) -> Connection:
+            connection = await connect(address)
+            await goes_on
+            return connection
+
+        monkeypatch.setattr(pool, "_connect", connect_late)
+        only = asyncio.ensure_future(pool.invoke(address, request(ECHO), 5000))
+        while not server.connections:
+            await asyncio.sleep(0.005)
+        asyncio.get_running_loop().call_soon(only.cancel)
+        goes_on.set_result(None)
+        await asyncio.gather(only, return_exceptions=True)
+        await pool.invoke(address, request(ECHO), 5000)
+        assert (len(pool.addresses), len(server.connections)) == (1, 1)
+        await pool.aclose()
+        while server.connections:
+            await asyncio.sleep(0.005)
 
     with_server(engine, scenario)
 

@@ -247,6 +247,32 @@ def test_frames_are_taken_while_they_can_be_written_unsigned() -> None:
     on_a_loop(scenario)
 
 
+@pytest.mark.parametrize("leaves", ["cancelled", "timed out"])
+def test_who_stops_waiting_for_a_peer_that_does_not_read_holds_up_nobody(leaves: str) -> None:
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        transport.unsent_bytes = 5_000_000
+        connection.pause_writing()
+        await turn()
+        waiting = [
+            asyncio.ensure_future(connection.invoke(request(ECHO), 60_000 if leaves == "cancelled" else 1))
+            for _ in range(2)
+        ]
+        await turn()
+        if leaves == "cancelled":
+            for one in waiting:
+                one.cancel()
+        await asyncio.wait(waiting)
+        transport.unsent_bytes = 0
+        connection.resume_writing()
+        assert connection.takes_frames
+        late = asyncio.ensure_future(connection.invoke(request(ECHO), 60_000))
+        await turn()
+        assert len(transport.opaques()) == 1
+        late.cancel()
+
+    on_a_loop(scenario)
+
+
 def test_requests_that_wait_for_a_peer_that_reads_again_are_not_overtaken() -> None:
     async def scenario(connection: Connection, transport: Transport) -> None:
         transport.unsent_bytes = 5_000_000
