@@ -59,6 +59,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._turns = WriteTurns()  # of this side's requests
         self._when_writable: deque[Callable[[], object]] = deque()
         self._newest: dict[object, bytes] = {}  # notices that wait, by their kinds
+        self._backlogs = self._backlog_bytes = 0
 
     @abstractmethod
     def _serve(self, whole: bytes, spans: list[Span]) -> None:
@@ -101,6 +102,11 @@ class BoundedProtocol(asyncio.Protocol):
         """Bytes that wait to be written."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
+    @property
+    def backlog(self) -> tuple[int, int]:
+        """How often the peer fell behind so far, and how much it has left unread, less what was written since: as it reads, that falls."""
+        return self._backlogs, self.unsent_bytes - self._backlog_bytes
+
     def when_writable(self, call: Callable[[], object]) -> None:
         """Call it now, or when the peer has read enough for more to be written; never once the connection is closed."""
         if not self.backs_up:
@@ -124,6 +130,8 @@ class BoundedProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.backs_up = True
+        self._backlogs += 1
+        self._backlog_bytes = 0
         if self._loop is not None:  # _write looks by itself; TLS writes at other moments, too
             self._loop.call_soon(self._look_at_unsent)
 

@@ -448,6 +448,8 @@ class Connection(BoundedProtocol):
         if self._asked:  # what was asked before is not overtaken
             chunks = [*self._asked, *chunks]
             self._asked = []
+        if self.backs_up:
+            self._backlog_bytes += sum(map(len, chunks))
         if len(chunks) == 1:
             self._transport.write(chunks[0])
         else:

@@ -80,9 +80,8 @@ class Server:
         self._tls, self._limits = tls, limits or Limits()
         self._share = connection_share()
         self._connections: set[Connection] = set()
-        self._stalled: dict[
-            Connection, tuple[int, float]
-        ] = {}  # bytes that wait, and since when hardly any of them left
+        # The backlog of each that is behind, and since when it has read hardly any of it.
+        self._stalled: dict[Connection, tuple[tuple[int, int], float]] = {}
         self._refused, self._cut_off = CalmLog(log), CalmLog(log)
         self._server: asyncio.AbstractServer | None = None
         self._tls_listener: TlsListener | None = None
@@ -205,16 +204,15 @@ class Server:
         self._idle_sweep = loop.call_later(self._limits.sweep_interval_s, self._sweep)
 
     def _look_at_slow_reader(self, connection: Connection, now_s: float) -> None:
-        unsent_bytes = connection.unsent_bytes
-        before_bytes, since_s = self._stalled.get(connection, (0, now_s))
-        # More than before: answers were added, so it had read all but a little of what waited then.
-        if unsent_bytes > before_bytes or before_bytes - unsent_bytes >= COUNTED_OUT_BYTES:
-            self._stalled[connection] = (unsent_bytes, now_s)
+        (number, left_bytes) = backlog = connection.backlog
+        (number_before, left_before_bytes), since_s = self._stalled.setdefault(connection, (backlog, now_s))
+        if number != number_before or left_before_bytes - left_bytes >= COUNTED_OUT_BYTES:
+            self._stalled[connection] = (backlog, now_s)
         elif now_s - since_s >= self._limits.slow_reader_timeout_s:
             self._cut_off.tell(
                 now_s,
                 "%s reads nothing, or next to nothing, of %d bytes that wait for it; it is cut off",
                 connection.remote_address,
-                unsent_bytes,
+                connection.unsent_bytes,
             )
             connection.abort()

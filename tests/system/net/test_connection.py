@@ -115,14 +115,18 @@ def test_two_that_try_again_at_once_reconnect_when_the_server_is_back(engine: En
         await server.stop()
         pool, failures = ConnectionPool(), 0
 
-        async def until_answered() -> None:
+        async def is_answered() -> bool:
             nonlocal failures
-            while True:
-                try:
-                    await pool.invoke(f"127.0.0.1:{port}", request(ECHO), 5000)
-                    return
-                except (ConnectFailed, ConnectionLost):
-                    failures += 1
+            try:
+                await pool.invoke(f"127.0.0.1:{port}", request(ECHO), 5000)
+            except (ConnectFailed, ConnectionLost):
+                failures += 1
+                return False
+            return True
+
+        async def until_answered() -> None:
+            while not await is_answered():
+                pass
 
         asked = [asyncio.ensure_future(until_answered()) for _ in range(2)]
         while failures < 100:

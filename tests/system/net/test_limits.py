@@ -222,32 +222,67 @@ def test_a_peer_that_reads_next_to_nothing_for_long_is_cut_off(engine: Engine, c
     with_server(engine, scenario, slow_reader_timeout_s=2.0, send_buffer_bytes=8_192)
 
 
+def test_a_peer_that_always_has_as_much_to_read_as_before_stays_while_it_reads(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server, servant: Servant, address: str) -> None:
+        looks = 0
+        look = server._look_at_slow_reader
+
+        def counted(connection: Connection, now_s: float) -> None:
+            nonlocal looks
+            looks += 1
+            look(connection, now_s)
+
+        monkeypatch.setattr(server, "_look_at_slow_reader", counted)
+        with raw(address) as reader:
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(reader, asked(LARGE, 12))
+            await until(lambda: servant.served == 12)
+            read, more = 0, 0
+            while looks < 12:
+                read += len(await asyncio.wait_for(loop.sock_recv(reader, 1 << 16), 30))
+                while read > (more + 1) * LARGE_BYTES:
+                    more += 1
+                    await loop.sock_sendall(reader, asked(LARGE, 1))
+                await asyncio.sleep(0.01)
+            assert more > 3
+            assert server.cut_off_connections == 0
+
+    with_server(engine, scenario, slow_reader_timeout_s=1.0, send_buffer_bytes=8_192)
+
+
 class Peer:
     """A connection as the sweep sees it each 15 s."""
 
-    remote_address, unsent_bytes, is_cut = "peer", 0, False
+    remote_address, unsent_bytes, backlog, is_cut = "peer", 0, (1, 0), False
 
     def abort(self) -> None:
         self.is_cut = True
 
 
-def looked_at(kib: Iterable[int]) -> bool:
-    """Whether a peer for which so much waits, look by look, is cut off."""
+def looked_at(kib: Iterable[tuple[int, int]]) -> bool:
+    """Whether a peer for which so much waits, look by look, is cut off, when so much was written to it since."""
     peer: Any = Peer()
     server = Server(lambda connection, command: None)
-    for number, size in enumerate(kib):
+    written = 0
+    for number, (size, more) in enumerate(kib):
+        written += more * 1024
         peer.unsent_bytes = size * 1024
+        peer.backlog = (1, peer.unsent_bytes - written)
         server._look_at_slow_reader(peer, 15.0 * number)
     return bool(peer.is_cut)
 
 
 def test_a_peer_that_reads_slowly_and_asks_for_more_stays() -> None:
-    assert not looked_at([100, 3_900, 3_000, 2_000, 1_000, 100, 3_900, 3_880, 3_860, 3_840, 3_820, 3_800])
+    assert not looked_at([(100, 0), (3_900, 3_800), *[(size, 0) for size in range(3_800, 0, -20)]])
+    assert not looked_at([(3_900, 64)] * 100)
 
 
 def test_a_peer_that_reads_a_byte_now_and_then_is_cut_off() -> None:
-    assert not looked_at(range(4_000, 3_996, -1))
-    assert looked_at(range(4_000, 3_995, -1))
+    assert not looked_at([(size, 0) for size in range(4_000, 3_996, -1)])
+    assert looked_at([(size, 0) for size in range(4_000, 3_995, -1)])
+    assert looked_at([(1_000 + size, 1) for size in range(5)]), "what it asks for meanwhile was not read"
 
 
 def test_a_peer_that_says_nothing_more_gets_all_answers_that_it_reads(engine: Engine) -> None:
