@@ -226,6 +226,22 @@ SPARK_ROW_MUTANTS = [
     ),
     Mutant(
         "spark",
+        "dead letters of a write go to the first broker by name alone",
+        f"{SPARK}/refused_rows.py",
+        "                if home == homes[-1]:\n",
+        "                if True:\n",
+        "tests/inproc/spark/test_refused_rows.py::test_letters_go_to_another_broker_when_the_first_one_is_dead",
+    ),
+    Mutant(
+        "spark",
+        "a write that runs again gives its dead letters new ids",
+        f"{SPARK}/message_sender.py",
+        "RefusedRows(options, stamp)",
+        "RefusedRows(options)",
+        "tests/inproc/spark/test_refused_rows.py::test_a_write_that_runs_again_gives_its_letters_the_ids_they_had",
+    ),
+    Mutant(
+        "spark",
         "rows that are to be compressed go by columns, as they are",
         f"{SPARK}/message_sender.py",
         "options.max_message_bytes, options.compress_from_bytes - 1)",

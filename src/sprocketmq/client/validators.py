@@ -27,6 +27,7 @@ __all__ = [
     "check_message",
     "check_queue",
     "check_range",
+    "check_sendable_topic",
     "check_settings",
     "check_text",
     "check_topic",
@@ -73,6 +74,13 @@ def check_topic(topic: str, what: str = "topic") -> str:
     return topic
 
 
+def check_sendable_topic(topic: str) -> None:
+    """Raises ConfigurationError: not the name of a topic, or of one that only brokers write to."""
+    check_topic(topic)
+    if topic in _NOT_SENDABLE:
+        raise ConfigurationError(f"topic {topic!r} belongs to the broker, send to a topic of your own")
+
+
 def check_group(group: str, what: str = "group") -> str:
     """The group itself.
 
@@ -102,9 +110,7 @@ def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Mes
     """
     if not isinstance(message, Message):
         raise ConfigurationError(f"message is {type(message).__name__}, a sprocketmq.Message is needed")
-    check_topic(message.topic)
-    if message.topic in _NOT_SENDABLE:
-        raise ConfigurationError(f"topic {message.topic!r} belongs to the broker, send to a topic of your own")
+    check_sendable_topic(message.topic)
     if not isinstance(message.body, bytes):
         raise ConfigurationError(
             f"the body of the message to {message.topic!r} is {type(message.body).__name__}, bytes are allowed; "

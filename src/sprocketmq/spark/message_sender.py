@@ -59,7 +59,7 @@ class MessageSender(RowSender):
     def __init__(self, options: SinkOptions, stamp: Stamp | None = None, replay_id: str | None = None) -> None:
         super().__init__(options, self._started_producer(options))
         self._stamp = stamp
-        self.refused = RefusedRows(options)
+        self.refused = RefusedRows(options, stamp)
         replayed = partial(replayed_rows, replay_id=replay_id)
         sent = partial(outgoing_rows, refuse=self.refused, max_bytes=options.max_message_bytes)
         self._as_messages: AsMessages = replayed if options.mode == "replay" else sent

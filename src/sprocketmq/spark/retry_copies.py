@@ -19,7 +19,7 @@ from sprocketmq.client.send_back import retry_copy
 from sprocketmq.client.send_settings import SendSettings
 from sprocketmq.client.unique_keys import UniqueKeys
 from sprocketmq.core.retry_schedule import retry_level
-from sprocketmq.errors import ConfigurationError, RemoteError
+from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import SystemClock
 from sprocketmq.spark.access import PLAIN, Access
@@ -131,18 +131,45 @@ def send_copies(
     cluster = Cluster.at(namesrv_addr, retry_timeout_ms, access)
     settings = SendSettings(group=group + "_RETRY")
     writer = MessageWriter(settings, SystemClock(), UniqueKeys(local_ip()), None, False)
-    rest = iter(rows)
+    rest, addresses = iter(rows), _Addresses(cluster)
     while chunk := list(islice(rest, _AT_ONCE)):
-        cluster.engine.run(_send_all(cluster, writer, chunk, retry_copies(chunk, group, max_reconsume)))
+        cluster.engine.run(_send_all(addresses, writer, chunk, retry_copies(chunk, group, max_reconsume)))
 
 
-async def _send_all(cluster: Cluster, writer: MessageWriter, rows: Sequence[BadRow], copies: Iterable[Message]) -> None:
+class _Addresses:
+    """Where brokers are, each asked for once: no route of ours names the broker of a record whose topic was not read."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._known: dict[str, str] = {}
+        self._one_asks = asyncio.Lock()
+
+    async def of(self, broker_name: str, topic: str | None) -> str:
+        async with self._one_asks:
+            if broker_name not in self._known:
+                self._known[broker_name] = await self.cluster.broker_address(broker_name, topic)
+            return self._known[broker_name]
+
+    def forget(self, broker_name: str) -> None:
+        """It may have moved."""
+        self._known.pop(broker_name, None)
+
+
+async def _send_all(
+    addresses: _Addresses, writer: MessageWriter, rows: Sequence[BadRow], copies: Iterable[Message]
+) -> None:
+    cluster = addresses.cluster
+
     async def store(row: BadRow, copy: Message) -> None:
         async def ask() -> None:
             broker_name = row.message.broker_name
-            address = await cluster.broker_address(broker_name, row.message.topic or None)
+            address = await addresses.of(broker_name, row.message.topic or None)
             command = writer.command(outgoing, MessageQueue(copy.topic, broker_name, 0))
-            await cluster.api.send_message(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
+            try:
+                await cluster.api.send_message(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
+            except RocketMQError:
+                addresses.forget(broker_name)
+                raise
 
         outgoing = writer.one(copy, None, 0, None, None, None)
         await cluster.retrying(ask)

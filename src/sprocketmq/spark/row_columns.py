@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sprocketmq.client.validators import check_sendable_topic
+from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.byte_columns import binary
 from sprocketmq.spark.property_columns import MANY_NAMES
 from sprocketmq.spark.row_messages import LEFT_OUT, SEND_COLUMNS
@@ -111,6 +113,10 @@ def _only_topic(topic: str | None, column: Array) -> str:
     names = [] if column is None else pc.unique(column).to_pylist()
     if len(names) != 1 or not names[0]:
         raise _Unusual
+    try:
+        check_sendable_topic(names[0])
+    except ConfigurationError:
+        raise _Unusual from None
     return str(names[0])
 
 

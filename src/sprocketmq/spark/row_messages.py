@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.dead_letter_message import replay_copy
-from sprocketmq.client.validators import MAX_BODY_BYTES
+from sprocketmq.client.validators import MAX_BODY_BYTES, check_sendable_topic
 from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.given_options import other_words
@@ -189,7 +189,7 @@ def outgoing_rows(
         max_bytes: the longest body.
 
     Raises:
-        ConfigurationError: a row has no topic or body, too long a body, or a value that no message may hold.
+        ConfigurationError: a row has no topic or body, a topic that cannot be, too long a body, or a value that no message may hold.
     """
     count = len(columns["body"])
     nothing: Sequence[Any] = [None] * count
@@ -213,6 +213,8 @@ def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int) -> Outgo
         raise ConfigurationError(
             'a row has no topic; fill the column topic, or add .option("topic", "...") for all rows'
         )
+    if not topic:
+        check_sendable_topic(to)
     if not body:
         raise ConfigurationError(
             f"a row for topic {to!r} has {'no' if body is None else 'an empty'} body, which RocketMQ does not store; filter it out"

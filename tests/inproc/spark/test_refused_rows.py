@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from sprocketmq.client.api import RemotingApi
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.message_sender import MessageSender
 from sprocketmq.spark.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.write_marks import Stamp
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.bodies import BrokerData, ClusterInfo
 
 BAD: list[dict[str, Any]] = [
     {"body": None, "topic": "flights", "keys": "none"},
@@ -21,6 +26,9 @@ BAD: list[dict[str, Any]] = [
     {"body": "x", "topic": "flights", "keys": "odd", "properties": [("year", "20\x0213")]},
     {"body": "x", "topic": "flights", "keys": "wide", "properties": [("year", "2" * 40_000)]},
     {"body": "x", "topic": "flights", "keys": "blank", "shardingKey": " "},
+    {"body": "x", "topic": "no such!", "keys": "characters"},
+    {"body": "x", "topic": "SCHEDULE_TOPIC_XXXX", "keys": "system"},
+    {"body": "x", "topic": "\x01" + "t" * 300, "keys": "endless"},
 ]
 SCHEMA = pa.schema(
     {
@@ -29,6 +37,7 @@ SCHEMA = pa.schema(
         "keys": pa.string(),
         "properties": pa.map_(pa.string(), pa.string()),
         "shardingKey": pa.string(),
+        "queueId": pa.int32(),
     }
 )
 
@@ -75,7 +84,81 @@ def test_with_dlq_they_are_dead_letters_with_topic_and_reason(mq: EmbeddedRocket
         return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
 
     mq.wait_until(read)
-    assert {row["topic"] for row in read() if row["keys"] != "nowhere"} == {"flights"}
+    topics = {row["keys"]: row["topic"] for row in read()}
+    assert topics["characters"] == "no such!"
+    assert topics["endless"] == "?" + "t" * 254, "no topic that there may be, so nobody sends it anywhere by mistake"
+    assert {topics[name] for name in ("none", "empty", "long", "odd", "wide", "blank")} == {"flights"}
+
+
+@pytest.mark.parametrize("column", [{"topic": "no such!"}, {"topic": "t" * 200}])
+def test_many_rows_of_a_topic_that_cannot_be_are_refused_one_by_one(
+    mq: EmbeddedRocketMQ, column: dict[str, str]
+) -> None:
+    sender = send(mq, [{"body": f"{number}", **column} for number in range(40)], onError="drop")
+    assert (sender.sent, sender.refused.count) == (0, 40)
+
+
+def test_a_queue_that_no_broker_has_now_fails_the_write_whatever_is_to_become_of_bad_rows(mq: EmbeddedRocketMQ) -> None:
+    """Its broker may only be away: the row is as good as any."""
+    with pytest.raises(ConfigurationError, match="queueId is 99, and topic 'flights' has the writable queues"):
+        send(mq, among_good_ones({"body": "x", "topic": "flights", "queueId": 99}), onError="drop")
+    assert mq.messages("flights") == []
+
+
+def test_keys_with_a_null_among_them_are_a_letter_with_the_others(mq: EmbeddedRocketMQ) -> None:
+    sender = MessageSender(
+        sink_options({"namesrvAddr": mq.namesrv_addr, "topic": "flights", "group": "loads", "onError": "dlq"})
+    )
+    schema = pa.schema({"body": pa.string(), "keys": pa.list_(pa.string())})
+    sender.send(
+        pa.RecordBatch.from_pylist([{"body": "x", "keys": ["a", None, "b"]}, {"body": "", "keys": [None]}], schema)
+    )
+    assert [letter.keys for letter in mq.messages("%DLQ%loads")] in ([["a", "b"], []], [[], ["a", "b"]])
+
+
+def letters_of(mq: EmbeddedRocketMQ, count: int, stamp: Stamp | None = None) -> MessageSender:
+    options = sink_options(
+        {"namesrvAddr": mq.namesrv_addr, "topic": "flights", "group": "loads", "onError": "dlq", "retryTimeoutMs": "2s"}
+    )
+    sender = MessageSender(options, stamp)
+    for _ in range(2):
+        sender.send(pa.RecordBatch.from_pylist([{"body": ""}] * (count // 2), pa.schema({"body": pa.string()})))
+    return sender
+
+
+def test_the_brokers_are_asked_for_once_however_many_letters_there_are(
+    mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    cluster_info = RemotingApi.cluster_info
+    monkeypatch.setattr(RemotingApi, "cluster_info", lambda self: asked.append(self) or cluster_info(self))
+    letters_of(mq, 40)
+    assert len(mq.messages("%DLQ%loads")) == 40
+    assert len(asked) == 3, "which brokers there are, and for each batch where the chosen one is now"
+
+
+def test_letters_go_to_another_broker_when_the_first_one_is_dead(
+    mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name server still lists it, as it does for two minutes; and one that has a slave alone."""
+    info = Cluster.at(mq.namesrv_addr).run(Cluster.at(mq.namesrv_addr).api.cluster_info)
+    dead = BrokerData(broker_name="a-dead", broker_addrs={0: "127.0.0.1:1"})
+    slave = BrokerData(broker_name="a-slave", broker_addrs={1: mq.broker_addr})
+    table = {**info.broker_addr_table, "a-dead": dead, "a-slave": slave}
+
+    async def cluster_info(self: RemotingApi) -> ClusterInfo:
+        return ClusterInfo(table, info.cluster_addr_table)
+
+    monkeypatch.setattr(RemotingApi, "cluster_info", cluster_info)
+    letters_of(mq, 4)
+    assert len(mq.messages("%DLQ%loads")) == 4
+
+
+def test_a_write_that_runs_again_gives_its_letters_the_ids_they_had(mq: EmbeddedRocketMQ) -> None:
+    for _ in range(2):
+        letters_of(mq, 4, ("q-1", "7", 0))
+    letters_of(mq, 4, ("q-1", "8", 0))
+    assert sorted(Counter(letter.message_id for letter in mq.messages("%DLQ%loads")).values()) == [1] * 4 + [2] * 4
 
 
 @pytest.mark.parametrize("key", [None, "N14228"])
