@@ -55,6 +55,15 @@ def test_a_batch_begins_and_ends_where_it_is_told(flow: Flow) -> None:
         flow.numbers(topic, startingTimestamp=moment_ms)
 
 
+def test_a_batch_reads_queues_that_are_not_written_to_any_more(flow: Flow) -> None:
+    """Brokers before 5.3 do not name them among the topic's."""
+    topic = flow.topic(2)
+    flow.send(topic, range(3), 0)
+    flow.send(topic, range(10, 13), 1)
+    flow.admin.create_topic(topic, read_queues=2, write_queues=1)
+    assert flow.numbers(topic) == [0, 1, 2, 10, 11, 12]
+
+
 def test_a_stream_whose_first_batch_failed_begins_where_it_first_began(flow: Flow) -> None:
     """Each start would mean something else by then: `latest` and the group have moved."""
     topic, group = flow.topic(), flow.name()
