@@ -282,6 +282,14 @@ STORE_MUTANTS = [
         f"{INDEX}::test_a_record_with_many_keys_counts_as_several",
     ),
     Mutant(
+        "store",
+        "records far behind a queue that lost its entries are taken for damaged",
+        "src/sprocketmq/store/recovery.py",
+        "        if not from_first and queue.max_offset + _LARGEST_GAP < offset",
+        "        if False and queue.max_offset + _LARGEST_GAP < offset",
+        "tests/unit/store/test_recovery.py::test_a_queue_that_lost_many_entries_is_made_whole_from_an_earlier_begin",
+    ),
+    Mutant(
         "disk",
         "an empty log file behind the end is damage",
         f"{STORE}/commit_log.py",

@@ -407,6 +407,8 @@ class Recovery:
         offset = record.queue_offset
         if not queue.files.files and offset and not from_first:
             return False  # this queue had entries, and its files are gone
+        if not from_first and queue.max_offset + _LARGEST_GAP < offset <= _LARGEST_QUEUE_OFFSET and queue.files.files:
+            return False  # more entries are missing than damaged records take: what the checkpoint calls durable is not there
         if not self._is_possible(queue, record):
             return self._skip(record, f"offset {offset} cannot follow on {queue.max_offset}")
         present = queue.unit_bytes(offset, 1)

@@ -134,7 +134,7 @@ def test_each_topic_of_a_broker_with_many_is_routable_also_after_the_name_server
     assert routable() == 72
 
     def forget() -> None:
-        for live in cluster.namesrv.table._live.values():
+        for live in list(cluster.namesrv.table._live.values()):
             cluster.namesrv.table.unregister(live.cluster, live.broker_name, live.address)
 
     cluster.on_loop(forget)
@@ -176,7 +176,7 @@ def test_the_brokers_of_a_connection_that_closes_go_one_in_a_turn_of_the_loop(cl
         table.begin("c", f"flood-{number}", 0, address, 2, DataVersion(), cluster.clock.steady_ms(), owner=by)
 
     def flood() -> list[str]:
-        return [live.broker_name for live in table.live_brokers() if live.broker_name.startswith("flood-")]
+        return [live.broker_name for live in table._live.values() if live.broker_name.startswith("flood-")]
 
     async def close() -> None:
         for number in range(5):

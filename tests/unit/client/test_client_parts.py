@@ -17,6 +17,7 @@ from sprocketmq.client.name_servers import NameServers, is_address_server, parse
 from sprocketmq.client.offset_store import LocalFileOffsetStore
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.pull_loop import PullLoop, decode_pull
+from sprocketmq.client.push_settings import PushSettings
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.send_back import retry_copy
 from sprocketmq.client.unique_keys import UniqueKeys
@@ -369,7 +370,9 @@ def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled
         process_queue = ProcessQueue(QUEUE)
         process_queue.put([rmq.MessageExt("flights", b"x", queue_offset=offset) for offset in range(most + 1)])
         group: Any = SimpleNamespace(
-            name="delays", clock=SimpleNamespace(call_later=lambda delay_ms, wake: SimpleNamespace(cancel=lambda: None))
+            name="delays",
+            settings=PushSettings(group="delays"),
+            clock=SimpleNamespace(call_later=lambda delay_ms, wake: SimpleNamespace(cancel=lambda: None)),
         )
         cursor = PullCursor(process_queue, most + 1, limits=FlowLimits(max_count=most))
         nothing: Any = None

@@ -263,6 +263,30 @@ def test_one_lost_queue_is_rebuilt_when_a_later_record_shows_the_hole(tmp_path: 
     again.close()
 
 
+@pytest.mark.parametrize("lost", [500, 1_500])
+def test_a_queue_that_lost_many_entries_is_made_whole_from_an_earlier_begin(tmp_path: Path, lost: int) -> None:
+    """Its later records show it, however far they are behind its end: none of them is taken for damaged."""
+    sizes = dataclasses.replace(
+        ONE_FILE, mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20 * 5_000
+    )
+    store = open_disk(tmp_path / "s", sizes)
+    sent = [b"%d" % number for number in range(2_000)]
+    for body in sent:
+        store.append(message("T", 0, body), NOW_MS)
+    store.append(message("U", 0, b"the flush begins the next scan behind all of T"), NOW_MS + 1)
+    store.flush()
+    store.append(message("T", 0, b"late"), NOW_MS + 2)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    with (path / "consumequeue/T/0" / f"{0:020d}").open("r+b") as file:
+        file.seek(20 * (len(sent) - lost))
+        file.write(bytes(20 * (lost + 1)))
+    again = reopened(path, sizes)
+    assert bodies(again, "T", 0) == [*sent, b"late"]
+    assert again.append(message("T", 0, b"next"), NOW_MS + 3).queue_offset == len(sent) + 1
+    again.close()
+
+
 def test_delayed_messages_get_their_delivery_time_back(tmp_path: Path) -> None:
     store = open_disk(tmp_path / "s", ONE_FILE)
     delayed = StoredMessage(
