@@ -153,6 +153,13 @@ class RowRetry:
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         kept = KeptVerdicts(rows, batch_id, *self._kept)
+        try:
+            self._batch(kept, rows, batch_id)
+        except BaseException:
+            kept.call_failed()
+            raise
+
+    def _batch(self, kept: KeptVerdicts, rows: DataFrame, batch_id: int) -> None:
         judged = kept.found()
         if judged is None:
             judged = kept.keep(self._judged(rows, batch_id))

@@ -42,6 +42,9 @@ class KeptRows:
     def found(self) -> None:
         return None
 
+    def call_failed(self) -> None:
+        pass
+
     def keep(self, judged: LazyRows) -> LazyRows:
         return judged.persist()
 

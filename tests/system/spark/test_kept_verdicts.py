@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,6 +123,134 @@ def test_a_batch_that_failed_when_it_was_written_is_written_again_as_it_was_judg
     run_with(good)
     assert (judge.batches, sent_back(mq)) == ([0], [3])
     assert sorted(good.seen) == [at for at in range(10) if at != 3]
+
+
+class DiesBeforeTheCheck(KeptVerdicts):
+    def _check(self, kept: DataFrame, written: int) -> None:
+        raise SystemError("the driver died")
+
+
+def lose_a_part(checkpoint: Path) -> None:
+    """As if a part of the verdicts lay on a disk of another machine."""
+    parts = sorted((checkpoint / "sprocketmq" / "verdicts-delays").rglob("part-*.parquet"))
+    parts[0].unlink()
+    parts[0].with_name(f".{parts[0].name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(("three_says", "lost"), [("retry", True), ("retri", False)])
+def test_verdicts_that_nobody_checked_count_for_nothing(
+    spark: SparkSession,
+    mq: EmbeddedRocketMQ,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    three_says: str,
+    lost: bool,
+) -> None:
+    """The driver died between the last row that was written and the count: a part is not there, or a word is none."""
+    mq.create_topic("flights", queues=4)
+    publish(mq, 0, 10)
+    good = Numbers()
+
+    def run_with(three_says: str) -> None:
+        def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+            return rows.withColumn("action", f.when(rows.body.cast("string") == "3", three_says))
+
+        retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr)
+        run_available_now(streaming(spark, mq, minPartitions=4).load(), retry, tmp_path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(row_retry, "KeptVerdicts", DiesBeforeTheCheck)
+        with pytest.raises(StreamingQueryException, match="the driver died"):
+            run_with(three_says)
+    if lost:
+        lose_a_part(tmp_path)
+    run_with("retry")
+    assert sorted(good.seen) == [at for at in range(10) if at != 3]
+    assert sent_back(mq) == [3]
+
+
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_kept_verdicts_of_which_some_are_gone_are_not_taken_for_the_batch(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path, caplog: pytest.LogCaptureFixture, all_of_them: bool
+) -> None:
+    mq.create_topic("flights", queues=4)
+    publish(mq, 0, 10)
+    judge, good = Judge(3), Numbers()
+
+    def fail(rows: DataFrame, batch_id: int) -> None:
+        raise OSError("the lake is closed")
+
+    def run_with(write: Callable[[DataFrame, int], object]) -> None:
+        retry = foreach_batch(judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr)
+        run_available_now(streaming(spark, mq, minPartitions=4).load(), retry, tmp_path)
+
+    with pytest.raises(StreamingQueryException, match="the lake is closed"):
+        run_with(fail)
+    if all_of_them:
+        shutil.rmtree(tmp_path / "sprocketmq" / "verdicts-delays" / "rows")
+    else:
+        lose_a_part(tmp_path)
+    run_with(good)
+    assert judge.batches == [0, 0]
+    assert sorted(good.seen + sent_back(mq)) == list(range(10))
+    assert "batch 0 was judged before, and of its 10 judged rows at" in caplog.text
+
+
+def test_a_call_that_failed_can_be_made_again(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    """In a checkpoint whose name Spark's reads would take for a pattern."""
+    mq.create_topic("flights", queues=1)
+    publish(mq, 0, 10)
+    judge, good, calls = Judge(3), Numbers(), list[int]()
+
+    def fail_first(rows: DataFrame, batch_id: int) -> None:
+        calls.append(batch_id)
+        if len(calls) == 1:
+            raise OSError("the lake is busy")
+        good(rows, batch_id)
+
+    retry = foreach_batch(judge, write=fail_first, group="delays", namesrv_addr=mq.namesrv_addr)
+
+    def patient(rows: DataFrame, batch_id: int) -> None:
+        try:
+            retry(rows, batch_id)
+        except OSError:
+            retry(rows, batch_id)
+
+    run_available_now(streaming(spark, mq).load(), patient, tmp_path / "a[x]{b,c}")
+    assert (judge.batches, calls, sent_back(mq)) == ([0], [0, 0], [3])
+    assert sorted(good.seen) == [at for at in range(10) if at != 3]
+
+
+def test_a_judge_that_is_called_in_another_thread_is_of_the_query_whose_checkpoint_it_was_given(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    mq.create_topic("flights", queues=1)
+    publish(mq, 0, 10)
+    judge, good = Judge(3), Numbers()
+
+    def fail(rows: DataFrame, batch_id: int) -> None:
+        raise OSError("the lake is closed")
+
+    def run_with(write: Callable[[DataFrame, int], object], times: int = 1) -> None:
+        retry = foreach_batch(
+            judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr, checkpoint_location=str(tmp_path)
+        )
+
+        def elsewhere(rows: DataFrame, batch_id: int) -> None:
+            with ThreadPoolExecutor(1) as threads:
+                for _ in range(times):
+                    threads.submit(retry, rows, batch_id).result()
+
+        run_available_now(streaming(spark, mq).load(), elsewhere, tmp_path)
+
+    with pytest.raises(StreamingQueryException, match="the lake is closed"):
+        run_with(fail)
+    judge.bad = (4,)
+    with pytest.raises(StreamingQueryException, match="batch 0 of one query is judged twice"):
+        run_with(good, times=2)
+    run_with(good)
+    assert (judge.batches, sent_back(mq)) == ([0], [3, 3])
+    assert sorted(good.seen) == sorted(2 * [at for at in range(10) if at != 3])
 
 
 @pytest.mark.parametrize(

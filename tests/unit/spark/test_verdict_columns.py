@@ -104,6 +104,9 @@ def test_a_row_retry_looks_at_the_verdict_before_it_keeps_or_writes(monkeypatch:
         def found(self) -> None:
             return None
 
+        def call_failed(self) -> None:
+            pass
+
         def keep(self, judged: Any) -> Any:
             raise AssertionError("nothing is to be kept")
 
