@@ -155,6 +155,22 @@ SPARK_SOURCE_MUTANTS = [
     ),
     Mutant(
         "spark",
+        "a living broker that is named is left while the name server does not answer",
+        f"{SPARK}/stream_reader.py",
+        "queue for queue in missing if watch.is_answered and ",
+        "queue for queue in missing if ",
+        f"{RETIRED}::test_a_living_broker_that_is_named_is_not_left_while_the_name_server_does_not_answer",
+    ),
+    Mutant(
+        "spark",
+        "progress that is refused is told with each call",
+        f"{SPARK}/group_progress.py",
+        "now_s if is_first_refusal else now_s + _AGAIN_S",
+        "now_s",
+        f"{RETIRED}::test_refused_progress_is_told_again_at_once_and_then_each_ten_seconds",
+    ),
+    Mutant(
+        "spark",
         "a checkpoint is edited under a running query",
         f"{SPARK}/checkpoint_files.py",
         "        if self.planned != source.batch or self._text(source.batch) != source.text:",

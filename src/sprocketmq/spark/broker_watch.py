@@ -9,7 +9,8 @@ Laws (tests/unit/spark/test_broker_watch.py, tests/inproc/spark/test_stream_look
 1. Looks while nothing happens are at least as far apart as the pause says, whoever calls how often.
 2. News is noticed at the next look: nothing is remembered in its place.
 3. A head that went back is known until the step that named it as lost was taken (``settle``).
-4. A queue is gone only if its own master says so; asked at most once a second.
+4. A queue is gone only if its own master says so; asked at most once a second. A retired broker is left only when the name server was
+   asked, and does not name it (``is_answered``).
 5. A filter that the brokers do not take is refused before a batch is planned with it (``check_sql92``), not by each task.
 """
 
@@ -80,6 +81,7 @@ class BrokerWatch:
         self.begins: dict[MessageQueue, int] = {}
         self.pace = Pace()
         self.questions = 0  # that the last look cost
+        self.is_answered = False  # whether the name server said at the last look who is there
         self._topics: tuple[str, ...] | None = None
         self._topics_until_s = 0.0
         self._gone_until_s = 0.0
@@ -108,9 +110,11 @@ class BrokerWatch:
             ConfigurationError: a broker of ``retiredBrokers`` is there.
         """
         waits = self._options.broker_unavailable == "wait"
+        self.is_answered = False
         try:
             queues = self.cluster.queues(self._source_topics(), missing_ok=True)
             self._refuse_retired(queues)
+            self.is_answered = True
             self.questions = len({(queue.topic, queue.broker_name) for queue in queues})
             bounds = held_bounds(self.cluster, queues, partial=waits)
         except (NetworkError, RequestTimeout, RemoteError) as error:

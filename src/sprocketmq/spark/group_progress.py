@@ -20,6 +20,7 @@ __all__ = ["ShownProgress", "commit_offsets", "committed_offsets", "query_commit
 log = logging.getLogger("sprocketmq.spark")
 
 _AGAIN_S: Final = 10.0
+_WARN_EACH_S: Final = 30.0
 
 
 def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
@@ -78,7 +79,8 @@ def commit_offsets(
 
 class ShownProgress:
     """What a stream has shown of its progress. A queue whose broker cannot be told holds up no other, and is left alone for a while: the
-    broker may be gone for good, while the checkpoint still names its queues.
+    broker may be gone for good, while the checkpoint still names its queues. One that is refused is told once more with the next call, as
+    the group may be on its way, and then left alone, too.
 
     Attributes:
         offsets: what the brokers have been told.
@@ -87,7 +89,8 @@ class ShownProgress:
     def __init__(self, group: str) -> None:
         self._group = group
         self.offsets: dict[MessageQueue, int] = {}
-        self._again_s: dict[MessageQueue, float] = {}
+        self._again_s: dict[MessageQueue, float] = {}  # of the queues that failed last time
+        self._warn_again_s: dict[str, float] = {}
 
     def show(self, cluster: Cluster, offsets: Mapping[MessageQueue, int], now_s: float) -> None:
         """Tell what is new. A failure is logged and made up for later."""
@@ -99,10 +102,15 @@ class ShownProgress:
         if not moved:
             return
         failed = commit_offsets(cluster, self._group, moved)
-        self.offsets.update({queue: at for queue, at in moved.items() if queue not in failed})
-        unheard = [queue for queue, error in failed.items() if can_pass(error)]  # who refuses at once costs no time
-        self._again_s.update(dict.fromkeys(unheard, now_s + _AGAIN_S))
+        for queue in moved.keys() - failed.keys():
+            self.offsets[queue] = moved[queue]
+            self._again_s.pop(queue, None)
+        for queue, error in failed.items():
+            is_first_refusal = queue not in self._again_s and not can_pass(error)
+            self._again_s[queue] = now_s if is_first_refusal else now_s + _AGAIN_S
         for name, error in {queue.broker_name: error for queue, error in failed.items()}.items():
-            log.warning("progress of group %s is not on broker %s yet: %s", self._group, name, error)
-        if failed:
+            if now_s >= self._warn_again_s.get(name, now_s):
+                self._warn_again_s[name] = now_s + _WARN_EACH_S
+                log.warning("progress of group %s is not on broker %s yet: %s", self._group, name, error)
+        if any(map(can_pass, failed.values())):
             cluster.forget_routes()  # a broker may have moved

@@ -121,7 +121,6 @@ def tasks_for(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
     """How many tasks shall read ``ranges``, by the options."""
     return task_count(
         sum(entry.count for entry in ranges),
-        len(ranges),
         min_partitions=options.min_partitions,
         max_partitions=options.max_partitions,
         max_records_per_partition=options.max_records_per_partition,

@@ -11,7 +11,8 @@ Laws
 2. ``start`` handed to ``latestOffset`` is a finished batch: that, and only that, is committed to the brokers. ``commit(end)`` may never
    come for the last batch, so lag on the brokers would never reach 0 through it.
 3. Broker progress is for people and tools to see. The checkpoint decides; a failing commit is logged and tried again with the next call.
-4. An empty poll does not spin: it waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms).
+4. An empty poll does not spin: it waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms). A look
+   that is due much later is not waited for: the query may have other sources.
 5. An AvailableNow run ends when it has read its whole target (``plan.unfinished``), never because a broker was away: it waits
    ``retryTimeoutMs`` for that one, then it fails.
 6. Nothing is given up silently: what is lost is raised, or journaled with the batch that leaves it out, and logged.
@@ -59,6 +60,8 @@ __all__ = ["StreamReader"]
 log = logging.getLogger("sprocketmq.spark")
 
 _IDLE_WAIT_S: Final = 0.2
+# A look that is due so soon is waited for: with few topics all are.
+_LONGEST_WAIT_S: Final = 0.32
 # A maximum that goes back is asked again before it counts as data loss.
 _REWIND_ATTEMPTS: Final = 5
 _REWIND_PAUSE_S: Final = 0.3
@@ -134,7 +137,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         deadline_s = time.monotonic() + patience_s
         pace = self._watch.pace
         while True:
-            time.sleep(pace.wait_s(time.monotonic()))
+            wait_s, left_s = pace.wait_s(time.monotonic()), deadline_s - time.monotonic()
+            if self._target is None and wait_s > max(left_s, _LONGEST_WAIT_S):  # the query may have other sources
+                time.sleep(max(0.0, left_s))
+                return start
+            time.sleep(wait_s)
             bounds, gone = self._news(position)
             step = self._step(position, bounds, gone, most, self._late_starts(position, bounds))
             if not self._postponed(step) and step.end is not position:
@@ -200,7 +207,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for queue in position.queues:
                 if queue not in self._target and queue in bounds:
                     self._target[queue] = bounds[queue]  # its broker was away when the run began
-        retired = {queue for queue in missing if queue.broker_name in self._options.retired_brokers}
+        retired = {
+            queue for queue in missing if watch.is_answered and queue.broker_name in self._options.retired_brokers
+        }
         gone: dict[MessageQueue, Reason] = dict.fromkeys(sorted(retired), "broker retired")
         return bounds, {**watch.gone(sorted(missing - retired)), **gone}
 
@@ -341,4 +350,5 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._commit(position)
 
     def _commit(self, position: StreamOffset) -> None:
-        self._shown.show(self._watch.cluster, position.queues, time.monotonic())
+        read = {queue: at for queue, at in position.queues.items() if is_read(self._options, queue.topic)}
+        self._shown.show(self._watch.cluster, read, time.monotonic())

@@ -12,9 +12,10 @@ from second_broker import SecondBroker
 
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.group_progress import ShownProgress
 from sprocketmq.spark.offsets import StreamOffset
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command
 from sprocketmq.wire.message import MessageQueue
 
@@ -107,3 +108,51 @@ def test_progress_is_shown_to_the_brokers_that_are_there_and_the_others_are_left
     other.start()
     reader._shown.show(Cluster.at(mq.namesrv_addr), {GONE: 2}, float("inf"))
     assert reader._shown.offsets[GONE] == 2
+
+
+def test_a_living_broker_that_is_named_is_not_left_while_the_name_server_does_not_answer(
+    mq: EmbeddedRocketMQ, readers: Readers, other: SecondBroker
+) -> None:
+    end, _ = first_batch(readers(startingoffsets="earliest"))
+    reader = readers(retiredbrokers="broker-b")
+    Cluster.at(mq.namesrv_addr).forget_routes()
+    mq.faults.fail(RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.SYSTEM_ERROR, times=None)
+    assert ask(reader, end) == end, "nobody knows whether it is there"
+    mq.faults.clear()
+    with pytest.raises(ConfigurationError, match="retiredBrokers names broker-b, which is registered"):
+        ask(reader, end)
+
+
+def test_refused_progress_is_told_again_at_once_and_then_each_ten_seconds(
+    mq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, shown = Cluster.at(mq.namesrv_addr), ShownProgress("delays")
+    cluster.queues(["flights"])
+    tries: list[Command] = []
+
+    def note(command: Command) -> bool:
+        tries.append(command)
+        return True
+
+    mq.faults.fail(RequestCode.UPDATE_CONSUMER_OFFSET, ResponseCode.SYSTEM_ERROR, times=None, when=note)
+    with caplog.at_level(logging.WARNING, "sprocketmq.spark"):
+        for now_s in range(25):
+            shown.show(cluster, {MessageQueue("flights", "broker-a", 0): 2}, 100.0 + now_s)
+    assert len(tries) == 4, "at 0, 1, 11 and 21 seconds"
+    assert caplog.text.count("is not on broker broker-a yet") == 1
+    assert "flights" in cluster._routes, "the broker that refuses is where it was"
+    mq.faults.clear()
+    with mq.admin() as admin:
+        admin.create_group("delays")
+    shown.show(cluster, {MessageQueue("flights", "broker-a", 0): 2}, 200.0)
+    assert shown.offsets == {MessageQueue("flights", "broker-a", 0): 2}
+
+
+def test_progress_in_topics_that_are_not_read_any_more_is_not_shown(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    mq.create_topic("trains", queues=1)
+    send(mq, 1, topic="trains")
+    send(mq, 2)
+    end, _ = first_batch(readers(topics="flights,trains", startingoffsets="earliest"))
+    reader = readers(group="delays")
+    assert ask(reader, end) == end
+    assert {queue.topic for queue in reader._shown.offsets} == {"flights"}

@@ -260,3 +260,25 @@ def test_each_queue_starts_at_its_own_time(mq: EmbeddedRocketMQ, readers: Reader
     reader = readers(startingoffsetsbytimestamp=times, startingoffsetsbytimestampstrategy="latest")
     wanted = sorted(int(message.body) for message in messages if message.queue_id == first.queue_id)
     assert first_batch(reader)[1] == wanted
+
+
+def test_a_look_that_is_not_due_holds_nobody_up(
+    mq: EmbeddedRocketMQ, readers: Readers, asked: Counter[int], fast_forward: Callable[[float], None]
+) -> None:
+    """With four hundred topics looks are two seconds apart, and the query's other sources want to be asked in between."""
+    reader = readers()
+    end, _ = first_batch(reader)
+    clock_s, pace = reader._watch._clock_s, reader._watch.pace
+    pace.nothing(clock_s(), 1.0, 400)
+    pace.due_s = clock_s() + 2.0
+    asked.clear()
+    begun_s = clock_s()
+    assert ask(reader, end) == end
+    assert 0.15 < clock_s() - begun_s < 0.25, "on the test's own clock"
+    assert asked[RequestCode.GET_TOPIC_STATS_INFO] == 0
+    send(mq, 1)
+    for _ in range(12):
+        after = ask(reader, end)
+        if after != end:
+            break
+    assert read(reader, end, after) == [1]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.spark.offsets import QueueRange
-from sprocketmq.spark.partitions import RECORDS_PER_LARGE_TASK, RECORDS_PER_TASK, pack, task_count
+from sprocketmq.spark.partitions import RECORDS_PER_TASK, pack, task_count
 from sprocketmq.wire.message import MessageQueue
 
 SIZES = st.lists(st.integers(0, 40), max_size=12)
@@ -46,21 +46,15 @@ def test_ordered_keeps_each_queue_whole(sizes: list[int], tasks: int) -> None:
     assert len(queues) == len(set(queues))
 
 
-def test_few_messages_make_one_task_and_many_one_for_each_queue() -> None:
-    assert task_count(0, 8) == 1
-    assert task_count(RECORDS_PER_TASK, 8) == 1
-    assert task_count(RECORDS_PER_TASK + 1, 8) == 2
-    assert task_count(8 * RECORDS_PER_LARGE_TASK, 8) == 8
-
-
-def test_long_queues_are_split() -> None:
-    assert task_count(RECORDS_PER_LARGE_TASK, 1) == 1
-    assert task_count(RECORDS_PER_LARGE_TASK + 1, 1) == 2
-    assert task_count(9 * RECORDS_PER_LARGE_TASK, 8) == 9
+def test_a_task_has_up_to_a_quarter_of_a_million_messages_however_many_queues_they_are_of() -> None:
+    assert task_count(0) == 1
+    assert task_count(16 * 15_000) == task_count(RECORDS_PER_TASK) == 1
+    assert task_count(RECORDS_PER_TASK + 1) == 2
+    assert task_count(9 * RECORDS_PER_TASK) == 9
 
 
 def test_the_users_limits_come_before_the_queues() -> None:
-    assert task_count(1000, 2, min_partitions=7) == 7
-    assert task_count(1000, 2, max_records_per_partition=100) == 10
-    assert task_count(1000, 2, max_records_per_partition=10, max_partitions=4) == 4
-    assert task_count(3, 2, min_partitions=7) == 3
+    assert task_count(1000, min_partitions=7) == 7
+    assert task_count(1000, max_records_per_partition=100) == 10
+    assert task_count(1000, max_records_per_partition=10, max_partitions=4) == 4
+    assert task_count(3, min_partitions=7) == 3
