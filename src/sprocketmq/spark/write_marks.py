@@ -101,9 +101,11 @@ def each_write_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
     marks = f.concat_ws("/", *map(value, _MARKS), f.sha2("body", 256))
     is_marked = reduce(lambda one, other: one & other, (value(name).isNotNull() for name in _MARKS))
     life = f.concat_ws("/", f.coalesce("reconsumeTimes", f.lit(0)), value(props.REPLAY_ID))
-    named = rows.withColumn(
-        "sparkWrite", f.concat_ws(" ", f.when(is_marked, marks).otherwise(f.col("messageId")), life)
-    )
+    is_first_life = ~is_marked & (
+        life == "0"
+    )  # by its id alone, as in the state of queries that began before lives were told apart
+    name = f.concat_ws(" ", f.when(is_marked, marks).otherwise(f.col("messageId")), life)
+    named = rows.withColumn("sparkWrite", f.when(is_first_life, f.col("messageId")).otherwise(name))
     named = named.withColumn("properties", f.map_filter("properties", lambda name, _: ~name.isin(*_MARKS)))
     if not rows.isStreaming:
         return named.dropDuplicates(["sparkWrite"]).drop("sparkWrite")

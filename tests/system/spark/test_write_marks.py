@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from jobs import Numbers, publish, reading, run_available_now, streaming
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as f
 
 from sprocketmq.spark import each_try_once, each_write_once
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -73,6 +74,30 @@ def test_a_stream_reads_once_what_a_sink_wrote_again_after_a_crash(
     at_once = Once()
     run_available_now(copies, at_once, tmp_path / "from-the-start")  # repeats within one batch
     assert sorted(at_once.numbers) == [*range(40), 100, 100]
+
+
+def test_a_row_without_marks_is_known_to_the_state_of_an_older_version(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    """Which was the message id alone."""
+    mq.create_topic("copy", queues=1)
+    again = Message("copy", b"1")
+
+    def send(*messages: Message) -> None:
+        with mq.producer() as producer:
+            for message in messages:
+                producer.send(message)
+
+    send(again, Message("copy", b"2"))
+    rows = streaming(spark, mq, topic="copy").load()
+    older = rows.withColumn("sparkWrite", f.col("messageId")).withColumn("firstRead", f.current_timestamp())
+    older = older.withWatermark("firstRead", "3 hours").dropDuplicatesWithinWatermark(["sparkWrite"])
+    seen = Once()
+    run_available_now(older.drop("sparkWrite", "firstRead"), seen, tmp_path)
+    send(again, Message("copy", b"3"))
+    assert len({message.message_id for message in mq.messages("copy")}) == 3
+    run_available_now(each_write_once(rows), seen, tmp_path)
+    assert sorted(seen.numbers) == [1, 2, 3]
 
 
 def once(spark: SparkSession, mq: EmbeddedRocketMQ, topic: str = "copy") -> list[bytes]:
