@@ -14,6 +14,7 @@ CONCURRENT = "tests/inproc/client/test_client_concurrent.py"
 ORDERLY = "tests/inproc/client/test_client_orderly.py"
 SHARED_OPTIONS = "tests/inproc/client/test_client_shared_options.py"
 SHARING = "tests/inproc/client/test_client_rebalance.py"
+SEND_ORDER = "tests/inproc/client/test_client_send_order.py::test_sends_that_wait_for_a_first_route_are_not_overtaken"
 HOSTILE_ROUTES = "tests/inproc/client/test_client_hostile_routes.py"
 PARTS = "tests/unit/client/test_client_parts.py"
 RETRY = "tests/inproc/broker/test_broker_retry.py"
@@ -43,6 +44,22 @@ CLIENT_MUTANTS = [
         "int(count) > MAX_QUEUES_OF_A_ROUTE - len(queues):",
         "int(count) > MAX_QUEUES_OF_A_ROUTE:",
         f"{HOSTILE_ROUTES}::test_a_route_of_too_many_queues_is_refused_in_a_sentence[by-and-by]",
+    ),
+    Mutant(
+        "client",
+        "who comes when a first route is there overtakes who has waited for it",
+        f"{CLIENT}/routes.py",
+        "        if queues and not self.awaited:\n",
+        "        if queues:\n",
+        f"{SEND_ORDER}[sharding-key]",
+    ),
+    Mutant(
+        "client",
+        "who comes when a broker's address is there overtakes who has waited for it",
+        f"{CLIENT}/sender.py",
+        "        if self._awaited and name in self._awaited:  # nobody is overtaken\n",
+        "        if not name:\n",
+        f"{SEND_ORDER}[queue]",
     ),
     Mutant(
         "client",

@@ -112,6 +112,7 @@ class Sender:
     ) -> None:
         self._api, self._routes, self._clock = api, routes, clock
         self._known_queues, self._known_address = routes.table.publish_queues, routes.table.master_address
+        self._awaited = routes.awaited
         self.settings = settings
         self.namespace = namespace
         self._vip_channel = vip_channel
@@ -389,7 +390,10 @@ class Sender:
 
     def _begin(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> BegunSend | None:
         """Write the request of a try now; None when it cannot be done now, or not without a Command: then nothing was done."""
-        address = None if self._vip_channel else self._known_address(target.broker_name)
+        name = target.broker_name
+        if self._awaited and name in self._awaited:  # nobody is overtaken
+            return None
+        address = None if self._vip_channel else self._known_address(name)
         connection = None if address is None else self._api.pool.open_connection(address)
         template = None if connection is None else self.writer.template(outgoing, target)
         if address is None or connection is None or template is None:
@@ -479,10 +483,7 @@ class Sender:
         """Where a try goes, and what is left of its time."""
         now_s = asyncio.get_running_loop().time
         began_s = now_s()
-        address = self._routes.broker_address(queue.broker_name)
-        if address is None:
-            await self._routes.refresh(queue.topic, timeout_ms)
-            address = self._routes.broker_address(queue.broker_name)
+        address = await self._routes.master_address(queue, timeout_ms)
         if address is None:
             raise ConnectFailed(
                 f"broker {queue.broker_name!r} of {queue} has no master at the moment; the name server names no address for it"

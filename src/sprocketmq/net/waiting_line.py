@@ -1,4 +1,4 @@
-"""Who waits for a connection that is being opened: it comes once, or does not, and they go on in the order in which they came.
+"""Who waits for one thing that all need, a connection or a route: it comes once, and they go on in the order in which they came.
 
 Laws
 1. Who comes while somebody waits, or was woken and has not gone on yet, goes behind: nobody is overtaken.

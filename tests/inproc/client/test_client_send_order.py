@@ -1,0 +1,57 @@
+"""Sends of one queue that nobody waits for are stored in the order of the calls, also while a first route is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.client.sender import Sender
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
+
+FIRST = rmq.MessageQueue("flights", "broker-a", 0)
+WAYS: dict[str, Callable[[rmq.AsyncProducer, rmq.Message], Any]] = {
+    "sharding-key": lambda producer, message: producer.send(message, sharding_key="SPR-1"),
+    "selector": lambda producer, message: producer.send(message, selector=lambda queues, _: queues[0]),
+    "queue": lambda producer, message: producer.send(message, queue=FIRST),
+    "one-way": lambda producer, message: producer.send_oneway(message, sharding_key="SPR-1"),
+    "batch": lambda producer, message: producer.send_batch([message], sharding_key="SPR-1"),
+}
+
+
+def stored(rocketmq: EmbeddedRocketMQ) -> list[int]:
+    return [int(message.body) for message in rocketmq.messages("flights")]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_sends_that_wait_for_a_first_route_are_not_overtaken(rocketmq: EmbeddedRocketMQ, way: str) -> None:
+    """One begins in each turn of the loop: before the question, while it is under way, when the answer is there and after it."""
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=1)
+
+    async def run() -> int:
+        async with rmq.AsyncProducer("ops", namesrv_addr=rocketmq.namesrv_addr) as producer:
+            sender = producer._sender
+            assert isinstance(sender, Sender)
+            sends: list[asyncio.Future[Any]] = []
+            answered, turns_after = None, 50
+            while turns_after:
+                if answered is None and len(sends) >= 50 and late.hits:
+                    answered = asyncio.create_task(asyncio.to_thread(rocketmq.clock.advance, 20))
+                message = rmq.Message("flights", b"%d" % len(sends))
+                sends.append(asyncio.create_task(WAYS[way](producer, message)))
+                turns_after -= sender.knows("flights")
+                await asyncio.sleep(0)
+            assert answered is not None
+            await asyncio.gather(answered, *sends)
+            await producer.send(rmq.Message("flights", b"%d" % len(sends)), queue=FIRST)  # one-ways are there before it
+            return len(sends) + 1
+
+    late = rocketmq.faults.delay(RequestCode.GET_ROUTEINFO_BY_TOPIC, 20, times=1)
+    count = asyncio.run(run())
+    assert count > 100
+    assert stored(rocketmq) == list(range(count))
