@@ -89,8 +89,8 @@ outage: setup ## name servers and brokers, ours and Apache's, frozen, killed, cu
 full-disk: setup ## disks (ext4, XFS, tmpfs; needs root) that run full at random moments under a broker, judged to the message (ROUNDS=3 makes it short)
 	@SPROCKETMQ_FULL_DISK_ROUNDS=$(or $(ROUNDS),20) $(BIN)/python -m pytest tests/system/broker/test_full_disk.py -k under_load -s $(PYTEST_ARGS)
 
-spark-kills: setup ## driver, executors and workers of three Spark streams killed at 100 random moments, then everything judged (KILLS=10 makes it short)
-	@SPROCKETMQ_SPARK_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest tests/system/spark/test_kill_moments.py -s $(PYTEST_ARGS)
+spark-kills: setup ## driver, executors and workers of three Spark streams on a standalone cluster killed at 200 random moments, then everything judged (KILLS=10 makes it short)
+	@SPROCKETMQ_SPARK_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest tests/system/spark/test_kill_moments.py -s $(PYTEST_ARGS)
 
 hostile: setup ## ten million hostile frames beside honest clients (FRAMES=100000 makes it short)
 	@$(BIN)/python bench/hostile_frames.py --frames $(or $(FRAMES),10000000) $(HOSTILE_ARGS)

@@ -1,11 +1,13 @@
 """Driver and workers of three streams (killed_pipelines) are killed at random moments while rows flow; then all that they wrote is judged.
 
     producer --steady rows--> embedded broker (here, it survives) <--> child: JVM, driver, Spark's Python processes <--SIGKILL-- killer
+                                                                 `--> standalone_cluster: workers, their executors <-------'
 
-At each fifth kill the broker restarts, at each seventh the topic raw gets a queue more, up to twelve.
+Without a cluster, executors are threads of the driver's JVM. At each fifth kill the broker restarts, at each seventh the topic raw gets a
+queue more, up to twelve.
 
-Who is killed, and when, is dealt by a seed from a deck (``_DECK``): the driver with its JVM, some Python process of Spark, or whoever
-reaches a named point. The seed repeats the deal, not the machine's timing.
+Who is killed, and when, is dealt by a seed from a deck (``_DECK``): the driver with its JVM; an executor, a worker or a Python process
+of Spark; or whoever reaches a named point. The seed repeats the deal, not the machine's timing.
 
 When nothing moves any more, kill_verdict says whether its laws hold.
 """
@@ -23,18 +25,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from kill_verdict import Judge, Verdict
 from killed_pipelines import DRIVER_POINTS, POINTS
+from spark_processes import Found, kill, session_of
+from standalone_cluster import StandaloneCluster
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 
-__all__ = ["KillMoments"]
+__all__ = ["BROKER_EACH", "MOST_QUEUES", "QUEUES", "QUEUE_EACH", "KillMoments"]
 
 # A new driver takes a busy machine minutes: most kills leave it alone.
 _DECK: Final = ("driver", *["point"] * 4, *["worker"] * 5)
@@ -44,9 +47,10 @@ _LIFE_S: Final = 600.0
 # A slow machine makes the storm slow and nothing else: so long nothing new may come at the end.
 _QUIET_S: Final = 240.0
 _POINT_S: Final = 45.0
-_BROKER_EACH: Final = 5
-_QUEUE_EACH: Final = 7
-_MOST_QUEUES: Final = 12
+BROKER_EACH: Final = 5
+QUEUE_EACH: Final = 7
+QUEUES: Final = 3
+MOST_QUEUES: Final = 12
 _CHILD: Final = Path(__file__).with_name("killed_pipelines.py")
 
 
@@ -56,17 +60,22 @@ class KillMoments:
     Args:
         directory: empty; everything that is needed to look into a failure stays there.
         seed: of the deal.
-        cluster: executors are processes of two workers, else threads of the driver's JVM.
+        cluster: a standalone master and two workers run the executors, else they are threads of the driver's JVM.
     """
 
     def __init__(self, directory: Path, seed: int, *, cluster: bool = False) -> None:
-        self.directory, self.seed, self._cluster = directory, seed, cluster
+        self.directory, self.seed = directory, seed
+        path = [str(_CHILD.parent), str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self._env = {"PYTHONPATH": os.pathsep.join(path), "KILL_IN": str(directory)}
+        self._cluster = StandaloneCluster(directory / "cluster", self._env) if cluster else None
         self._sending = threading.Lock()
-        self._raw_queues = 3
+        self._raw_queues = QUEUES
         self._random = random.Random(seed)
         self._hand: list[str] = []
         self.kills: Counter[str] = Counter()
-        self.missed: Counter[str] = Counter()  # points that nobody reached in time
+        self.missed: Counter[str] = Counter()  # points that nobody reached in time: no kill
+        self.changes: Counter[str] = Counter()  # of the broker
+        self._orders = 0
         self.sent: dict[str, int] = {"raw": 0, "work": 0}
         self._child: subprocess.Popen[bytes] | None = None
         self._lives: list[int] = []
@@ -78,9 +87,13 @@ class KillMoments:
         )  # fmt: skip
 
     def __enter__(self) -> KillMoments:
-        self.mq.start()
-        for topic in ("raw", "work", "copied", "exact", "good"):
-            self.mq.create_topic(topic, queues=self._raw_queues)
+        with contextlib.ExitStack() as opened:
+            opened.enter_context(self.mq)
+            for topic in ("raw", "work", "copied", "exact", "good"):
+                self.mq.create_topic(topic, queues=self._raw_queues)
+            if self._cluster is not None:
+                opened.enter_context(self._cluster)
+            self._opened = opened.pop_all()
         self._load = threading.Thread(target=self._flow, name="load")
         self._load.start()
         self._live()
@@ -92,11 +105,11 @@ class KillMoments:
         self._stopped.set()
         self._load.join()
         for leader in self._lives:
-            for found in _session_of(leader):
-                _kill(found.pid)
+            for found in session_of(leader):
+                kill(found.pid)
         if self._child is not None:
             self._child.wait()
-        self.mq.stop()
+        self._opened.close()
 
     # -- load ------------------------------------------------------------------------------------------------------------------
 
@@ -111,35 +124,32 @@ class KillMoments:
 
     def _change_the_broker(self, number: int) -> None:
         """A send that was under way might be stored and not answered, and its rows be there twice: none is."""
-        if number % _BROKER_EACH == 0:
+        if number % BROKER_EACH == 0:
             with self._sending:
                 self.mq.restart_broker()
-            self._note(number, "broker restarted")
-        if number % _QUEUE_EACH == 0 and self._raw_queues < _MOST_QUEUES:
+            self._note(number, "broker restarted", self.changes)
+        if number % QUEUE_EACH == 0 and self._raw_queues < MOST_QUEUES:
             self._raw_queues += 1
             self.mq.create_topic("raw", queues=self._raw_queues)
-            self._note(number, "a queue more")
+            self._note(number, "a queue more", self.changes)
 
     # -- life and death --------------------------------------------------------------------------------------------------------
 
     def _live(self) -> None:
-        """A driver is there, all three queries have done a batch in its time."""
+        """Workers and driver that are dead live again."""
+        if self._cluster is not None:
+            self._cluster.revive()
         child = self._child
         if child is not None and child.poll() not in (None, -signal.SIGKILL):
             raise AssertionError(f"the driver ended by itself ({child.returncode}); see {self.directory}/child.log")
         if child is None or child.poll() is not None:
             for name in ("started", "running", "pids"):
                 (self.directory / name).unlink(missing_ok=True)
-            path = os.pathsep.join(
-                [str(_CHILD.parent), str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-            )
+            url = self._cluster.url if self._cluster is not None else ""
             with open(self.directory / "child.log", "ab") as log:
                 self._child = subprocess.Popen(
                     [sys.executable, str(_CHILD), self.mq.namesrv_addr, str(self.directory), str(self.seed)],
-                    env={
-                        **os.environ, "PYTHONPATH": path, "KILL_IN": str(self.directory),
-                        "KILL_CLUSTER": "1" if self._cluster else "",
-                    },
+                    env={**os.environ, **self._env, "KILL_CLUSTER": url},
                     stdout=log, stderr=log, start_new_session=True,
                 )  # fmt: skip
             self._lives.append(self._child.pid)
@@ -157,9 +167,8 @@ class KillMoments:
 
     def run(self, kills: int, until_s: float = float("inf")) -> Iterator[int]:
         """Kill so often, but not after ``until_s`` (monotonic); the number of each kill is yielded."""
-        for number in range(1, kills + 1):
-            if time.monotonic() > until_s:
-                return
+        number = 1
+        while number <= kills and time.monotonic() < until_s:
             # Some kills hit streams that come back to life, or fail to.
             ready = "started" if self._random.random() < 0.4 else "running"
             if not self._await(ready):
@@ -167,66 +176,78 @@ class KillMoments:
                     f"the streams did not come back (seed {self.seed}); see {self.directory}/child.log"
                 )
             self._hand = self._hand or self._random.sample(_DECK, len(_DECK))
-            getattr(self, f"_kill_{self._hand.pop()}")(number)
-            self._change_the_broker(number)
-            yield number
+            if getattr(self, f"_kill_{self._hand.pop()}")(number):
+                self._change_the_broker(number)
+                yield number
+                number += 1
 
     def _pause(self, longest_s: float) -> None:
         time.sleep(self._random.uniform(0, longest_s))
 
-    def _kill_driver(self, number: int) -> None:
+    def _kill_driver(self, number: int) -> bool:
         self._pause(4.0)
         assert self._child is not None
         jvms = [found.pid for found in self._processes() if found.role == "jvm"]
         for pid in [*jvms, self._child.pid]:
-            _kill(pid)
+            kill(pid)
         self._child.wait()
         self._note(number, "driver")
+        return True
 
-    def _kill_worker(self, number: int) -> None:
-        """Some Python process that Spark started: every role has the same chance, however many there are of it."""
+    def _kill_worker(self, number: int) -> bool:
+        """Some process that Spark started: every role has the same chance, however many there are of it."""
         self._pause(3.0)
         deadline_s = time.monotonic() + 60
         roles: dict[str, list[int]] = {}
         while not roles and time.monotonic() < deadline_s:
             for found in self._processes():
-                if found.role not in ("jvm", "driver"):
+                if found.role not in ("jvm", "driver", "master"):
                     roles.setdefault(found.role, []).append(found.pid)
         role = self._random.choice(sorted(roles))
-        _kill(self._random.choice(sorted(roles[role])))
+        kill(self._random.choice(sorted(roles[role])))
         self._note(number, role)
         self._settle_down()
+        return True
 
-    def _kill_point(self, number: int) -> None:
+    def _kill_point(self, number: int) -> bool:
+        """Whether somebody came by."""
+        self._orders += 1
         victim = "driver" if self._random.random() < _DRIVER_AT_POINT else "self"
         point = self._random.choice(POINTS if victim == "driver" else [at for at in POINTS if at not in DRIVER_POINTS])
         passes = self._random.choice((0, 0, 1, 2))
         draft, order = self.directory / "kill-draft", self.directory / "kill-at"
-        draft.write_text(f"{number} {point} {victim} {passes}", "ascii")
+        draft.write_text(f"{self._orders} {point} {victim} {passes}", "ascii")
         draft.rename(order)
-        if not self._await(f"killed-{number}", _POINT_S):
+        if not self._await(f"killed-{self._orders}", _POINT_S):
             order.unlink(missing_ok=True)
-            if not (self.directory / f"killed-{number}").exists():
+            if not (self.directory / f"killed-{self._orders}").exists():
                 self.missed[point] += 1
-                return
+                return False
         self._note(number, f"{point} ({victim})")
         if victim == "driver":
             assert self._child is not None
             self._child.wait(30)
         else:
             self._settle_down()
+        return True
 
     def _settle_down(self) -> None:
         """A query that failed is started again by its driver: once that is seen, the next kill meets streams at work."""
         time.sleep(0.3)
 
-    def _note(self, number: int, what: str) -> None:
-        self.kills[what] += 1
+    def _note(self, number: int, what: str, among: Counter[str] | None = None) -> None:
+        (self.kills if among is None else among)[what] += 1
         with open(self.directory / "kills.jsonl", "a") as file:
             file.write(json.dumps({"time": time.time(), "number": number, "what": what}) + "\n")
 
-    def _processes(self) -> list[_Found]:
-        return list(_session_of(self._child.pid)) if self._child is not None else []
+    def _processes(self) -> list[Found]:
+        own = list(session_of(self._child.pid)) if self._child is not None else []
+        return own + (self._cluster.processes() if self._cluster is not None else [])
+
+    def cores(self) -> list[str]:
+        """Of the executors, in each life of the driver; none without a cluster."""
+        lives = (self.directory / "lives.jsonl").read_text("ascii").splitlines()
+        return [json.loads(life)["cores"] for life in lives if '"cores"' in life]
 
     # -- the judgement ---------------------------------------------------------------------------------------------------------
 
@@ -254,48 +275,3 @@ class KillMoments:
 
     def _open_halves(self) -> int:
         return self.mq._on_loop(lambda: self.mq.broker.transactions.open_count)
-
-
-@dataclass(frozen=True)
-class _Found:
-    pid: int
-    role: str
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def _session_of(leader: int) -> Iterator[_Found]:
-    """The living processes of a session, and what they are for Spark."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            # pid (name) state parent group session ...
-            state, parent, _, session = (entry / "stat").read_text().rpartition(") ")[2].split()[:4]
-            said = (entry / "cmdline").read_bytes().decode().split("\0")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(session) != leader or state == "Z":
-            continue
-        pid = int(entry.name)
-        if pid == leader:
-            yield _Found(pid, "driver")
-        elif "java" in said[0]:
-            yield _Found(pid, "executor" if any("CoarseGrainedExecutorBackend" in word for word in said) else "jvm")
-        elif "-m" in said and (module := said[said.index("-m") + 1]).startswith("pyspark."):
-            if module != "pyspark.daemon":  # the source's own process
-                yield _Found(pid, module.rpartition(".")[2])
-            else:
-                what = said[said.index(module) + 1].rpartition(".")[2]
-                yield _Found(pid, what if _is_worker(int(parent)) else f"{what} daemon")
-
-
-def _is_worker(parent: int) -> bool:
-    """Whether a process with this parent was forked by a daemon."""
-    try:
-        return b"pyspark.daemon" in Path(f"/proc/{parent}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return False

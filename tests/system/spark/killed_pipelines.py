@@ -11,7 +11,8 @@ A query that failed because a process was killed under it is started again from 
 
 What becomes of a row's try is thrown by dice when it is judged (``_verdict``), so who looks twice sees something else.
 
-``KILL_CLUSTER`` set: on a cluster of two workers, each executor a process; a life's executors have one, two or three cores.
+``KILL_CLUSTER``: the master of a cluster of two workers, each executor a process; a life's executors have one, two or three cores, never as
+many as those of the life before.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from standalone_cluster import EXECUTOR_MEMORY, MOST_CORES, WORKERS
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.sender import Sender
@@ -68,7 +71,7 @@ _SHORT_LIVED: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.task.maxFailures": "8",  # on a cluster; a local master says it itself
-    "spark.executor.memory": "512m",
+    "spark.executor.memory": EXECUTOR_MEMORY,
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
@@ -310,19 +313,30 @@ def _expr(text: str) -> Any:
     return f.expr(text)
 
 
+def _other_cores(directory: Path) -> str:
+    """How many each executor of this life has."""
+    lives = directory / "lives.jsonl"
+    said = lives.read_text("ascii").splitlines() if lives.exists() else []
+    last = json.loads(said[-1])["cores"] if said else None
+    return random.choice([cores for cores in map(str, range(1, MOST_CORES + 1)) if cores != last])
+
+
 def main(namesrv_addr: str, folder: str, seed: str) -> None:
     from spark_session import spark_session  # not for workers, which import this file, too
 
     directory = Path(folder)
     # A task is tried eight times, so that a killed worker is a task that runs again.
-    cores = random.choice((1, 2, 3))
-    master = f"local-cluster[2,{cores},600]" if os.environ.get("KILL_CLUSTER") else "local[2,8]"
-    spark = spark_session("killed", str(directory / "warehouse"), master=master, settings=_SHORT_LIVED)
+    master = os.environ.get("KILL_CLUSTER") or "local[2,8]"
+    life, settings = {"master": master}, _SHORT_LIVED
+    if master.startswith("spark:"):
+        life["cores"] = cores = _other_cores(directory)
+        settings = {**settings, "spark.executor.cores": cores, "spark.cores.max": str(WORKERS * int(cores))}
+    spark = spark_session("killed", str(directory / "warehouse"), master=master, settings=settings)
     jvm = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
     (directory / "pids").write_text(f"{jvm} {os.getpid()}")
     spark.dataSource.register(KilledSource)
     pipelines = Pipelines(spark, namesrv_addr, directory, int(seed))
-    pipelines.note("lives", {"master": master})
+    pipelines.note("lives", life)
     queries: dict[str, StreamingQuery | None] = {}
     waiting: list[str] = []  # for their first batch since they were started
     while not (directory / "stop").exists():

@@ -1,15 +1,17 @@
 """Driver and workers killed at random moments: what is promised at least once comes, what is promised once comes once, rows are tried as
-often as the dice say, and each row ends once. `make spark-kills` goes on for a hundred kills, on a cluster of two workers."""
+often as the dice say, and each row ends once. `make spark-kills` goes on for 200 kills, on a standalone cluster of two workers."""
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kill_moments import KillMoments
+from kill_moments import BROKER_EACH, MOST_QUEUES, QUEUE_EACH, QUEUES, KillMoments
 
 KILLS = int(os.environ.get("SPROCKETMQ_SPARK_KILLS", "4"))
 SECONDS = float(os.environ.get("SPROCKETMQ_SPARK_KILL_SECONDS", "inf"))
@@ -29,5 +31,12 @@ def test_three_streams_keep_their_promises_wherever_they_are_killed(tmp_path: Pa
             if number % 10 == 0:
                 print(f"{number} kills, {time.monotonic() - began_s:.0f} s")
         verdict = storm.judged()
-    print(verdict.counts, dict(sorted(storm.kills.items())), f"never reached: {dict(storm.missed)}", sep="\n")
+    print(verdict.counts, dict(sorted(storm.kills.items())), dict(storm.changes), sep="\n")
+    cores = storm.cores()
+    print(f"executors' cores in each life: {cores}", f"never reached: {dict(storm.missed)}", sep="\n")
+    assert all(one != other for one, other in pairwise(cores)), cores
+    if math.isinf(SECONDS):
+        queues = min(KILLS // QUEUE_EACH, MOST_QUEUES - QUEUES)
+        assert (storm.changes["broker restarted"], storm.changes["a queue more"]) == (KILLS // BROKER_EACH, queues)
+        assert storm.kills.total() == KILLS
     assert not verdict.broken, "\n".join([f"seed {SEED}, {tmp_path}", *verdict.broken])
