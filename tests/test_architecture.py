@@ -7,10 +7,12 @@ import functools
 import importlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import grimp
 
 ROOT = Path(__file__).resolve().parents[1]
 MAP = re.compile(r"^\| `(?P<path>src/[^`]+)` \|", re.MULTILINE)
@@ -44,6 +46,41 @@ def test_test_modules_outside_packages_have_names_of_their_own() -> None:
     ]
     names = Counter(path.name for path in loose)
     assert [str(path.relative_to(ROOT)) for path in loose if names[path.name] > 1] == []
+
+
+# The broker's parts know the whole broker.
+CYCLE_OF_THE_BROKER = "sprocketmq.broker.broker"
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """A cycle has no first file to read. Imports for types alone count, too."""
+    graph = grimp.build_graph("sprocketmq", cache_dir=None)
+    imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    assert [cycle for cycle in cycles(imports) if CYCLE_OF_THE_BROKER not in cycle] == []
+
+
+def test_a_cycle_is_found() -> None:
+    imports = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": set[str](), "f": {"g"}, "g": {"f"}}
+    assert cycles(imports) == [["a", "b", "c"], ["f", "g"]]
+
+
+def cycles(imports: Mapping[str, Set[str]]) -> list[list[str]]:
+    """The files of each cycle: those that reach each other."""
+    reached: dict[str, set[str]] = {}
+    for name in imports:
+        seen: set[str] = set()
+        ahead = list(imports[name])
+        while ahead:
+            if (one := ahead.pop()) not in seen:
+                seen.add(one)
+                ahead += imports[one]
+        reached[name] = seen
+    found = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in imports
+        if name in reached[name]
+    }
+    return sorted(map(list, found))
 
 
 PACKAGES = ROOT / "src"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.namespace import unwrap
-from sprocketmq.client.running_info import running_info_of
+from sprocketmq.client.running_info import InspectedConsumer, running_info_of
 from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus
 from sprocketmq.core.retry_schedule import retry_topic
@@ -17,9 +15,6 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Buffer, Command, response
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record import decode_record
-
-if TYPE_CHECKING:
-    from sprocketmq.client.running_consumer import RunningConsumer
 
 __all__ = ["ConsumerRequests"]
 
@@ -36,7 +31,7 @@ _RESULTS = {
 class ConsumerRequests:
     """Serves a running consumer's share of codes 220, 221, 307 and 309."""
 
-    def __init__(self, running: RunningConsumer) -> None:
+    def __init__(self, running: InspectedConsumer) -> None:
         self._running = running
 
     async def serve(self, command: Command) -> Command:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator
 from enum import Enum
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sprocketmq.core.process_queue import ProcessQueue
 from sprocketmq.version import __version__
@@ -24,9 +24,12 @@ from sprocketmq.wire import bodies
 from sprocketmq.wire.bodies import running_info
 
 if TYPE_CHECKING:
-    from sprocketmq.client.running_consumer import RunningConsumer
+    from sprocketmq.client.group import ConsumeService, Group
+    from sprocketmq.client.instance import ClientInstance
+    from sprocketmq.client.options import ClientOptions
+    from sprocketmq.client.rebalancer import Rebalancer
 
-__all__ = ["java_properties", "running_info_of", "stack_dump"]
+__all__ = ["InspectedConsumer", "java_properties", "running_info_of", "stack_dump"]
 
 # Options whose Java name is not the camel case of ours without its unit.
 _JAVA_NAMES: Final = {
@@ -51,7 +54,23 @@ _NOT_SAID: Final = frozenset({"clock", "ssl_context", "machine_room_resolver"}) 
 _MINUTE_MS: Final = 60_000
 
 
-async def running_info_of(running: RunningConsumer, *, with_stacks: bool = False) -> bodies.ConsumerRunningInfo:
+class InspectedConsumer(Protocol):
+    """What of a running consumer its tools may look at."""
+
+    options: ClientOptions
+    subscriptions: dict[str, bodies.SubscriptionData]
+    group: Group
+    service: ConsumeService
+    rebalancer: Rebalancer
+    instance: ClientInstance
+    started_ms: int
+
+    def consumer_data(self) -> bodies.ConsumerData: ...
+
+    async def rebalance(self) -> bool: ...
+
+
+async def running_info_of(running: InspectedConsumer, *, with_stacks: bool = False) -> bodies.ConsumerRunningInfo:
     """Everything a tool may want to know of this member. Progress that is not in memory is read from where it is stored, as in Java.
 
     Args:
@@ -74,7 +93,7 @@ async def running_info_of(running: RunningConsumer, *, with_stacks: bool = False
     )
 
 
-def java_properties(running: RunningConsumer) -> dict[str, str]:
+def java_properties(running: InspectedConsumer) -> dict[str, str]:
     """All options by Java's names, as text; keys and secrets are left out."""
     group, options = running.group, running.options
     said: dict[str, str] = {}

@@ -32,14 +32,15 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.byte_columns import slices
 from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.spark.property_columns import OddProperties, PropertyColumns, property_columns
+from sprocketmq.spark.pull_body import PullBody
 from sprocketmq.spark.record_starts import SMALLEST_RECORD, record_starts
 from sprocketmq.wire import properties as props
 from sprocketmq.wire import sys_flag as flags
 from sprocketmq.wire.compression import decompress
-from sprocketmq.wire.message import MessageExt, MessageQueue, format_host
+from sprocketmq.wire.message import MessageExt, format_host
 from sprocketmq.wire.record import decode_records
 
-__all__ = ["BatchDecoder", "PullBody"]
+__all__ = ["BatchDecoder"]
 
 Buffer = bytes | bytearray | memoryview
 Array = Any  # pyarrow has no type information
@@ -76,16 +77,6 @@ _ORIGIN_NAMES: Final = (props.RETRY_TOPIC, props.DLQ_ORIGIN_TOPIC)
 
 class _OddRecord(Exception):
     """This batch needs the plain way; a signal inside this file only."""
-
-
-@dataclass(frozen=True, slots=True)
-class PullBody:
-    """The body of one pull answer, and which of its messages are wanted: queue offsets ``start`` to ``end`` (exclusive) of ``queue``."""
-
-    queue: MessageQueue
-    start: int
-    end: int
-    body: Buffer
 
 
 class BatchDecoder:

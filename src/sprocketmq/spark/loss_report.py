@@ -13,11 +13,10 @@ Law: the report is a set of ranges, so a task that runs twice, or a batch that i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from pyspark.accumulators import AccumulatorParam
+from typing import TYPE_CHECKING
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.counted_losses import LOSSES
 from sprocketmq.spark.losses import Loss, counted, merged
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.wire.message import MessageQueue
@@ -25,18 +24,7 @@ from sprocketmq.wire.message import MessageQueue
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LossReport", "tell"]
-
-
-class _Losses(AccumulatorParam[frozenset[Loss]]):
-    def zero(self, value: frozenset[Loss]) -> frozenset[Loss]:
-        return frozenset()
-
-    def addInPlace(self, value1: frozenset[Loss], value2: frozenset[Loss]) -> frozenset[Loss]:  # noqa: N802 - Spark's name
-        return value1 | value2
-
-
-_PARAM = _Losses()
+__all__ = ["LossReport"]
 
 
 class CountedDataSource(RocketMQDataSource):
@@ -70,7 +58,7 @@ class LossReport:
             raise ConfigurationError(
                 "the session is one of Spark Connect, which has no accumulators; use LossReport with a classic session, or read the log"
             )
-        self._accumulator = context.accumulator(frozenset(), _PARAM)
+        self._accumulator = context.accumulator(frozenset(), LOSSES)
         spark.dataSource.register(CountedDataSource)
 
     @property
@@ -97,16 +85,3 @@ class LossReport:
     def total(self) -> int:
         """Messages known to be missing."""
         return sum(self.by_queue.values())
-
-
-def tell(report: str | None, losses: list[Loss]) -> None:
-    """In a task: add ``losses`` to the LossReport whose option is ``report``; does nothing without one."""
-    if report is None or not losses:
-        return
-    from pyspark.accumulators import _accumulatorRegistry, _deserialize_accumulator
-
-    number = int(report) - 1  # options count from 1
-    accumulator: Any = _accumulatorRegistry.get(number)
-    if accumulator is None:
-        accumulator = _deserialize_accumulator(number, frozenset(), _PARAM)
-    accumulator.add(frozenset(losses))

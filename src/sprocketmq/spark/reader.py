@@ -18,14 +18,15 @@ from sprocketmq.net.kept_memory import keep_freed_memory
 from sprocketmq.spark.bound import Bound
 from sprocketmq.spark.broker_watch import check_sql92, source_topics
 from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.decode import BatchDecoder, PullBody
+from sprocketmq.spark.counted_losses import tell
+from sprocketmq.spark.decode import BatchDecoder
 from sprocketmq.spark.group_progress import committed_offsets
-from sprocketmq.spark.loss_report import tell
 from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merged
 from sprocketmq.spark.offset_search import first_held, offsets_by_time
 from sprocketmq.spark.offsets import QueueRange
 from sprocketmq.spark.partitions import pack, task_count
 from sprocketmq.spark.plan import RETRY_PREFIX, Facts, resolve_batch, resolve_end, resolve_start
+from sprocketmq.spark.pull_body import PullBody
 from sprocketmq.spark.queue_bounds import gone_queues, held_bounds
 from sprocketmq.spark.read_options import ReadOptions
 from sprocketmq.wire.message import MessageQueue

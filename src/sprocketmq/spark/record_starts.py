@@ -23,7 +23,7 @@ import numpy as np
 from sprocketmq.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from sprocketmq.spark.decode import PullBody
+    from sprocketmq.spark.pull_body import PullBody
 
 __all__ = ["SMALLEST_RECORD", "record_starts"]
 

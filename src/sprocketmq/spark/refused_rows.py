@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
+from sprocketmq.spark.bad_rows import DEAD_LETTER_LEVEL, BadRow
 from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.hand_back import DEAD_LETTER_LEVEL, BadRow
 from sprocketmq.spark.ledger_place import masters_of
 from sprocketmq.spark.row_messages import LEFT_OUT
 from sprocketmq.spark.sent_back import SendBack

@@ -9,7 +9,7 @@ Law: a copy is what the broker would have made of its own record, with the reaso
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -23,9 +23,10 @@ from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import SystemClock
 from sprocketmq.spark.access import PLAIN, Access
+from sprocketmq.spark.bad_rows import BadRow
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.fetched_rows import fetched_rows
-from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack
+from sprocketmq.spark.source_columns import CONTENT
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import Message, MessageExt, MessageQueue
 
@@ -43,9 +44,11 @@ _PROPERTIES_BYTES: Final = 32_767 - 2_048
 _SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 
 
-def fetched_again(bad: DataFrame, refused: Sequence[tuple[BadRow, RemoteError]], hand: HandBack) -> None:
-    """Send the ``refused`` rows with the bodies that ``bad`` holds; they are asked for only now, because this is rare: a stream that is
-    days behind.
+def fetched_again(
+    bad: DataFrame, refused: Sequence[tuple[BadRow, RemoteError]], send: Callable[[Iterable[BadRow]], None]
+) -> None:
+    """Give ``send`` the ``refused`` rows with the bodies that ``bad`` holds. They are asked for only now, because this is rare: a stream
+    that is days behind.
 
     Raises:
         ConfigurationError: the rows were not kept whole, or are not there when asked again, so nothing is left to send.
@@ -61,7 +64,7 @@ def fetched_again(bad: DataFrame, refused: Sequence[tuple[BadRow, RemoteError]],
     wanted = ["brokerName", "commitLogOffset", *CONTENT, *(name for name in ("storeHost",) if name in bad.columns)]
     for at in range(0, len(refused), _ROWS_PER_QUERY):
         part = {row.place: row for row, _ in refused[at : at + _ROWS_PER_QUERY]}
-        hand.send_copies(joined_again(fetched_rows(bad.where(_is_one_of(part)).select(wanted)), part))
+        send(joined_again(fetched_rows(bad.where(_is_one_of(part)).select(wanted)), part))
 
 
 def joined_again(rows: Iterable[dict[str, Any]], refused: dict[tuple[str, int], BadRow]) -> Iterator[BadRow]:

@@ -24,8 +24,7 @@ from sprocketmq.client.validators import MAX_BODY_BYTES, check_sendable_topic
 from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.given_options import other_words
-from sprocketmq.spark.hand_back import CONTENT
-from sprocketmq.spark.source_columns import COLUMNS
+from sprocketmq.spark.source_columns import COLUMNS, CONTENT
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import Message, MessageExt
 

@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from sprocketmq.client.name_servers import resolve_namesrv_addr
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import Access
+from sprocketmq.spark.bad_rows import BadRow, bad_row
 from sprocketmq.spark.fetched_rows import fetched_rows
 from sprocketmq.spark.given_options import GivenOptions
-from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack, bad_row
+from sprocketmq.spark.hand_back import HandBack
 from sprocketmq.spark.kept_verdicts import KeptVerdicts
+from sprocketmq.spark.source_columns import CONTENT
 from sprocketmq.spark.verdict_columns import ACTIONS, action_of, check_delay_level, check_verdict, said
 from sprocketmq.wire import properties as props
 
@@ -211,7 +213,7 @@ class RowRetry:
             if refused:
                 from sprocketmq.spark.retry_copies import fetched_again
 
-                fetched_again(bad, refused, hand)
+                fetched_again(bad, refused, hand.send_copies)
         log.info(
             "batch %d of group %s: %d rows to be retried, %d to dead letters, %d dropped",
             *(batch_id, group, self.retried - retried, self.dead_lettered - dead, self.dropped - dropped),

@@ -28,6 +28,9 @@ COLUMNS: Final[dict[str, str]] = {
     "sysFlag": "int",
 }
 
+# What a copy is made of.
+CONTENT: Final = ("topic", "body", "properties", "reconsumeTimes")
+
 
 def chosen_columns(given: GivenOptions) -> tuple[str, ...]:
     """The columns to read, in the user's order. Raises ConfigurationError: one is not there, or none is left."""

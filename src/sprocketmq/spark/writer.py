@@ -26,10 +26,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.hand_back import CONTENT, BadRow, HandBack, bad_rows
+from sprocketmq.spark.bad_rows import BadRow, bad_rows
+from sprocketmq.spark.hand_back import HandBack
 from sprocketmq.spark.message_sender import MessageSender
 from sprocketmq.spark.row_messages import check_columns
 from sprocketmq.spark.sink_options import SinkOptions
+from sprocketmq.spark.source_columns import CONTENT
 from sprocketmq.spark.write_marks import Stamp, check_write_name, stamp_of
 
 try:

@@ -17,6 +17,7 @@ import logging
 from sprocketmq.core.retry_schedule import DelayLevels
 from sprocketmq.store.commit_log import CommitLog
 from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from sprocketmq.store.tags_code import tags_code_of_record
 from sprocketmq.wire.record import RecordView
 
 __all__ = ["confirms", "find_record", "mend_entry", "mended_units"]
@@ -83,8 +84,6 @@ def _between_neighbours(log: CommitLog, queue: ConsumeQueue, offset: int) -> Rec
 
 def mend_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: DelayLevels) -> bool:
     """Put right the entry of ``offset``, which its record does not confirm; whether the record was found."""
-    from sprocketmq.store.recovery import tags_code_of_record
-
     record = find_record(log, queue, offset)
     physical_offset, size_bytes, tags_code = queue.unit(offset)
     if record is None:

@@ -33,8 +33,8 @@ from sprocketmq.store.message_store import (
     Unit,
 )
 from sprocketmq.store.plain_reads import read_at_once, read_one_by_one
-from sprocketmq.store.recovery import tags_code_of_record
 from sprocketmq.store.retention import Retention
+from sprocketmq.store.tags_code import tags_code_of_record
 from sprocketmq.wire.record import encode_record, record_size, write_plain_record
 from sprocketmq.wire.sys_flag import BORNHOST_V6, STOREHOSTADDRESS_V6
 from sprocketmq.wire.uniform_batch import UniformBatch

@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sprocketmq.core.retry_schedule import DelayLevels
+from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
@@ -32,8 +32,8 @@ from sprocketmq.store.consume_queue_ext import ConsumeQueueExtTable, is_extensio
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.entry_repair import confirms, find_record, mend_entry
 from sprocketmq.store.message_store import UNIT_SIZE_BYTES, StoreConfig
-from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.properties import DELAY, TAGS, get_property
+from sprocketmq.store.tags_code import tags_code_of_record
+from sprocketmq.wire.properties import TAGS
 from sprocketmq.wire.record import RecordView
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Recovery", "is_indexed", "tags_code_of_record"]
+__all__ = ["Recovery", "is_indexed"]
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 _TRANSACTION_MASK, _PREPARED, _ROLLBACK = 0xC, 0x4, 0xC
 _LARGEST_QUEUE_OFFSET = (1 << 63) // UNIT_SIZE_BYTES - 1
 # The log has no holes, so a queue can only miss what damaged records took with them: a few.
@@ -65,16 +64,6 @@ _log = logging.getLogger("sprocketmq.store")
 def is_indexed(sys_flag: int) -> bool:
     """Whether a record has a queue entry: all but prepared and rolled back transaction records."""
     return sys_flag & _TRANSACTION_MASK not in (_PREPARED, _ROLLBACK)
-
-
-def tags_code_of_record(record: RecordView, topic: str, levels: DelayLevels) -> int:
-    """What stands in the queue entry of a record. Java: CommitLog.checkMessageAndReturnSize."""
-    properties = record.raw_properties
-    if topic == SCHEDULE_TOPIC:
-        level = get_property(properties, DELAY) or ""
-        if level.isdigit() and int(level) > 0:
-            return levels.due_ms(int(level), record.store_timestamp_ms)
-    return tags_code(get_property(properties, TAGS))
 
 
 class Recovery:

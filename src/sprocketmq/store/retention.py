@@ -13,21 +13,43 @@ from __future__ import annotations
 import datetime
 import os
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.consume_queue import UNIT
 
 if TYPE_CHECKING:
-    from sprocketmq.store.queue_log_store import QueueLogStore
+    from sprocketmq.store.commit_log import CommitLog
+    from sprocketmq.store.consume_queue_ext import ConsumeQueueExtTable
+    from sprocketmq.store.consume_queue_table import ConsumeQueueTable
+    from sprocketmq.store.index_files import IndexFiles
+    from sprocketmq.store.message_store import StoreConfig
 
 __all__ = ["Retention"]
+
+
+class KeptStore(Protocol):
+    """What of a store retention looks at and cuts."""
+
+    config: StoreConfig
+    commit_log: CommitLog
+    consume_queues: ConsumeQueueTable
+    extension: ConsumeQueueExtTable
+    index: IndexFiles
+
+    @property
+    def writable(self) -> bool: ...
+
+    @property
+    def refusal(self) -> StoreNotWritable | None: ...
+
+    def refuse_appends(self, reason: StoreNotWritable | None) -> None: ...
 
 
 class Retention:
     """``clean`` is one round; the broker calls it every ten seconds."""
 
-    def __init__(self, store: QueueLogStore) -> None:
+    def __init__(self, store: KeptStore) -> None:
         self._store = store
         self._disk_full: StoreNotWritable | None = None
 

@@ -9,18 +9,18 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from sprocketmq.cli.demo.flights import ALL_ROWS, Flights, load_flights
+from sprocketmq.cli.demo.flights import ALL_ROWS, load_flights
 from sprocketmq.cli.demo.members import MemberDied
 from sprocketmq.cli.demo.reconcile import Reconciliation
 from sprocketmq.cli.demo.server import ServerProcess
+from sprocketmq.cli.demo.stage import Stage
 from sprocketmq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,55 +32,6 @@ __all__ = ["run_demo"]
 _LOG_WIDTH: Final = 110
 # A file of ours in the output folder: only a folder that carries it, or an empty one, is ever cleared.
 _MARK: Final = ".sprocketmq-demo"
-
-
-@dataclass
-class Stage:
-    """What a stage gets to work with."""
-
-    flights: Flights
-    server: ServerProcess
-    out: Path
-    progress: Progress
-    findings: Reconciliation
-    doing: str = "starting the broker"
-    current: Bar | None = None
-
-    @property
-    def namesrv_addr(self) -> str:
-        return self.server.namesrv_addr
-
-    @property
-    def logs(self) -> Path:
-        return self.out / "logs"
-
-    @contextlib.contextmanager
-    def bar(self, title: str) -> Iterator[Bar]:
-        """A progress bar over all flights; stays on the screen when the stage is over."""
-        self.doing = title
-        bar = self.current = Bar(
-            self.progress, self.progress.add_task(title, total=len(self.flights), detail=""), len(self.flights)
-        )
-        yield bar
-        bar.finish()
-
-
-class Bar:
-    """Counts flights done in one stage; ``detail`` is the short text behind the bar."""
-
-    def __init__(self, progress: Progress, task: TaskID, total: int) -> None:
-        self._progress, self._task, self.total = progress, task, total
-        self.done = 0
-
-    def advance(self, count: int) -> None:
-        self.done += count
-        self._progress.update(self._task, completed=self.done)
-
-    def detail(self, text: str) -> None:
-        self._progress.update(self._task, detail=text)
-
-    def finish(self) -> None:
-        self._progress.stop_task(self._task)
 
 
 def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool) -> int:

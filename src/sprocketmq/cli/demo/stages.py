@@ -17,7 +17,7 @@ from sprocketmq.cli.demo.reconcile import Check
 from sprocketmq.cli.demo.server import ask_lag, count_messages, read_topic
 
 if TYPE_CHECKING:
-    from sprocketmq.cli.demo.run import Bar, Stage
+    from sprocketmq.cli.demo.stage import Bar, Stage
 
 __all__ = ["consume_in_order", "consume_with_retry", "publish_all", "run_pipeline"]
 

@@ -14,19 +14,9 @@ Laws
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from sprocketmq.core.sql92.expression import MAX_DEPTH, MAX_LENGTH, MAX_WORDS, Predicate
 
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "MAX_WORDS", "Predicate", "compile_sql92"]
-
-# Whether the raw text form of a message's properties is what was asked for; never raises.
-Predicate = Callable[[bytes], bool]
-
-# Apache has no limits but its stack and heap. The length bounds the time that one request may take of the loop, the depth the stack.
-MAX_LENGTH = 16_384
-MAX_DEPTH = 200
-# Words cost more than characters, to compile, to keep, and to ask about each message. An IN list is one question, so its texts and commas
-# do not count: some 500 conditions, or lists as long as MAX_LENGTH lets them be. CONTAINS counts as twenty.
-MAX_WORDS = 2_000
 
 
 def compile_sql92(text: str, *, text_operators: bool = True) -> Predicate:

@@ -20,7 +20,6 @@ from functools import lru_cache
 from operator import ge, gt, le, lt
 from typing import Any, Final, TypeAlias
 
-from sprocketmq.core.sql92 import Predicate
 from sprocketmq.core.sql92.expression import (
     Compare,
     Constant,
@@ -33,6 +32,7 @@ from sprocketmq.core.sql92.expression import (
     Logic,
     Negate,
     Not,
+    Predicate,
     Property,
     Value,
 )

@@ -10,16 +10,18 @@ Laws
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, NoReturn, TypeAlias
 
-from sprocketmq.core.sql92 import MAX_DEPTH
 from sprocketmq.errors import ConfigurationError
 
 __all__ = [
     "FALSE",
+    "MAX_DEPTH",
+    "MAX_LENGTH",
+    "MAX_WORDS",
     "NULL",
     "TRUE",
     "Compare",
@@ -33,9 +35,20 @@ __all__ = [
     "Logic",
     "Negate",
     "Not",
+    "Predicate",
     "Property",
     "Value",
 ]
+
+# Whether the raw text form of a message's properties is what was asked for; never raises.
+Predicate = Callable[[bytes], bool]
+
+# Apache has no limits but its stack and heap. The length bounds the time that one request may take of the loop, the depth the stack.
+MAX_LENGTH = 16_384
+MAX_DEPTH = 200
+# Words cost more than characters, to compile, to keep, and to ask about each message. An IN list is one question, so its texts and commas
+# do not count: some 500 conditions, or lists as long as MAX_LENGTH lets them be. CONTAINS counts as twenty.
+MAX_WORDS = 2_000
 
 Value: TypeAlias = str | int | float | bool | None
 Ordering: TypeAlias = Literal["<", "<=", ">", ">="]

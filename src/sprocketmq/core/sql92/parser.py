@@ -22,9 +22,10 @@ from typing import Any, Final
 import lark
 from lark.exceptions import UnexpectedToken
 
-from sprocketmq.core.sql92 import MAX_LENGTH, MAX_WORDS
 from sprocketmq.core.sql92.expression import (
     FALSE,
+    MAX_LENGTH,
+    MAX_WORDS,
     NULL,
     TRUE,
     Compare,

@@ -1,0 +1,20 @@
+"""What one pull brought, on its way to columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sprocketmq.wire.command import Buffer
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["PullBody"]
+
+
+@dataclass(frozen=True, slots=True)
+class PullBody:
+    """The body of one pull answer, and which of its messages are wanted: queue offsets ``start`` to ``end`` (exclusive) of ``queue``."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+    body: Buffer
