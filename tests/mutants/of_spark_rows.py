@@ -80,7 +80,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "what a second task lost takes the place of what the first one lost",
-        f"{SPARK}/loss_report.py",
+        f"{SPARK}/counted_losses.py",
         "        return value1 | value2\n",
         "        return value2\n",
         f"{REPORT}::test_what_several_tasks_tell_is_in_the_report_each_offset_once",
@@ -88,7 +88,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a task tells the report of another read",
-        f"{SPARK}/loss_report.py",
+        f"{SPARK}/counted_losses.py",
         "    number = int(report) - 1  # options count from 1\n",
         "    number = 0\n",
         f"{REPORT}::test_what_several_tasks_tell_is_in_the_report_each_offset_once",

@@ -9,7 +9,8 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError, RequestTimeout
-from sprocketmq.spark.hand_back import BadRow, HandBack, bad_row
+from sprocketmq.spark.bad_rows import BadRow, bad_row
+from sprocketmq.spark.hand_back import HandBack
 from sprocketmq.spark.retry_copies import joined_again
 from sprocketmq.spark.row_messages import replayed_rows
 from sprocketmq.spark.sent_back import SendBack

@@ -10,7 +10,8 @@ from pyspark import accumulators
 from pyspark.accumulators import Accumulator
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.loss_report import LossReport, tell
+from sprocketmq.spark.counted_losses import tell
+from sprocketmq.spark.loss_report import LossReport
 from sprocketmq.spark.losses import Loss
 from sprocketmq.wire.message import MessageQueue
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.spark import record_starts as module
-from sprocketmq.spark.decode import PullBody
+from sprocketmq.spark.pull_body import PullBody
 from sprocketmq.spark.record_starts import record_starts
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record import encode_record

@@ -26,8 +26,9 @@ from pyspark.sql.datasource_internal import ReadLimitRegistry
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from sprocketmq.spark.decode import BatchDecoder, PullBody
+from sprocketmq.spark.decode import BatchDecoder
 from sprocketmq.spark.offsets import StreamOffset
+from sprocketmq.spark.pull_body import PullBody
 from sprocketmq.spark.reader import BatchReader, _arrow_schema
 from sprocketmq.spark.source import RocketMQDataSource, message_schema
 from sprocketmq.spark.source_columns import COLUMNS
