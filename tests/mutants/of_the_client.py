@@ -63,6 +63,14 @@ CLIENT_MUTANTS = [
     ),
     Mutant(
         "client",
+        "a copy of a body that stays compressed does not say so",
+        f"{CLIENT}/sender.py",
+        "        if not sys_flag & COMPRESSED:\n",
+        "        if sys_flag >= 0:\n",
+        "tests/inproc/client/test_client_compressed_copies.py",
+    ),
+    Mutant(
+        "client",
         "a topic whose route cannot be used keeps those behind it from being refreshed",
         f"{CLIENT}/routes.py",
         "        except RocketMQError as error:  # a route",

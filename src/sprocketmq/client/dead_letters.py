@@ -10,7 +10,9 @@ Laws
     2. A read ends where the topic ended when it began: letters that arrive meanwhile (a replay may make some) are left for the next one.
     3. A replayed message has the body, tags, keys, properties, flag and message id of the first one; what retry, delay, timer, transaction
        and broker wrote into it is gone, and its count of tries begins anew. The property REPLAY_ID says which replay it is.
-    4. ``replay_all`` stops at the first letter that could not be sent and says where to go on; no letter is left out unsaid.
+    4. A body that cannot be opened is given, and replayed, as it is stored; its ``sys_flag`` says that it is compressed. One such letter
+       holds up no other, and who has the library opens the replayed one.
+    5. ``replay_all`` stops at the first letter that could not be sent and says where to go on; no letter is left out unsaid.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from sprocketmq.core.retry_schedule import dlq_topic
 from sprocketmq.errors import ClosedError, ConfigurationError, GroupNotExist, NetworkError, NoPermission, RocketMQError
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.message import MessageExt, MessageQueue
 from sprocketmq.wire.record import decode_records
 
 __all__ = ["AsyncDeadLetters", "DeadLetters"]
@@ -42,6 +44,9 @@ log = logging.getLogger("sprocketmq.client")
 
 _READABLE: Final = 4
 _AT_ONCE: Final = 32
+_UNREADABLE: Final = (
+    "the body of dead letter %s at offset %d of %s cannot be opened (%s), so it is given as it is stored"
+)
 _REPLAY_GROUP: Final = "sprocketmq-dead-letters"
 _TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # MixAll.TOOLS_CONSUMER_GROUP: every broker has it
 
@@ -149,11 +154,14 @@ class AsyncDeadLetters(AdminSession):
                 at = max(at, await self._api.search_offset(self._address_at(queue), queue, since_ms))
             while at < end:
                 result = await self._pull(queue, at)
-                for message in decode_records(result.body, broker_name=queue.broker_name):
+                unreadable: list[tuple[MessageExt, Exception]] = []
+                for message in decode_records(result.body, queue.broker_name, unreadable=unreadable):
                     if not at <= message.queue_offset < end:
                         continue
                     letter = DeadLetterMessage(message, self._options.namespace)
                     if _fits(letter, topic, key, tags, since_ms, until_ms):
+                        for error in (why for bad, why in unreadable if bad is message):
+                            log.error(_UNREADABLE, message.message_id, message.queue_offset, queue, error)
                         yield letter, (queue, message.queue_offset + 1)
                 if result.status is not PullStatus.FOUND and result.next_begin_offset <= at:
                     break  # nothing more, whatever the end said: retention was faster
@@ -230,7 +238,8 @@ class AsyncDeadLetters(AdminSession):
             await producer.shutdown()
             raise ClosedError("the dead letters were shut down before this one was replayed")
         # A message that was sent by a sharding key goes to the queue of that key again.
-        return await producer.send(copy, sharding_key=copy.properties.get(props.SHARDING_KEY))
+        sharding_key = copy.properties.get(props.SHARDING_KEY)
+        return await producer._started().send_again(copy, letter.message.sys_flag, sharding_key)
 
     async def replay_all(
         self,

@@ -130,7 +130,7 @@ class RunningConsumer:
                 instance.routes,
                 self._settings.group,
                 limit,
-                instance.inner_sender.send,
+                instance.inner_sender.send_again,
                 GroupRetryPolicy(instance.api, self._settings.group, instance.clock)
                 if self._settings.follow_group_retry_policy
                 else None,

@@ -11,7 +11,8 @@
     False: the caller keeps the message and tries again locally
 
 The copy of the second way carries what the broker would have written: RETRY_TOPIC, ORIGIN_MESSAGE_ID, one more reconsume time, the
-delay level, and UNIQ_KEY unchanged, so the message keeps its id whichever way it went.
+delay level, and UNIQ_KEY unchanged, so the message keeps its id whichever way it went. A body that could not be opened stays compressed,
+and says so.
 
 Laws
     1. A level that was chosen holds whichever way the message goes; a dead letter is one by either way (its copy says a limit of 0).
@@ -49,7 +50,7 @@ _NOT_COPIED = (
     props.REAL_QID,
 )
 
-SendInner = Callable[[Message], Awaitable[object]]
+SendInner = Callable[[Message, int], Awaitable[object]]  # with the sys_flag of the message that it is a copy of
 
 
 def retry_copy(message: MessageExt, group: str, max_reconsume_times: int, delay_level: int) -> Message:
@@ -135,7 +136,7 @@ class SendBack:
 
     async def _send_copy(self, copy: Message, message: MessageExt) -> bool:
         try:
-            await self._send_inner(copy)
+            await self._send_inner(copy, message.sys_flag)
             return True
         except RocketMQError as error:
             log.error("group %s: no retry copy of %s could be stored: %s", self._group, message.message_id, error)

@@ -19,7 +19,7 @@ import logging
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -60,6 +60,7 @@ from sprocketmq.wire.command import Command, request
 from sprocketmq.wire.message import Message, MessageQueue
 from sprocketmq.wire.recall_handle import RecallHandle
 from sprocketmq.wire.send_frames import StoredAnswer
+from sprocketmq.wire.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 
 if TYPE_CHECKING:
     from sprocketmq.core.open_transactions import HalfPlace, LocalTransactionState
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
 __all__ = ["BegunSend", "QueueSelector", "SendSettings", "Sender", "vip_address"]
 
 log = logging.getLogger("sprocketmq.client")
+
+_COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
@@ -231,6 +234,18 @@ class Sender:
     async def send_elements(self, topic: str, elements: bytes | memoryview) -> SendResult:
         """A batch that is written already (``wire.batch``), by who knows what is in it; only while ``is_unseen``."""
         return await self.deliver(self.writer.elements(topic, elements), None, None)
+
+    async def send_again(self, message: Message, sys_flag: int, sharding_key: str | None = None) -> SendResult:
+        """A copy of a message that was stored with ``sys_flag``: a body that stays compressed, since nobody here can open it, goes as it is
+        and still says so. Whoever has the library opens it."""
+        if not sys_flag & COMPRESSED:
+            return await self.send(message, sharding_key=sharding_key)
+        end_s = self._end_s(None)
+        outgoing = self.writer.one(message, sharding_key, 0, None, None, None)
+        outgoing.body = message.body
+        outgoing.sys_flag = (outgoing.sys_flag & ~_COMPRESSION) | (sys_flag & _COMPRESSION)
+        chosen = await self.chosen_queue(message, outgoing.topic, None, None, sharding_key, end_s)
+        return await self.deliver(outgoing, chosen, None, end_s=end_s)
 
     async def send_oneway(
         self,
