@@ -67,10 +67,11 @@ def templates() -> list[Asked]:
 
 def served_codes() -> set[tuple[str, int]]:
     """(broker or namesrv, code) of every request that is served."""
-    from sprocketmq.broker.handlers import handler_table
-    from sprocketmq.broker.namesrv_requests import HANDLERS
+    from sprocketmq.wire import requests
+    from sprocketmq.wire.requests.declaration import Peer
 
-    return {("broker", int(code)) for code in handler_table()} | {("namesrv", int(code)) for code in HANDLERS}
+    of = {"broker": Peer.BROKER, "namesrv": Peer.NAME_SERVER}
+    return {(name, int(one.code)) for name, peer in of.items() for one in requests.served_by(peer)}
 
 
 def _filled(text: str) -> str:

@@ -7,6 +7,7 @@ from mutant import Mutant
 __all__ = ["ACCESS_MUTANTS"]
 
 CORE, BROKER, NET = "src/sprocketmq/core/access", "src/sprocketmq/broker", "src/sprocketmq/net"
+REQUESTS = "src/sprocketmq/wire/requests"
 ACL = "tests/unit/core/test_access_plain_acl.py"
 NEEDS = "tests/unit/core/test_access_needs.py"
 USERS = "tests/unit/core/test_access_users.py"
@@ -35,9 +36,9 @@ ACCESS_MUTANTS = [
     Mutant(
         "access",
         "every account can make itself an administrator, as in Apache 4.9",
-        f"{CORE}/request_needs.py",
-        "            _R.UPDATE_AND_CREATE_ACL_CONFIG,\n",
-        "",
+        f"{REQUESTS}/accounts.py",
+        "    code=RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,\n    served_by=Peer.BROKER,\n    access=cluster(CHANGE_CLUSTER),\n",
+        "    code=RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,\n    served_by=Peer.BROKER,\n    access=(),\n",
         f"{GATE}::test_administrators_codes_are_for_administrators",
     ),
     Mutant(
@@ -51,9 +52,10 @@ ACCESS_MUTANTS = [
     Mutant(
         "access",
         "lite pulls of 5.x pass unseen",
-        f"{CORE}/request_needs.py",
-        "    _R.LITE_PULL_MESSAGE: _PULL,\n",
-        "    _R.LITE_PULL_MESSAGE: any_account,\n",
+        f"{REQUESTS}/messages.py",
+        "    code=RequestCode.LITE_PULL_MESSAGE,\n    served_by=Peer.BROKER,\n"
+        '    access=topic("topic", CONSUME) + group("consumerGroup", CONSUME),\n',
+        "    code=RequestCode.LITE_PULL_MESSAGE,\n    served_by=Peer.BROKER,\n    access=(),\n",
         f"{NEEDS}::test_a_request_needs_what_its_header_names",
     ),
     Mutant(

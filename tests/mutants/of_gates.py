@@ -7,6 +7,7 @@ from mutant import Mutant
 __all__ = ["GATES_MUTANTS"]
 
 CORE, BROKER = "src/sprocketmq/core/access", "src/sprocketmq/broker"
+REQUESTS = "src/sprocketmq/wire/requests"
 TABLE = "tests/inproc/broker/test_access_table.py::test_no_request_code_does_or_tells_anything_to_who_may_not_ask"
 PUSHES = "tests/inproc/broker/test_access_pushes.py"
 NEEDS = "tests/unit/core/test_access_needs.py"
@@ -15,9 +16,9 @@ GATES_MUTANTS = [
     Mutant(
         "gates",
         "END_TRANSACTION ungated",
-        f"{CORE}/request_needs.py",
-        "    _R.END_TRANSACTION: record(_ended, PUBLISH),",
-        "    _R.END_TRANSACTION: any_account,",
+        f"{REQUESTS}/messages.py",
+        "    access=record(_ended, PUBLISH),",
+        "    access=(),",
         TABLE,
     ),
     Mutant(
@@ -31,9 +32,9 @@ GATES_MUTANTS = [
     Mutant(
         "gates",
         "replies need an account and nothing else",
-        f"{CORE}/request_needs.py",
-        '    _R.SEND_REPLY_MESSAGE_V2: reply("b"),',
-        "    _R.SEND_REPLY_MESSAGE_V2: any_account,",
+        f"{REQUESTS}/messages.py",
+        '    access=reply("b"),',
+        "    access=(),",
         f"{PUSHES}::test_a_consumer_replies_and_nobody_else_does",
     ),
     Mutant(
@@ -56,7 +57,7 @@ GATES_MUTANTS = [
         "gates",
         "a body that names nothing passes",
         f"{CORE}/need_readers.py",
-        "        if not found:\n            raise",
+        "        if not found and not stated.optional:\n            raise",
         "        if False:\n            raise",
         f"{NEEDS}::test_what_cannot_be_told_is_never_skipped",
     ),
@@ -104,7 +105,7 @@ GATES_MUTANTS = [
         "gates",
         "a need that nobody stated is found by an attacker, not at the start",
         f"{BROKER}/broker.py",
-        "        check_stated(self._handlers)\n",
+        "        requests.check_handlers(Peer.BROKER, self._handlers)\n",
         "",
         f"{PUSHES}::test_a_broker_does_not_start_with_a_request_whose_need_nobody_stated",
     ),
@@ -152,7 +153,7 @@ GATES_MUTANTS = [
         "gates",
         "anybody announces brokers at a name server that names who may",
         f"{BROKER}/namesrv.py",
-        "        if command.code in CHANGING and not self._may_change(connection.peer[0]):",
+        "        if command.code in self._changing and not self._may_change(connection.peer[0]):",
         "        if False:",
         "tests/inproc/broker/test_namesrv_access.py::test_who_is_not_named_changes_nothing_and_may_look",
     ),

@@ -62,7 +62,6 @@ from sprocketmq.broker.transactions import Transactions
 from sprocketmq.broker.undeliverable import Undeliverable
 from sprocketmq.broker.users import UserAccess, inner_credentials
 from sprocketmq.core.access.need_readers import Place
-from sprocketmq.core.access.request_needs import check_stated
 from sprocketmq.core.queue_lock import QueueLockTable
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
@@ -76,10 +75,12 @@ from sprocketmq.net.server import Server
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
 from sprocketmq.store.live_progress import LiveProgress
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.requests.declaration import Peer
 from sprocketmq.wire.uniform_batch import UniformBatch
 
 __all__ = ["Broker"]
@@ -149,7 +150,7 @@ class Broker(Service):
         self._make_tables()
         # What serves a request, and what a request meets first: the gate, when access control is on.
         self._behind_the_gate = self._handlers = handler_table()
-        check_stated(self._handlers)
+        requests.check_handlers(Peer.BROKER, self._handlers)
         self._access: Access | None = self.users if self.config.authentication_enabled else self.plain_access
         if self._access is not None:
             self._handlers = guarded(self._behind_the_gate, self._access)

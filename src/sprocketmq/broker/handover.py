@@ -19,9 +19,11 @@ from sprocketmq.core.handover import Handover, HandoverState, MetadataKind
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import HandoverStatus
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.requests.declaration import Peer
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -37,18 +39,6 @@ _WATCHED: Final = {
     RequestCode.GET_ALL_DELAY_OFFSET: MetadataKind.DELAY_OFFSETS,
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: MetadataKind.GROUPS,
 }
-# What changes tables that the slave has copied, besides sending, which the frozen store refuses.
-_CHANGES: Final = (
-    RequestCode.UPDATE_AND_CREATE_TOPIC,
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
-    RequestCode.DELETE_TOPIC_IN_BROKER,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-    RequestCode.DELETE_SUBSCRIPTIONGROUP,
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-    RequestCode.CLONE_GROUP_OFFSET,
-    RequestCode.UPDATE_BROKER_CONFIG,
-)
 
 
 class _Given(msgspec.Struct, rename="camel"):
@@ -137,8 +127,10 @@ class LiveHandover:
             self._watching = True
             for code, kind in _WATCHED.items():
                 self._broker.before_request(code, partial(self._asked, kind))
-            for code in _CHANGES:
-                self._broker.before_request(code, self._refuse_change)
+            # The frozen store refuses sends; these change tables that the slave has copied.
+            for one in requests.served_by(Peer.BROKER):
+                if one.changes_tables:
+                    self._broker.before_request(one.code, self._refuse_change)
 
     def _asked(self, kind: MetadataKind, connection: Connection, command: Command) -> None:
         broker, host = self._broker, connection.peer[0]

@@ -17,7 +17,7 @@ from sprocketmq.broker.config import NameServerConfig
 from sprocketmq.broker.kv_config import KVConfigTable
 from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
 from sprocketmq.broker.name_checks import refusal_of_names
-from sprocketmq.broker.namesrv_requests import CHANGING, HANDLERS
+from sprocketmq.broker.namesrv_requests import changing_codes, handler_table
 from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.core.namesrv_table import LiveBroker, MinIdChange, NamesrvTable
 from sprocketmq.errors import RocketMQError
@@ -29,10 +29,12 @@ from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.server import Server
 from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, request, response
 from sprocketmq.wire.headers import NotifyMinBrokerIdChangeRequestHeader
 from sprocketmq.wire.java_properties import format_properties
+from sprocketmq.wire.requests.declaration import Peer
 
 __all__ = ["NameServer"]
 
@@ -72,6 +74,8 @@ class NameServer(Service):
         self.port = self.config.listen_port if port is None else port
         self.clock: Clock = clock or SystemClock()
         self.table = NamesrvTable()
+        self._handlers, self._changing = handler_table(), changing_codes()
+        requests.check_handlers(Peer.NAME_SERVER, self._handlers)
         self._server: Server | None = None
         self._scan: Periodic | None = None
         self._refusals = CalmLog(log)
@@ -151,11 +155,11 @@ class NameServer(Service):
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
     def _dispatch(self, connection: Connection, command: Command) -> Command | None:
-        handler = HANDLERS.get(command.code)
+        handler = self._handlers.get(command.code)
         if handler is None:
             remark = f"request code {command.code} is not served by this name server"
             return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
-        if command.code in CHANGING and not self._may_change(connection.peer[0]):
+        if command.code in self._changing and not self._may_change(connection.peer[0]):
             reason = f"{connection.peer[0]} may not change anything here: brokerAllowedAddresses does not name it"
             self._refusals.tell(self.clock.steady_ms() / 1000, "request code %d is refused: %s", command.code, reason)
             return response(command, ResponseCode.NO_PERMISSION, reason)

@@ -1,4 +1,4 @@
-"""The requests a name server answers: code -> ``handle(name_server, connection, command, now_ms)`` (Java: DefaultRequestProcessor).
+"""The requests a name server answers: request -> ``handle(name_server, connection, command, now_ms)`` (Java: DefaultRequestProcessor).
 
 brokers         REGISTER_BROKER 103, UNREGISTER_BROKER 104, QUERY_DATA_VERSION 322, GET_BROKER_MEMBER_GROUP 901,
                 BROKER_HEARTBEAT 904
@@ -32,6 +32,7 @@ from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_
 from sprocketmq.core.registered import Registered, TopicsToTake
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     BrokerMemberGroup,
     DataVersion,
@@ -42,7 +43,7 @@ from sprocketmq.wire.bodies import (
     TopicList,
     TopicRouteData,
 )
-from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.codes import ResponseCode, Version
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     AddWritePermOfBrokerRequestHeader,
@@ -67,13 +68,15 @@ from sprocketmq.wire.headers import (
     WipeWritePermOfBrokerResponseHeader,
 )
 from sprocketmq.wire.java_properties import format_properties, parse_properties
+from sprocketmq.wire.requests.access import ANY_ADDRESS
+from sprocketmq.wire.requests.declaration import AnyRequest, Peer
 
 if TYPE_CHECKING:
     from sprocketmq.broker.config import NameServerConfig
     from sprocketmq.broker.kv_config import KVConfigTable
     from sprocketmq.core.namesrv_table import MinIdChange, NamesrvTable
 
-__all__ = ["CHANGING", "HANDLERS", "NamesrvHandler"]
+__all__ = ["HANDLERS", "NamesrvHandler", "changing_codes", "handler_table"]
 
 
 class NamesrvParts(Protocol):
@@ -388,33 +391,38 @@ def _given(command: Command, **fields: str) -> None:
             raise ProtocolError(f"request code {command.code}: {name} is empty")
 
 
-# Whoever reaches the port may look, as clients do.
-_LOOKING: Final[dict[int, NamesrvHandler]] = {
-    RequestCode.GET_KV_CONFIG: get_kv_config,
-    RequestCode.GET_ROUTEINFO_BY_TOPIC: route,
-    RequestCode.GET_BROKER_CLUSTER_INFO: cluster_info,
-    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all_topics,
-    RequestCode.GET_KVLIST_BY_NAMESPACE: kv_list,
-    RequestCode.GET_TOPICS_BY_CLUSTER: topics_of_cluster,
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: system_topics,
-    RequestCode.GET_UNIT_TOPIC_LIST: unit_topics,
-    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: unit_sub_topics,
-    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: unit_sub_ununit_topics,
-    RequestCode.GET_NAMESRV_CONFIG: get_config,
-    RequestCode.GET_BROKER_MEMBER_GROUP: broker_member_group,
+HANDLERS: Final[dict[AnyRequest, NamesrvHandler]] = {
+    requests.name_servers.GET_KV_CONFIG: get_kv_config,
+    requests.name_servers.GET_ROUTEINFO_BY_TOPIC: route,
+    requests.name_servers.GET_BROKER_CLUSTER_INFO: cluster_info,
+    requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all_topics,
+    requests.name_servers.GET_KVLIST_BY_NAMESPACE: kv_list,
+    requests.name_servers.GET_TOPICS_BY_CLUSTER: topics_of_cluster,
+    requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS: system_topics,
+    requests.name_servers.GET_UNIT_TOPIC_LIST: unit_topics,
+    requests.name_servers.GET_HAS_UNIT_SUB_TOPIC_LIST: unit_sub_topics,
+    requests.name_servers.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: unit_sub_ununit_topics,
+    requests.name_servers.GET_NAMESRV_CONFIG: get_config,
+    requests.name_servers.GET_BROKER_MEMBER_GROUP: broker_member_group,
+    requests.name_servers.PUT_KV_CONFIG: put_kv_config,
+    requests.name_servers.DELETE_KV_CONFIG: delete_kv_config,
+    requests.name_servers.REGISTER_BROKER: register_broker,
+    requests.name_servers.UNREGISTER_BROKER: unregister_broker,
+    requests.name_servers.QUERY_DATA_VERSION: query_data_version,
+    requests.name_servers.BROKER_HEARTBEAT: broker_heartbeat,
+    requests.name_servers.WIPE_WRITE_PERM_OF_BROKER: wipe_write_perm,
+    requests.name_servers.ADD_WRITE_PERM_OF_BROKER: add_write_perm,
+    requests.name_servers.DELETE_TOPIC_IN_NAMESRV: delete_topic,
+    requests.name_servers.REGISTER_TOPIC_IN_NAMESRV: register_topic,
+    requests.name_servers.UPDATE_NAMESRV_CONFIG: update_config,
 }
-# By brokers and administrators; 322 as well, which keeps a broker alive.
-CHANGING: Final[dict[int, NamesrvHandler]] = {
-    RequestCode.PUT_KV_CONFIG: put_kv_config,
-    RequestCode.DELETE_KV_CONFIG: delete_kv_config,
-    RequestCode.REGISTER_BROKER: register_broker,
-    RequestCode.UNREGISTER_BROKER: unregister_broker,
-    RequestCode.QUERY_DATA_VERSION: query_data_version,
-    RequestCode.BROKER_HEARTBEAT: broker_heartbeat,
-    RequestCode.WIPE_WRITE_PERM_OF_BROKER: wipe_write_perm,
-    RequestCode.ADD_WRITE_PERM_OF_BROKER: add_write_perm,
-    RequestCode.DELETE_TOPIC_IN_NAMESRV: delete_topic,
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: register_topic,
-    RequestCode.UPDATE_NAMESRV_CONFIG: update_config,
-}
-HANDLERS: Final = {**_LOOKING, **CHANGING}
+
+
+def handler_table() -> dict[int, NamesrvHandler]:
+    """All handlers by request code."""
+    return {int(request.code): handler for request, handler in HANDLERS.items()}
+
+
+def changing_codes() -> frozenset[int]:
+    """What brokers and administrators ask; whoever reaches the port may ask the rest, as clients do."""
+    return frozenset(int(one.code) for one in requests.served_by(Peer.NAME_SERVER) if one.access != ANY_ADDRESS)

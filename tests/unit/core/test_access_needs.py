@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sprocketmq.core.access.need_readers import PARKING_TOPICS, Place
-from sprocketmq.core.access.request_needs import _NEEDS, check_stated, needs_of
-from sprocketmq.core.access.rights import REPLY
-from sprocketmq.errors import ConfigurationError, ProtocolError
+from sprocketmq.core.access.request_needs import needs_of
+from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.bodies import ConsumerData, HeartbeatData, LockBatchRequestBody, SubscriptionData
 from sprocketmq.wire.command import Command
 from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.requests.access import REPLY
 
 RECORDS = {7: "orders", 8: "%RETRY%g", 9: "", 10: "RMQ_SYS_TRANS_HALF_TOPIC"}
 PLACE = Place("my-cluster", RECORDS.get)
@@ -141,11 +141,3 @@ def test_only_the_reply_topic_may_be_replied_to_by_any_consumer() -> None:
             assert (need.right == REPLY) is may
     (need,) = needs_of(Command(310, ext_fields={"b": "my-cluster_REPLY_TOPIC"}), PLACE)
     assert need.right != REPLY
-
-
-def test_a_code_without_a_stated_need_and_a_need_without_a_handler_stop_the_start() -> None:
-    check_stated(_NEEDS)
-    with pytest.raises(ConfigurationError, match="4711 have no stated need"):
-        check_stated([*_NEEDS, 4711])
-    with pytest.raises(ConfigurationError, match="37 have a stated need and no handler"):
-        check_stated(_NEEDS.keys() - {37})

@@ -14,7 +14,9 @@ from sprocketmq.core.access.plain_file import (
     with_white_addresses,
     without_account,
 )
-from sprocketmq.core.access.rights import (
+from sprocketmq.core.access.rights import Need
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.requests.access import (
     CHANGE_CLUSTER,
     CONSUME,
     CREATE,
@@ -24,10 +26,8 @@ from sprocketmq.core.access.rights import (
     PUBLISH,
     REPLY,
     SUB,
-    Need,
     Right,
 )
-from sprocketmq.errors import ConfigurationError
 
 FILE: dict[str, Any] = {
     "globalWhiteRemoteAddresses": ["10.10.*.*"],

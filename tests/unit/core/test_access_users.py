@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sprocketmq.core.access.policies import Acl, PolicyEntry, Resource
-from sprocketmq.core.access.rights import REPLY, Need, Right
+from sprocketmq.core.access.rights import Need
 from sprocketmq.core.access.users import UserTable, subject_name
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import (
@@ -20,6 +20,7 @@ from sprocketmq.wire.bodies import (
     PolicyInfo,
     UserInfo,
 )
+from sprocketmq.wire.requests.access import REPLY, Right
 
 HERE = "10.1.2.3"
 

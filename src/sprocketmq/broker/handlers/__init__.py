@@ -1,4 +1,4 @@
-"""Request families of the broker, one file each: code -> ``handle(broker, connection, command, now_ms) -> answer``.
+"""Request families of the broker, one file each: declared request -> ``handle(broker, connection, command, now_ms) -> answer``.
 
 A handler runs on the broker's loop, never awaits and takes no lock. None means that the answer went out already (pull), comes later
 (parked pull, SYNC_FLUSH, topic creation), or is not wanted (one-way).
@@ -74,12 +74,12 @@ _FAMILIES = (
 
 
 def handler_table() -> dict[int, Handler]:
-    """All handlers by request code; a code that two families claim is a bug that shows at the first start."""
+    """All handlers by request code; a request that two families claim is a bug that shows at the first start."""
     table: dict[int, Handler] = {}
     for family in _FAMILIES:
-        for code, handler in family.HANDLERS.items():
-            assert int(code) not in table, f"request code {code} has two handlers"
-            table[int(code)] = handler
+        for request, handler in family.HANDLERS.items():
+            assert int(request.code) not in table, f"{request.name} has two handlers"
+            table[int(request.code)] = handler
     return table
 
 

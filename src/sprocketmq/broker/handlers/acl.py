@@ -14,7 +14,8 @@ import msgspec
 from sprocketmq.core.access.plain_file import AccountChange
 from sprocketmq.errors import ConfigurationError, StoreError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     CreateAccessConfigRequestHeader,
@@ -110,9 +111,9 @@ def _split(text: str | None) -> list[str] | None:
 
 
 HANDLERS = {
-    RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: change_account,
-    RequestCode.DELETE_ACL_CONFIG: delete_account,
-    RequestCode.GET_BROKER_CLUSTER_ACL_INFO: acl_version,
-    RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: change_white_addresses,
-    RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG: acl_config,
+    requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG: change_account,
+    requests.accounts.DELETE_ACL_CONFIG: delete_account,
+    requests.accounts.GET_BROKER_CLUSTER_ACL_INFO: acl_version,
+    requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: change_white_addresses,
+    requests.accounts.GET_BROKER_CLUSTER_ACL_CONFIG: acl_config,
 }

@@ -17,6 +17,7 @@ from sprocketmq.broker.table_file import answer_when_saved
 from sprocketmq.core.allocation import STRATEGIES, allocate
 from sprocketmq.core.retry_schedule import is_retry_topic
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     MessageModel,
     MessageQueueAssignment,
@@ -24,7 +25,7 @@ from sprocketmq.wire.bodies import (
     QueryAssignmentResponseBody,
     SetMessageRequestModeRequestBody,
 )
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.message import MessageQueue
 
@@ -98,7 +99,7 @@ def all_request_modes(broker: Broker, connection: Connection, command: Command, 
 
 
 HANDLERS = {
-    RequestCode.QUERY_ASSIGNMENT: query_assignment,
-    RequestCode.SET_MESSAGE_REQUEST_MODE: set_request_mode,
-    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: all_request_modes,
+    requests.consumers.QUERY_ASSIGNMENT: query_assignment,
+    requests.consumers.SET_MESSAGE_REQUEST_MODE: set_request_mode,
+    requests.consumers.GET_ALL_MESSAGE_REQUEST_MODE: all_request_modes,
 }

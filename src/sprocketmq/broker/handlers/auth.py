@@ -14,8 +14,9 @@ import msgspec
 from sprocketmq.core.access.users import User, subject_name
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import AclInfo, UserInfo
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     AclSubjectRequestHeader,
@@ -134,14 +135,14 @@ def _json_list(items: list[UserInfo] | list[AclInfo]) -> bytes:
 
 
 HANDLERS = {
-    RequestCode.AUTH_CREATE_USER: create_user,
-    RequestCode.AUTH_UPDATE_USER: update_user,
-    RequestCode.AUTH_DELETE_USER: delete_user,
-    RequestCode.AUTH_GET_USER: get_user,
-    RequestCode.AUTH_LIST_USER: list_users,
-    RequestCode.AUTH_CREATE_ACL: update_acl,
-    RequestCode.AUTH_UPDATE_ACL: update_acl,
-    RequestCode.AUTH_DELETE_ACL: delete_acl,
-    RequestCode.AUTH_GET_ACL: get_acl,
-    RequestCode.AUTH_LIST_ACL: list_acls,
+    requests.accounts.AUTH_CREATE_USER: create_user,
+    requests.accounts.AUTH_UPDATE_USER: update_user,
+    requests.accounts.AUTH_DELETE_USER: delete_user,
+    requests.accounts.AUTH_GET_USER: get_user,
+    requests.accounts.AUTH_LIST_USER: list_users,
+    requests.accounts.AUTH_CREATE_ACL: update_acl,
+    requests.accounts.AUTH_UPDATE_ACL: update_acl,
+    requests.accounts.AUTH_DELETE_ACL: delete_acl,
+    requests.accounts.AUTH_GET_ACL: get_acl,
+    requests.accounts.AUTH_LIST_ACL: list_acls,
 }

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.errors import ConfigurationError, NoPermission
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import GetBrokerConfigResponseHeader
 
@@ -42,6 +43,6 @@ def get_broker_config(broker: Broker, connection: Connection, command: Command, 
 
 
 HANDLERS = {
-    RequestCode.UPDATE_BROKER_CONFIG: update_broker_config,
-    RequestCode.GET_BROKER_CONFIG: get_broker_config,
+    requests.brokers.UPDATE_BROKER_CONFIG: update_broker_config,
+    requests.brokers.GET_BROKER_CONFIG: get_broker_config,
 }

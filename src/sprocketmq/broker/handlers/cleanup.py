@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire import requests
 from sprocketmq.wire.command import Command, response
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def clean_unused_topic(broker: Broker, connection: Connection, command: Command,
 
 
 HANDLERS = {
-    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: clean_expired_consume_queue,
-    RequestCode.DELETE_EXPIRED_COMMITLOG: delete_expired_commit_log,
-    RequestCode.CLEAN_UNUSED_TOPIC: clean_unused_topic,
+    requests.brokers.CLEAN_EXPIRED_CONSUMEQUEUE: clean_expired_consume_queue,
+    requests.brokers.DELETE_EXPIRED_COMMITLOG: delete_expired_commit_log,
+    requests.brokers.CLEAN_UNUSED_TOPIC: clean_unused_topic,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import Connection as ConnectionBody
 from sprocketmq.wire.bodies import (
     GroupList,
@@ -18,7 +19,7 @@ from sprocketmq.wire.bodies import (
     QuerySubscriptionResponseBody,
     TopicList,
 )
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     GetProducerConnectionListRequestHeader,
@@ -90,9 +91,9 @@ def subscription_of_group(broker: Broker, connection: Connection, command: Comma
 
 
 HANDLERS = {
-    RequestCode.GET_PRODUCER_CONNECTION_LIST: producer_connections,
-    RequestCode.GET_ALL_PRODUCER_INFO: all_producers,
-    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: groups_of_topic,
-    RequestCode.QUERY_TOPICS_BY_CONSUMER: topics_of_group,
-    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: subscription_of_group,
+    requests.consumers.GET_PRODUCER_CONNECTION_LIST: producer_connections,
+    requests.consumers.GET_ALL_PRODUCER_INFO: all_producers,
+    requests.topics.QUERY_TOPIC_CONSUME_BY_WHO: groups_of_topic,
+    requests.topics.QUERY_TOPICS_BY_CONSUMER: topics_of_group,
+    requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER: subscription_of_group,
 }

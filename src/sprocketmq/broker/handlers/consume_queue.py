@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.steps import in_steps
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import fastjson
+from sprocketmq.wire import fastjson, requests
 from sprocketmq.wire.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import QueryConsumeQueueRequestHeader
 
@@ -61,4 +61,4 @@ def query_consume_queue(broker: Broker, connection: Connection, command: Command
     return broker.answer_in_steps(connection, command, answer())
 
 
-HANDLERS = {RequestCode.QUERY_CONSUME_QUEUE: query_consume_queue}
+HANDLERS = {requests.offsets.QUERY_CONSUME_QUEUE: query_consume_queue}

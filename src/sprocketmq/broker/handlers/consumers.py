@@ -22,6 +22,7 @@ from sprocketmq.core.retry_schedule import retry_topic
 from sprocketmq.core.subscription import is_tag_type
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     CheckClientConfigRequestBody,
     ConsumerConnection,
@@ -29,7 +30,7 @@ from sprocketmq.wire.bodies import (
     HeartbeatData,
 )
 from sprocketmq.wire.bodies import Connection as ConnectionBody
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     GetConsumerConnectionListRequestHeader,
@@ -156,9 +157,9 @@ def _names_sql92(command: Command) -> bool:
 
 
 HANDLERS = {
-    RequestCode.HEART_BEAT: once_loaded(Library.SQL92, heart_beat, _names_sql92),
-    RequestCode.UNREGISTER_CLIENT: unregister_client,
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: consumer_list,
-    RequestCode.CHECK_CLIENT_CONFIG: once_loaded(Library.SQL92, check_client_config, _names_sql92),
-    RequestCode.GET_CONSUMER_CONNECTION_LIST: consumer_connections,
+    requests.consumers.HEART_BEAT: once_loaded(Library.SQL92, heart_beat, _names_sql92),
+    requests.consumers.UNREGISTER_CLIENT: unregister_client,
+    requests.consumers.GET_CONSUMER_LIST_BY_GROUP: consumer_list,
+    requests.consumers.CHECK_CLIENT_CONFIG: once_loaded(Library.SQL92, check_client_config, _names_sql92),
+    requests.consumers.GET_CONSUMER_CONNECTION_LIST: consumer_connections,
 }

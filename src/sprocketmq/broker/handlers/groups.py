@@ -19,13 +19,14 @@ from sprocketmq.core.resource_names import group_name_problem
 from sprocketmq.core.topic_attributes import GROUP_ATTRIBUTES, alter
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     GroupForbidden,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupWrapper,
 )
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     DeleteSubscriptionGroupRequestHeader,
@@ -143,10 +144,10 @@ def group_forbidden(broker: Broker, connection: Connection, command: Command, no
 
 
 HANDLERS = {
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: update_and_create_group,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: update_and_create_group_list,
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: all_groups,
-    RequestCode.DELETE_SUBSCRIPTIONGROUP: delete_group,
-    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: group_config,
-    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: group_forbidden,
+    requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: update_and_create_group,
+    requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: update_and_create_group_list,
+    requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: all_groups,
+    requests.topics.DELETE_SUBSCRIPTIONGROUP: delete_group,
+    requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG: group_config,
+    requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN: group_forbidden,
 }

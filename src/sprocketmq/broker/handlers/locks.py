@@ -13,8 +13,9 @@ from sprocketmq.broker.name_checks import lock_problem
 from sprocketmq.broker.steps import in_steps
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.message import MessageQueue
 
@@ -65,4 +66,4 @@ def _too_many(queues: list[MessageQueue]) -> str | None:
     return f"the request names {len(queues)} queues, {MAX_QUEUES} are allowed; ask several times"
 
 
-HANDLERS = {RequestCode.LOCK_BATCH_MQ: lock_batch, RequestCode.UNLOCK_BATCH_MQ: unlock_batch}
+HANDLERS = {requests.consumers.LOCK_BATCH_MQ: lock_batch, requests.consumers.UNLOCK_BATCH_MQ: unlock_batch}

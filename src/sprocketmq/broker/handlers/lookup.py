@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.broker.late_libraries import Library, once_loaded
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     UNIQUE_KEY_QUERY,
@@ -76,6 +77,6 @@ def view_message(broker: Broker, connection: Connection, command: Command, now_m
 
 
 HANDLERS = {
-    RequestCode.QUERY_MESSAGE: once_loaded(Library.NUMPY, query_message),
-    RequestCode.VIEW_MESSAGE_BY_ID: view_message,
+    requests.messages.QUERY_MESSAGE: once_loaded(Library.NUMPY, query_message),
+    requests.messages.VIEW_MESSAGE_BY_ID: view_message,
 }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.steps import in_steps
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import fastjson
+from sprocketmq.wire import fastjson, requests
 from sprocketmq.wire.bodies import MessageQueueForC, ResetOffsetBody, TopicConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
 from sprocketmq.wire.command import Command, request, response
@@ -164,4 +164,4 @@ def _queue(broker: Broker, topic: str, queue_id: int) -> MessageQueue:
     return MessageQueue(topic, broker.config.broker_name, queue_id)
 
 
-HANDLERS = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: reset_offset}
+HANDLERS = {requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET: reset_offset}

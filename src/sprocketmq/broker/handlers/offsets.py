@@ -20,8 +20,9 @@ from sprocketmq.broker.handlers.limits import answer_in_a_frame
 from sprocketmq.broker.steps import text_in_steps
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import QueryCorrectionOffsetBody
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     CloneGroupOffsetRequestHeader,
@@ -173,14 +174,14 @@ def clone_group_offset(broker: Broker, connection: Connection, command: Command,
 
 
 HANDLERS = {
-    RequestCode.QUERY_CONSUMER_OFFSET: query_consumer_offset,
-    RequestCode.UPDATE_CONSUMER_OFFSET: update_consumer_offset,
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: search_offset,
-    RequestCode.GET_MAX_OFFSET: max_offset,
-    RequestCode.GET_MIN_OFFSET: min_offset,
-    RequestCode.GET_EARLIEST_MSG_STORETIME: earliest_store_time,
-    RequestCode.GET_ALL_CONSUMER_OFFSET: all_consumer_offsets,
-    RequestCode.GET_ALL_DELAY_OFFSET: delay_offsets,
-    RequestCode.QUERY_CORRECTION_OFFSET: correction_offsets,
-    RequestCode.CLONE_GROUP_OFFSET: clone_group_offset,
+    requests.offsets.QUERY_CONSUMER_OFFSET: query_consumer_offset,
+    requests.offsets.UPDATE_CONSUMER_OFFSET: update_consumer_offset,
+    requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP: search_offset,
+    requests.offsets.GET_MAX_OFFSET: max_offset,
+    requests.offsets.GET_MIN_OFFSET: min_offset,
+    requests.offsets.GET_EARLIEST_MSG_STORETIME: earliest_store_time,
+    requests.offsets.GET_ALL_CONSUMER_OFFSET: all_consumer_offsets,
+    requests.offsets.GET_ALL_DELAY_OFFSET: delay_offsets,
+    requests.offsets.QUERY_CORRECTION_OFFSET: correction_offsets,
+    requests.offsets.CLONE_GROUP_OFFSET: clone_group_offset,
 }

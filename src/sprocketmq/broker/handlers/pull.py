@@ -21,7 +21,8 @@ from sprocketmq.broker.late_libraries import Library, is_loaded
 from sprocketmq.core.subscription import SQL92
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadResult, ReadStatus
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import FLAG_RESPONSE, Command, response
 from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
@@ -131,4 +132,4 @@ def _suggested(broker: Broker, header: PullMessageRequestHeader, result: ReadRes
     return str(group.which_broker_when_consume_slowly if far else group.broker_id)
 
 
-HANDLERS = {RequestCode.PULL_MESSAGE: handle_pull, RequestCode.LITE_PULL_MESSAGE: handle_pull}
+HANDLERS = {requests.messages.PULL_MESSAGE: handle_pull, requests.messages.LITE_PULL_MESSAGE: handle_pull}

@@ -21,7 +21,7 @@ from sprocketmq.broker.steps import in_steps
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RequestTimeout
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import fastjson
+from sprocketmq.wire import fastjson, requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
 from sprocketmq.wire.command import FLAG_RESPONSE, Command, request, response
 from sprocketmq.wire.frame import MAX_FRAME_BYTES
@@ -206,7 +206,7 @@ def _offsets(body: bytes) -> Iterator[bytes]:
 
 
 HANDLERS = {
-    RequestCode.GET_CONSUMER_RUNNING_INFO: running_info,
-    RequestCode.CONSUME_MESSAGE_DIRECTLY: consume_directly,
-    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: consumer_status,
+    requests.consumers.GET_CONSUMER_RUNNING_INFO: running_info,
+    requests.consumers.CONSUME_MESSAGE_DIRECTLY: consume_directly,
+    requests.offsets.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: consumer_status,
 }

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import ExchangeHAInfoHeader, HandoverRequestHeader
 
@@ -64,7 +65,7 @@ def handover(broker: Broker, connection: Connection, command: Command, now_ms: i
 
 
 HANDLERS = {
-    RequestCode.EXCHANGE_BROKER_HA_INFO: exchange_ha_info,
-    RequestCode.GET_BROKER_HA_STATUS: ha_status,
-    RequestCode.HANDOVER: handover,
+    requests.brokers.EXCHANGE_BROKER_HA_INFO: exchange_ha_info,
+    requests.brokers.GET_BROKER_HA_STATUS: ha_status,
+    requests.brokers.HANDOVER: handover,
 }

@@ -19,6 +19,7 @@ from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command, request, response
 from sprocketmq.wire.headers import ReplyMessageRequestHeader, SendMessageRequestHeader, SendMessageResponseHeader
@@ -154,4 +155,4 @@ def _answer(
     return answer
 
 
-HANDLERS = {RequestCode.SEND_REPLY_MESSAGE: handle_reply, RequestCode.SEND_REPLY_MESSAGE_V2: handle_reply}
+HANDLERS = {requests.messages.SEND_REPLY_MESSAGE: handle_reply, requests.messages.SEND_REPLY_MESSAGE_V2: handle_reply}

@@ -13,8 +13,9 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import KVTable
-from sprocketmq.wire.codes import ANNOUNCED_VERSION, RequestCode
+from sprocketmq.wire.codes import ANNOUNCED_VERSION
 from sprocketmq.wire.command import Command, response
 
 if TYPE_CHECKING:
@@ -121,4 +122,4 @@ def _bytes(number: int) -> str:
     return f"{scaled:.1f} {unit}iB"
 
 
-HANDLERS = {RequestCode.GET_BROKER_RUNTIME_INFO: broker_runtime_info}
+HANDLERS = {requests.brokers.GET_BROKER_RUNTIME_INFO: broker_runtime_info}

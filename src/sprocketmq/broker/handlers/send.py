@@ -29,6 +29,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
+from sprocketmq.wire import requests
 from sprocketmq.wire.batch import has_more_elements, split_batch
 from sprocketmq.wire.bodies import TopicConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -273,7 +274,7 @@ def _illegal(command: Command, remark: str) -> Command:
 
 
 HANDLERS = {
-    RequestCode.SEND_MESSAGE: handle_send,
-    RequestCode.SEND_MESSAGE_V2: handle_send,
-    RequestCode.SEND_BATCH_MESSAGE: handle_send,
+    requests.messages.SEND_MESSAGE: handle_send,
+    requests.messages.SEND_MESSAGE_V2: handle_send,
+    requests.messages.SEND_BATCH_MESSAGE: handle_send,
 }

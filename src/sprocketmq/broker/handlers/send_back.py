@@ -24,7 +24,8 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode, Version
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
 from sprocketmq.wire.message_id import offset_message_id
@@ -97,4 +98,4 @@ def _copy(broker: Broker, record: RecordView, physical_offset: int) -> StoredMes
     return copy_of_record(record, "", raw, broker.stamps.host)
 
 
-HANDLERS = {RequestCode.CONSUMER_SEND_MSG_BACK: handle_send_back}
+HANDLERS = {requests.messages.CONSUMER_SEND_MSG_BACK: handle_send_back}

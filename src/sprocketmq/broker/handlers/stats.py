@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.broker.handlers.limits import answer_in_a_frame
 from sprocketmq.broker.steps import in_steps
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import fastjson
+from sprocketmq.wire import fastjson, requests
 from sprocketmq.wire.bodies import (
     ConsumeStats,
     ConsumeStatsList,
@@ -23,7 +23,7 @@ from sprocketmq.wire.bodies import (
     TopicOffset,
     TopicStatsTable,
 )
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.frame import MAX_FRAME_BYTES
 from sprocketmq.wire.headers import (
@@ -230,9 +230,9 @@ def broker_consume_stats(broker: Broker, connection: Connection, command: Comman
 
 
 HANDLERS = {
-    RequestCode.GET_TOPIC_STATS_INFO: topic_stats,
-    RequestCode.GET_CONSUME_STATS: consume_stats,
-    RequestCode.QUERY_CONSUME_TIME_SPAN: consume_time_span,
-    RequestCode.VIEW_BROKER_STATS_DATA: broker_stats_data,
-    RequestCode.GET_BROKER_CONSUME_STATS: broker_consume_stats,
+    requests.topics.GET_TOPIC_STATS_INFO: topic_stats,
+    requests.offsets.GET_CONSUME_STATS: consume_stats,
+    requests.offsets.QUERY_CONSUME_TIME_SPAN: consume_time_span,
+    requests.brokers.VIEW_BROKER_STATS_DATA: broker_stats_data,
+    requests.offsets.GET_BROKER_CONSUME_STATS: broker_consume_stats,
 }

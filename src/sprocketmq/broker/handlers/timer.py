@@ -19,7 +19,8 @@ from sprocketmq.errors import ProtocolError, RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import RecallMessageRequestHeader, RecallMessageResponseHeader
@@ -128,7 +129,7 @@ def _timer_body(broker: Broker, command: Command, body: Callable[[], bytes]) -> 
 
 
 HANDLERS = {
-    RequestCode.RECALL_MESSAGE: handle_recall,
-    RequestCode.GET_TIMER_CHECK_POINT: handle_timer_check_point,
-    RequestCode.GET_TIMER_METRICS: handle_timer_metrics,
+    requests.messages.RECALL_MESSAGE: handle_recall,
+    requests.brokers.GET_TIMER_CHECK_POINT: handle_timer_check_point,
+    requests.brokers.GET_TIMER_METRICS: handle_timer_metrics,
 }

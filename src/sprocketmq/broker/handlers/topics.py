@@ -26,13 +26,14 @@ from sprocketmq.core.retry_schedule import retry_topic
 from sprocketmq.core.topic_attributes import TOPIC_ATTRIBUTES, alter, parse_changes
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     CreateTopicListRequestBody,
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
     TopicList,
 )
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import (
     CreateTopicRequestHeader,
@@ -199,10 +200,10 @@ def system_topics(broker: Broker, connection: Connection, command: Command, now_
 
 
 HANDLERS = {
-    RequestCode.UPDATE_AND_CREATE_TOPIC: update_and_create_topic,
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: update_and_create_topic_list,
-    RequestCode.GET_ALL_TOPIC_CONFIG: all_topic_config,
-    RequestCode.DELETE_TOPIC_IN_BROKER: delete_topic,
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: system_topics,
-    RequestCode.GET_TOPIC_CONFIG: topic_config,
+    requests.topics.UPDATE_AND_CREATE_TOPIC: update_and_create_topic,
+    requests.topics.UPDATE_AND_CREATE_TOPIC_LIST: update_and_create_topic_list,
+    requests.topics.GET_ALL_TOPIC_CONFIG: all_topic_config,
+    requests.topics.DELETE_TOPIC_IN_BROKER: delete_topic,
+    requests.topics.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: system_topics,
+    requests.topics.GET_TOPIC_CONFIG: topic_config,
 }

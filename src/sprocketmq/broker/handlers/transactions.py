@@ -19,7 +19,8 @@ from sprocketmq.core.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader
 from sprocketmq.wire.message_id import decode_offset_message_id
@@ -96,6 +97,6 @@ def resume_check(broker: Broker, connection: Connection, command: Command, now_m
 
 
 HANDLERS = {
-    RequestCode.END_TRANSACTION: end_transaction,
-    RequestCode.RESUME_CHECK_HALF_MESSAGE: resume_check,
+    requests.messages.END_TRANSACTION: end_transaction,
+    requests.messages.RESUME_CHECK_HALF_MESSAGE: resume_check,
 }

@@ -1,5 +1,7 @@
 """Reading out of a request which topics and groups it touches: in a header field, in the body, or in a record that it names by its place.
 
+What there is to read, the declaration of the request says (``wire.requests.access``).
+
 Laws
 1. A name is read as the handler reads it: the same header field, the body through the same decoder, the record at the same offset.
 2. A name that must be there and is not, or that cannot be read, is a ProtocolError: who asks so is refused. Nothing is skipped.
@@ -12,7 +14,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from sprocketmq.core.access.rights import (
+from sprocketmq.core.access.rights import Need
+from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
+from sprocketmq.core.retry_schedule import RETRY_PREFIX, SCHEDULE_TOPIC
+from sprocketmq.core.timer_schedule import TIMER_TOPIC
+from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.requests.access import (
     ADMIN,
     CHANGE_CLUSTER,
     CONSUME,
@@ -20,32 +28,17 @@ from sprocketmq.core.access.rights import (
     PUB,
     PUBLISH,
     REPLY,
-    Need,
+    AccessNeeds,
+    AddressNeed,
+    BodyNeed,
+    ClusterNeed,
+    FieldNeed,
+    RecordNeed,
+    ReplyNeed,
     Right,
 )
-from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
-from sprocketmq.core.retry_schedule import RETRY_PREFIX, SCHEDULE_TOPIC
-from sprocketmq.core.timer_schedule import TIMER_TOPIC
-from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.bodies import HeartbeatData
-from sprocketmq.wire.command import Command
 
-__all__ = [
-    "PARKING_TOPICS",
-    "Place",
-    "Reader",
-    "all_of",
-    "any_account",
-    "cluster",
-    "group",
-    "groups",
-    "heartbeat",
-    "in_body",
-    "record",
-    "reply",
-    "topic",
-    "topics",
-]
+__all__ = ["PARKING_TOPICS", "Place", "Reader", "reader_of"]
 
 # Here lie messages of every topic: delayed and timed ones, halves of transactions with their marks, halves that nobody answered for,
 # and what could not be delivered.
@@ -83,48 +76,41 @@ class Place:
 Reader = Callable[[Command, Place], Iterable[Need]]
 
 
-def all_of(*readers: Reader) -> Reader:
-    """What each of ``readers`` finds."""
+def reader_of(stated: AccessNeeds) -> Reader:
+    """What finds everything that is ``stated``, in that order."""
+    readers = [_reader(one) for one in stated]
+    if not readers:
+        return lambda command, place: ()
+    if len(readers) == 1:
+        return readers[0]
     if len(readers) == 2:  # a pull, which is to be quick
         first, second = readers
         return lambda command, place: (*first(command, place), *second(command, place))
     return lambda command, place: [need for reader in readers for need in reader(command, place)]
 
 
-def any_account(command: Command, place: Place) -> Iterable[Need]:
-    """Nothing but an account: what the request touches is its sender's own, or nobody's."""
-    return ()
-
-
-def cluster(right: Right) -> Reader:
-    return lambda command, place: (Need("Cluster", place.cluster_name, right),)
+def _reader(stated: FieldNeed | ReplyNeed | BodyNeed | RecordNeed | ClusterNeed | AddressNeed) -> Reader:
+    if isinstance(stated, FieldNeed):
+        return _list(stated) if stated.separator else _field(stated)
+    if isinstance(stated, ReplyNeed):
+        return _reply(stated)
+    if isinstance(stated, BodyNeed):
+        return _in_body(stated)
+    if isinstance(stated, RecordNeed):
+        return _record(stated)
+    if isinstance(stated, ClusterNeed):
+        right = stated.right
+        return lambda command, place: (Need("Cluster", place.cluster_name, right),)
+    raise TypeError("addresses are looked at by name servers, which have no accounts")
 
 
 # -- header fields ---------------------------------------------------------------------------------------------------------------
 
 
-def topic(field: str, right: Right, *, optional: bool = False) -> Reader:
-    """The topic in a header field. ``optional``: the handler knows what to do without."""
-    return _field(field, _topic, right, optional)
+def _field(stated: FieldNeed) -> Reader:
+    field, right, optional = stated.field, stated.right, stated.optional
+    make = _topic if stated.kind == "topic" else _group
 
-
-def group(field: str, right: Right, *, optional: bool = False) -> Reader:
-    return _field(field, _group, right, optional)
-
-
-def topics(field: str, separator: str, right: Right) -> Reader:
-    """Any number of topics in one field."""
-    return _list(field, separator, _topic, right)
-
-
-def groups(field: str, separator: str, right: Right) -> Reader:
-    return _list(field, separator, _group, right)
-
-
-Make = Callable[[Command, Place, str, Right], Need]
-
-
-def _field(field: str, make: Make, right: Right, optional: bool) -> Reader:
     def read(command: Command, place: Place) -> Iterable[Need]:
         name = command.ext_fields.get(field)
         return (make(command, place, name or "", right),) if name or not optional else ()
@@ -132,63 +118,44 @@ def _field(field: str, make: Make, right: Right, optional: bool) -> Reader:
     return read
 
 
-def _list(field: str, separator: str, make: Make, right: Right) -> Reader:
+def _list(stated: FieldNeed) -> Reader:
+    make = _topic if stated.kind == "topic" else _group
+
     def read(command: Command, place: Place) -> Iterable[Need]:
-        for name in (command.ext_fields.get(field) or "").split(separator):
+        for name in (command.ext_fields.get(stated.field) or "").split(stated.separator):
             if name:
-                yield make(command, place, name, right)
+                yield make(command, place, name, stated.right)
 
     return read
 
 
-def reply(topic_field: str) -> Reader:
-    """A reply of request-reply. Replies have a topic of the broker's own, which whoever consumes may write to, as with Apache."""
-
+def _reply(stated: ReplyNeed) -> Reader:
     def read(command: Command, place: Place) -> Iterable[Need]:
-        name = command.ext_fields.get(topic_field) or ""
+        name = command.ext_fields.get(stated.field) or ""
         yield _topic(command, place, name, REPLY if name == place.reply_topic else PUBLISH)
 
     return read
 
 
-# -- bodies ----------------------------------------------------------------------------------------------------------------------
+# -- bodies and records ------------------------------------------------------------------------------------------------------------
 
 
-def in_body(names: Callable[[bytes], Iterable[tuple[str, str | None]]], right: Right) -> Reader:
-    """``names`` decodes a body as its handler does, and gives ``("topic", name)`` or ``("group", name)`` for each name in it."""
-
+def _in_body(stated: BodyNeed) -> Reader:
     def read(command: Command, place: Place) -> Iterable[Need]:
-        found = list(names(bytes(command.body)))
-        if not found:
+        found = list(stated.names(bytes(command.body)))
+        if not found and not stated.optional:
             raise _unnamed(command, "topic or group")
         for kind, name in found:
-            yield (_topic if kind == "topic" else _group)(command, place, name or "", right)
+            yield (_topic if kind == "topic" else _group)(command, place, name or "", stated.right)
 
     return read
 
 
-def heartbeat(right: Right) -> Reader:
-    """Every consumer group with its subscriptions. Producer groups are nobody's: no generation knows a right on them."""
-
+def _record(stated: RecordNeed) -> Reader:
     def read(command: Command, place: Place) -> Iterable[Need]:
-        for consumer in HeartbeatData.of_request(command.body).consumer_data_set:
-            yield _group(command, place, consumer.group_name, right)
-            for subscription in consumer.subscription_data_set:
-                yield _topic(command, place, subscription.topic, right)
-
-    return read
-
-
-# -- records ---------------------------------------------------------------------------------------------------------------------
-
-
-def record(offset: Callable[[Command], int], right: Right) -> Reader:
-    """The topic of the message whose record begins at a commit log offset. Where none begins, the handler finds nothing to do either."""
-
-    def read(command: Command, place: Place) -> Iterable[Need]:
-        name = place.topic_at(offset(command))
+        name = place.topic_at(stated.offset(command))
         if name is not None:
-            yield _topic(command, place, name, right)
+            yield _topic(command, place, name, stated.right)
 
     return read
 

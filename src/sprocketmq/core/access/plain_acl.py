@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sprocketmq.core.access.addresses import AddressPattern
-from sprocketmq.core.access.rights import ADMIN, ANY, DENY, PUB, SUB, Need, Needs, shown
+from sprocketmq.core.access.rights import Need, Needs, shown
 from sprocketmq.core.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.requests.access import ADMIN, ANY, DENY, PUB, SUB
 
 __all__ = ["PlainAccount", "PlainAcl", "check_permissions", "parse_permission"]
 

@@ -1,0 +1,73 @@
+"""Every request of the protocol, each declared once: its code, what it and its answer carry, what it needs, who serves it.
+
+    declaration     what there is to say about a request
+    access          what a request may need, and where it names it
+    messages, consumers, offsets, topics, brokers, accounts, name_servers
+                    the requests by family: ``requests.offsets.GET_MAX_OFFSET``
+
+Whatever else is known about a request follows from its declaration: which handlers a server must have, what access control asks for, which
+header fields are looked at before a handler sees them, how a client asks and reads the answer, what a handover refuses, and the table in
+docs/reference/requests.md. A family loads when it is used: a producer never needs most of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sprocketmq.wire.requests import accounts as accounts
+    from sprocketmq.wire.requests import brokers as brokers
+    from sprocketmq.wire.requests import consumers as consumers
+    from sprocketmq.wire.requests import messages as messages
+    from sprocketmq.wire.requests import name_servers as name_servers
+    from sprocketmq.wire.requests import offsets as offsets
+    from sprocketmq.wire.requests import topics as topics
+    from sprocketmq.wire.requests.declaration import AnyRequest, Peer
+
+__all__ = ["FAMILIES", "check_handlers", "declared", "served_by"]
+
+FAMILIES: Final = ("messages", "consumers", "offsets", "topics", "brokers", "accounts", "name_servers")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in FAMILIES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")  # which makes it an ordinary attribute
+
+
+@cache
+def declared() -> tuple[AnyRequest, ...]:
+    """All requests, by code."""
+    from sprocketmq.wire.requests.declaration import Request
+
+    found = [one for name in FAMILIES for one in vars(__getattr__(name)).values() if isinstance(one, Request)]
+    return tuple(sorted(found, key=lambda one: one.code))
+
+
+def served_by(peer: Peer) -> tuple[AnyRequest, ...]:
+    """The requests that ``peer`` answers, by code."""
+    return tuple(one for one in declared() if peer in one.served_by)
+
+
+def check_handlers(peer: Peer, codes: Iterable[int]) -> None:
+    """A server has a handler for each request that it serves, for no other, and each says what it needs.
+
+    Raises:
+        ConfigurationError: naming the codes.
+    """
+    handled, serves = set(codes), served_by(peer)
+    declared_codes = {int(one.code) for one in serves}
+    for wrong, what in (
+        (handled - declared_codes, "have a handler and no declaration"),
+        (declared_codes - handled, "are declared and have no handler"),
+        ({int(one.code) for one in serves if one.access is None}, "have no stated need"),
+    ):
+        if wrong:
+            names = ", ".join(str(code) for code in sorted(wrong))
+            raise ConfigurationError(f"request codes {names} {what}; see sprocketmq.wire.requests")

@@ -1,0 +1,95 @@
+"""Requests are declared once, and whole: what follows from a declaration can only be right if the declaration is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sprocketmq.broker import Broker, NameServer
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.requests.access import AddressNeed, FieldNeed, ReplyNeed
+from sprocketmq.wire.requests.declaration import Peer, Request
+
+ROOT = Path(__file__).resolve().parents[3]
+# Ours alone: Apache's servers do not know it, so nothing can be compared.
+OURS = {RequestCode.HANDOVER}
+
+
+def test_every_code_is_declared_once_under_its_own_name() -> None:
+    names = [
+        (name, one.name)
+        for family in requests.FAMILIES
+        for name, one in vars(getattr(requests, family)).items()
+        if isinstance(one, Request)
+    ]
+    assert [declared for name, declared in names if name != declared] == []
+    assert sorted(declared for _, declared in names) == sorted(RequestCode.__members__)
+    assert [one.code for one in requests.declared()] == sorted(RequestCode)
+
+
+@pytest.mark.parametrize("one", requests.declared(), ids=lambda one: one.name)
+def test_a_need_names_a_field_that_the_header_has(one: Request[Any, Any, Any]) -> None:
+    assert one.access is not None
+    fields = () if one.header is None else one.header.__struct_encode_fields__
+    for need in one.access:
+        if isinstance(need, FieldNeed | ReplyNeed):
+            assert need.field in fields, need.field
+
+
+@pytest.mark.parametrize("one", requests.declared(), ids=lambda one: one.name)
+def test_accounts_are_of_brokers_and_addresses_of_name_servers(one: Request[Any, Any, Any]) -> None:
+    of_addresses = [isinstance(need, AddressNeed) for need in one.access or ()]
+    assert all(of_addresses) if Peer.NAME_SERVER in one.served_by else not any(of_addresses)
+    if Peer.NAME_SERVER in one.served_by:
+        assert of_addresses, "whether it changes anything is not said"
+
+
+def test_a_server_has_a_handler_for_what_it_serves_and_for_nothing_else() -> None:
+    for peer in (Peer.BROKER, Peer.NAME_SERVER):
+        codes = {int(one.code) for one in requests.served_by(peer)}
+        requests.check_handlers(peer, codes)
+        with pytest.raises(ConfigurationError, match="request codes 4711 have a handler and no declaration"):
+            requests.check_handlers(peer, codes | {4711})
+        with pytest.raises(ConfigurationError, match=f"request codes {min(codes)} are declared and have no handler"):
+            requests.check_handlers(peer, codes - {min(codes)})
+
+
+@pytest.mark.parametrize(("start", "code"), [(Broker, 26), (NameServer, 105)])
+def test_no_server_starts_with_a_request_that_does_not_say_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, start: Any, code: int
+) -> None:
+    known = requests.declared()
+    forgotten = tuple(
+        Request(code=one.code, served_by=one.served_by, header=one.header) if one.code == code else one for one in known
+    )
+    monkeypatch.setattr(requests, "declared", lambda: forgotten)
+    with pytest.raises(ConfigurationError, match=f"request codes {code} have no stated need"):
+        start(port=0)
+
+
+@pytest.mark.parametrize(
+    ("title", "peer"),
+    [
+        ("Requests to a broker", Peer.BROKER),
+        ("Requests to a name server", Peer.NAME_SERVER),
+        ("Requests of a broker to its clients", Peer.CLIENT),
+    ],
+)
+def test_the_page_on_compatibility_has_a_row_for_each_request_and_no_other(title: str, peer: Peer) -> None:
+    page = (ROOT / "docs/compatibility.md").read_text("utf-8")
+    section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (\d+) \| (\w+) \|", section, re.MULTILINE)
+    assert rows == [(str(int(one.code)), one.name) for one in requests.served_by(peer) if one.code not in OURS]
+
+
+def test_what_is_said_not_to_be_served_is_not_declared_as_served() -> None:
+    page = (ROOT / "docs/compatibility.md").read_text("utf-8")
+    section = page.partition("## Codes that are not served\n")[2].partition("\n## ")[0]
+    unserved = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
+    assert unserved, "no row was found"
+    assert unserved.isdisjoint(int(one.code) for one in requests.declared() if one.served_by is not Peer.NOBODY)
