@@ -112,7 +112,7 @@ mechanisms: setup ## run the public face alone, and see that it goes through eac
 	@$(BIN)/python scripts/mechanisms-reached $(PYTEST_ARGS)
 
 lock: $(VENV)/.ready ## pin the dependencies anew
-	@$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --universal --python-version 3.10 --upgrade \
+	@$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --universal --python-version 3.11 --upgrade \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --generate-hashes -q -o requirements.lock
 
 clean: ## remove what the commands above made

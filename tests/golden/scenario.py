@@ -114,6 +114,6 @@ def _administer(admin, namesrv_addr: str, broker_addr: str) -> None:  # type: ig
     ):
         try:
             admin(*command)
-        except RuntimeError as refused:  # noqa: PERF203
+        except RuntimeError as refused:
             # What a command answers with is recorded either way; a tool that dislikes its answer must not end the capture.
             print(f"{command[0]}: {str(refused)[:300]}")

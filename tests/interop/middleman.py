@@ -97,7 +97,7 @@ class Middleman:
             host, _, port = self.upstream.rpartition(":")
             try:
                 upstream_reader, upstream_writer = await asyncio.wait_for(asyncio.open_connection(host, int(port)), 5)
-            except (OSError, asyncio.TimeoutError):
+            except (TimeoutError, OSError):
                 return
             pumps = [
                 asyncio.ensure_future(self._pump(reader, upstream_writer, FrameDecoder(), from_client=True)),

@@ -66,6 +66,7 @@ from sprocketmq.core.queue_lock import QueueLockTable
 from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import RocketMQError, StoreError
+from sprocketmq.extras import needs_extra
 from sprocketmq.net.address import announced_host, joined_address, packed_address
 from sprocketmq.net.clock import Clock, SystemClock
 from sprocketmq.net.connection import Connection, bytes_while_waiting
@@ -126,6 +127,8 @@ class Broker(Service):
         config: BrokerConfig | None = None,
         engine: Engine | None = None,
     ) -> None:
+        # NumPy and lark load with the first request that needs them: too late to say that they are not installed.
+        needs_extra("the broker", "broker", "lark", "numpy", "yaml")
         super().__init__("sprocketmq-broker", engine)
         given: dict[str, Any] = {
             "namesrv_addr": namesrv_addr,

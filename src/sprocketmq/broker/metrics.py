@@ -26,6 +26,7 @@ from sprocketmq.broker.steps import in_steps
 from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.core.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.extras import needs_extra
 from sprocketmq.wire.codes import Version
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class BrokerMetrics:
         if config.metrics_exporter_type != "PROM":
             return
         # Here and not at the top: a broker that nobody watches should not pay for the library at its start.
+        needs_extra("metricsExporterType=PROM", "metrics", "prometheus_client")
         from prometheus_client import CollectorRegistry, start_http_server
 
         self._loop = asyncio.get_running_loop()

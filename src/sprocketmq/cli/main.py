@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from sprocketmq.errors import RocketMQError
+from sprocketmq.extras import extra_of, missing_extra
 from sprocketmq.logs import escaped
 
 __all__ = ["app", "main"]
@@ -529,6 +530,12 @@ def main() -> None:
         sys.exit(2)
     except RocketMQError as error:
         print(escaped(f"sprocketmq: {error}"), file=sys.stderr)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        extra = extra_of(error)
+        if extra is None:
+            raise
+        print(f"sprocketmq: {missing_extra('this command', extra, error)}", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, click.Abort):
         print("sprocketmq: interrupted", file=sys.stderr)

@@ -136,7 +136,7 @@ async def _stop(steps: list[Callable[[], Awaitable[None]]]) -> None:
     for step in steps:
         try:
             await step()
-        except Exception as error:  # noqa: BLE001, PERF203 - the other parts must still write their files
+        except Exception as error:  # noqa: BLE001 - the other parts must still write their files
             log.error("stopping failed: %s", error)
             failure = failure or error
     if failure is not None:

@@ -36,7 +36,7 @@ from sprocketmq.core.lifecycle import Lifecycle, LifeState, ShutdownStep, StartS
 from sprocketmq.errors import ClosedError, ConfigurationError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["EXIT_TIMEOUT_S", "AsyncClient", "Parts", "in_order"]
 
@@ -71,7 +71,7 @@ async def in_order(*steps: Callable[[], Awaitable[object]]) -> None:
     for step in steps:
         try:
             await step()
-        except asyncio.CancelledError:  # noqa: PERF203 - this is what the loop is for
+        except asyncio.CancelledError:
             log.info("a step of a shutdown was cut short")
         except Exception:
             log.exception("a step of a shutdown failed")

@@ -14,7 +14,7 @@ from sprocketmq.net import fork
 from sprocketmq.net.engine import Engine
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from sprocketmq.client.async_client import AsyncClient
 

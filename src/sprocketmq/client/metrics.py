@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sprocketmq.client.hooks import ConsumeMessageContext, FilterMessageContext, SendMessageContext
 from sprocketmq.core.statistics import Measure
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.extras import needs_extra
 
 if TYPE_CHECKING:
     from threading import Thread
@@ -95,6 +96,7 @@ class ClientMetrics:
     """
 
     def __init__(self, *clients: Watched, labels: Mapping[str, str] | None = None) -> None:
+        needs_extra("ClientMetrics", "metrics", "prometheus_client")
         from prometheus_client import Histogram  # only who watches pays for it
 
         self._labels = dict(labels or {})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -300,7 +299,7 @@ class PullLoop:
             if self._stopped or not self._is_outdated(subscription):
                 raise
             task = asyncio.current_task()
-            if sys.version_info >= (3, 11) and task is not None:
+            if task is not None:
                 task.uncancel()
             return None
         finally:

@@ -243,7 +243,7 @@ class RunningConsumer:
         try:
             # Each request has its own limit; brokers that are frozen must not add them up without end.
             await asyncio.wait_for(self._leave(), _LEAVE_TIMEOUT_S)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             log.warning(
                 "group %s: the brokers did not answer within %g s that we leave; they notice by themselves",
                 self.group.name,

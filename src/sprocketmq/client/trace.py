@@ -95,7 +95,7 @@ class MessageTrace:
         await asyncio.gather(self._task, return_exceptions=True)
         try:
             await asyncio.wait_for(self._flush(), _CLOSE_TIMEOUT_S)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             log.warning("trace of %s: the last records were not stored within %g s", self._group, _CLOSE_TIMEOUT_S)
         if self.discarded:
             log.warning("trace of %s: %d records were dropped, they came too fast", self._group, self.discarded)

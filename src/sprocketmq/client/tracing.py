@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.hooks import ConsumeMessageContext, SendMessageContext
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.extras import missing_extra
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import Message
 from sprocketmq.wire.trace import MessageType
@@ -54,9 +54,7 @@ class OpenTelemetryHook:
         try:
             from opentelemetry import context, propagate, trace
         except ImportError as error:
-            raise ConfigurationError(
-                "OpenTelemetryHook needs opentelemetry-api; pip install 'sprocketmq[opentelemetry]'"
-            ) from error
+            raise missing_extra("OpenTelemetryHook", "opentelemetry", error) from error
         from sprocketmq.version import __version__
 
         self._context, self._propagate, self._trace = context, propagate, trace

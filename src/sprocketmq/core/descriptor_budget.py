@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 __all__ = ["MAPPING_TAKES_ONE", "DescriptorShares", "descriptor_shares"]
 
-MAPPING_TAKES_ONE: Final = sys.version_info < (3, 13) and not (
-    sys.platform.startswith("linux") and sys.implementation.name == "cpython"
+MAPPING_TAKES_ONE: Final = sys.platform == "win32" or (
+    sys.version_info < (3, 13) and not (sys.platform.startswith("linux") and sys.implementation.name == "cpython")
 )
 """Whether a mapped file keeps a descriptor (see store.mapping)."""
 

@@ -42,7 +42,7 @@ class GatheredAnswers:
         for connection in self._began:
             try:
                 connection.write_gathered()
-            except Exception:  # noqa: PERF203 - a bug costs one connection its answers, not all of them
+            except Exception:
                 log.exception("the answers to %s could not be written", connection.remote_address)
                 connection.abort()
         for connection, kept_bytes in self._kept_bytes.items():

@@ -200,7 +200,7 @@ class ConnectionPool:
         )
         try:
             _, connection = await asyncio.wait_for(opening, self._connect_timeout_ms / 1000)
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise ConnectFailed(
                 f"no connection to {address} within {self._connect_timeout_ms} ms; is it up and reachable?", address
             ) from error

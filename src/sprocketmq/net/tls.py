@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.extras import missing_extra
 
 __all__ = ["HANDSHAKE_BYTE", "ServerTls", "TlsSettings"]
 
@@ -143,13 +144,13 @@ def _test_context() -> ssl.SSLContext:
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.x509.oid import NameOID
     except ImportError as error:
-        raise ConfigurationError(
-            "tls.test.mode.enable is true, which needs the package cryptography; install sprocketmq[tls], or set a certificate"
+        raise missing_extra(
+            "tls.test.mode.enable=true (a certificate of your own does without)", "tls", error
         ) from error
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     addresses = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -157,7 +157,7 @@ class TlsListener:
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else _HANDSHAKE_TIMEOUT_S,
             )
-        except (OSError, asyncio.TimeoutError) as error:  # SSLError and ConnectionError are OSErrors
+        except (TimeoutError, OSError) as error:  # SSLError and ConnectionError are OSErrors
             self._handshake_log.tell(
                 self._loop.time(), "the TLS handshake with %s failed: %s", peer, str(error) or type(error).__name__
             )

@@ -49,4 +49,11 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    try:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        from sprocketmq.extras import extra_of, missing_extra
+
+        if extra_of(error) is None:
+            raise
+        raise missing_extra(f"sprocketmq.spark.{name}", "spark", error) from error

@@ -242,7 +242,7 @@ class ExactlyOnce:
                 else:
                     await self._refuse_too_old(responder, tasks)
                     upto = await self._append(responder, ledger, step) + 1
-            except (NetworkError, RequestTimeout, RemoteError) as error:  # noqa: PERF203 - each round is a question to a broker
+            except (NetworkError, RequestTimeout, RemoteError) as error:
                 # Nobody else knows the name of a new one: its decision counts once it is stored, though it cannot be read now.
                 if upto and first.is_new:
                     log.info("the ledger cannot be read after the decision: %s", error)

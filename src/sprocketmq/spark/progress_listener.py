@@ -33,7 +33,7 @@ class RocketMQProgressListener(StreamingQueryListener):
         report: called with a :class:`LagReport`, on Spark's listener thread; default writes a log line at INFO, and one at WARNING that
             names what was lost.
         registry: a Prometheus registry, such as ``prometheus_client.REGISTRY``: the lag is there, too, until a query ends. Needs
-            ``pip install prometheus-client``. The metrics: ``sprocketmq.spark.progress_metrics``.
+            ``pip install 'sprocketmq[metrics]'``. The metrics: ``sprocketmq.spark.progress_metrics``.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class RefusedRows:
         for at, home in enumerate(homes):
             try:
                 self._store(letters, home, self._options.retry_timeout_ms // len(homes))
-            except (NetworkError, RequestTimeout, RemoteError) as error:  # noqa: PERF203 - each round is a broker
+            except (NetworkError, RequestTimeout, RemoteError) as error:
                 if home == homes[-1]:
                     raise
                 log.warning(

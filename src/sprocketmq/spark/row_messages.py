@@ -199,7 +199,7 @@ def outgoing_rows(
     for values in zip(*(column(name) for name in SEND_COLUMNS), strict=True):
         try:
             row = _outgoing(values, topic, max_bytes)
-        except ConfigurationError as error:  # noqa: PERF203 - one row is refused, the others are not
+        except ConfigurationError as error:
             refuse(dict(zip(SEND_COLUMNS, values, strict=True)), error)
         else:
             yield row

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 )
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.extras import needs_extra
 from sprocketmq.spark.access import refuse_secrets_in_tables
 from sprocketmq.spark.given_options import CATALOG_PREFIX
 from sprocketmq.spark.option_table import OPTIONS
@@ -69,6 +70,7 @@ class RocketMQDataSource(DataSource):
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
+        needs_extra("format('rocketmq')", "spark", "numpy", "pyarrow")
         super().__init__(options)
 
     @classmethod

@@ -28,7 +28,7 @@ def map_file(fd: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
         OSError: the file is shorter or may not be mapped so, or there is no room in the address space.
     """
     access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
-    if sys.version_info >= (3, 13):
+    if sys.version_info >= (3, 13) and sys.platform != "win32":  # Windows knows no trackfd
         return mmap.mmap(fd, size_bytes, access=access, trackfd=False)
     if read_only or MAPPING_TAKES_ONE:
         return mmap.mmap(fd, size_bytes, access=access)

@@ -19,8 +19,6 @@ __all__ = ["MAX_DECOMPRESSED_BYTES", "CompressionType", "check_library", "compre
 # Bounds what a few hostile bytes can grow to. Far above the 4 MiB that brokers take unless configured otherwise.
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 
-_PACKAGES: Final = {"lz4.frame": "lz4", "zstandard": "zstandard"}
-
 
 class CompressionType(IntEnum):
     """How a body is compressed; the value is that of Java's CompressionType."""
@@ -125,7 +123,6 @@ def _library(module: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ConfigurationError(
-            f"{name} bodies need the package {_PACKAGES[module]}, which is not installed; "
-            f"install it with: pip install sprocketmq[compression]"
-        ) from error
+        from sprocketmq.extras import missing_extra
+
+        raise missing_extra(f"a {name} body", "compression", error) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +224,7 @@ def test_from_a_given_timestamp(rocketmq: EmbeddedRocketMQ, producer: rmq.Produc
     rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     rocketmq.advance(60_000)
-    at = datetime.fromtimestamp(rocketmq.clock.now_ms() // 1000, tz=timezone.utc).astimezone()
+    at = datetime.fromtimestamp(rocketmq.clock.now_ms() // 1000, tz=UTC).astimezone()
     rocketmq.advance(1_000)
     send_all(producer, ["1", "2"])
     rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)

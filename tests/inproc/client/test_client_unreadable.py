@@ -78,7 +78,7 @@ def test_a_missing_library_is_named_with_what_to_install(
         without.setitem(sys.modules, "zstandard", None)
         consumers(recorder)
         rocketmq.advance_until(lambda: _told(caplog), limit_ms=20_000)
-        assert "pip install sprocketmq[compression]" in _told(caplog)[0]
+        assert "pip install 'sprocketmq[compression]'" in _told(caplog)[0]
         assert len(recorder) == 0
     rocketmq.advance_until(lambda: recorder.bodies == ["x" * 1000])
 
@@ -215,7 +215,7 @@ def test_a_pull_consumer_has_the_choice_too_and_a_missing_library_is_no_other_ma
     assert [message.queue_offset for message in found] == ([0, 2] if choice == "SKIP" else [0, 1, 2])
     assert [message.sys_flag & COMPRESSED for message in found] == [0] * 2 if choice == "SKIP" else [0, COMPRESSED, 0]
     (told,) = _errors(caplog)
-    assert "pip install sprocketmq[compression]" in told
+    assert "pip install 'sprocketmq[compression]'" in told
     assert rocketmq.consumer_offset("backfill", "flights") == {0: 3}
 
 

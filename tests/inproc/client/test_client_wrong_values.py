@@ -115,7 +115,7 @@ def _tried(name: str, annotation: str, call: Callable[[Any], Any]) -> list[str]:
     for value in _wrong(name, annotation):
         try:
             answer = call(value)
-        except rmq.RocketMQError as error:  # noqa: PERF203
+        except rmq.RocketMQError as error:
             text = str(error)
             is_clear = _names(text, name) and re.search(_SAYS, text)
             if not isinstance(error, rmq.ConfigurationError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -114,7 +114,7 @@ def test_the_retry_topic_goes_on_where_the_group_stopped_whatever_the_start(
 # -- by time -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("as_text", [str, lambda ms: datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat()])
+@pytest.mark.parametrize("as_text", [str, lambda ms: datetime.fromtimestamp(ms / 1000, UTC).isoformat()])
 def test_a_stream_starts_with_the_first_message_stored_at_its_time(
     mq: EmbeddedRocketMQ, readers: Readers, as_text: object
 ) -> None:

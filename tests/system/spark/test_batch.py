@@ -70,7 +70,7 @@ def test_a_batch_read_gives_what_was_sent_in_all_columns(spark: SparkSession, mq
         assert row.properties == message.properties
         assert (row.bornHost, row.storeHost) == (message.born_host, message.store_host)
         assert (row.reconsumeTimes, row.sysFlag) == (0, 0)
-        stored_at = row.storeTimestamp.replace(tzinfo=datetime.timezone.utc)
+        stored_at = row.storeTimestamp.replace(tzinfo=datetime.UTC)
         assert round(stored_at.timestamp() * 1000) == message.store_timestamp_ms
     assert not stored
 

@@ -181,7 +181,7 @@ def consume_time_span(broker: Broker, connection: Connection, command: Command, 
 def _text(time_ms: int) -> str:
     """As UtilAll.formatDate(yyyy-MM-dd#HH:mm:ss:SSS), in the broker's zone."""
     seconds, milliseconds = divmod(time_ms, 1000)
-    local = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).astimezone()
+    local = datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone()
     return f"{local:%Y-%m-%d#%H:%M:%S}:{milliseconds:03d}"
 
 

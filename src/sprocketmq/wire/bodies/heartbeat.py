@@ -11,7 +11,7 @@ from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body, NamedEnum
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = [
     "CheckClientConfigRequestBody",
