@@ -237,7 +237,7 @@ BYTES_MUTANTS = [
         "limits",
         "a short way takes a header of any length",
         f"{NET}/connection.py",
-        "(stop - at <= max_header_bytes or _HEADER_LENGTH(whole, at)[0] <= max_header_bytes)",
+        "(is_short or _HEADER_LENGTH(whole, at)[0] <= max_header_bytes)",
         "(True)",
         f"{TEXTS}::test_a_long_header_goes_no_short_way",
     ),

@@ -41,6 +41,13 @@ class BoundedProtocol(asyncio.Protocol):
         is_congested: more than should.
     """
 
+    # Beyond thirty attributes Python finds those of an object without slots the slow way: a read looks at thirty.
+    __slots__ = (
+        "_backlog_bytes", "_backlogs", "_counted_bytes", "_decoder", "_held_bytes", "_is_aborted", "_is_served", "_is_stopped",
+        "_long_answers", "_loop", "_most_out_bytes", "_newest", "_noted_held_bytes", "_noted_in", "_queued", "_transport", "_turns",
+        "_unread", "_when_writable", "backs_up", "is_congested", "now_s", "remote_address",
+    )  # fmt: skip
+
     def __init__(self, queued: QueuedBytes, decoder: FrameDecoder, *, is_served: bool) -> None:
         self._queued, self._decoder = queued, decoder
         self._is_served = is_served  # made by a server, so that law 1 pauses it

@@ -88,6 +88,11 @@ class Connection(BoundedProtocol):
     in a heartbeat), ``is_closed``; ``backs_up``: some bytes wait for the peer to read, ``is_congested``: more than should.
     """
 
+    __slots__ = (
+        "_asked", "_asked_bytes", "_handler", "_inherited", "_max_header_bytes", "_on_close", "_on_open", "_opaque", "_out", "_out_bytes",
+        "_short_ways", "_waiting", "last_read_s", "local_address", "peer", "signer", "state",
+    )  # fmt: skip
+
     def __init__(
         self,
         handler: RequestHandler | None = None,
@@ -165,8 +170,10 @@ class Connection(BoundedProtocol):
         view, ways, out = memoryview(whole), self._short_ways(), self._out
         assert out is not None
         max_header_bytes = self._max_header_bytes
-        ends_s = perf_counter() + self._queued.share_s if len(spans) > 1 else 0.0  # asked between two of them only
-        look_at = spans[0][0] + _LOOK_EACH_BYTES if self._is_served else len(whole)
+        is_short = len(whole) <= max_header_bytes  # and with it each header
+        ends_s, look_at = 0.0, len(whole)
+        if len(spans) > 1 and self._is_served:  # asked between two of them only
+            ends_s, look_at = perf_counter() + self._queued.share_s, spans[0][0] + _LOOK_EACH_BYTES
         for number, (at, stop) in enumerate(spans):
             if at >= look_at:
                 if perf_counter() >= ends_s:
@@ -182,7 +189,7 @@ class Connection(BoundedProtocol):
                 return
             way = ways.get(whole[at + _CODE_AT : at + _CODE_AT + 4])
             # The long way refuses a long header before it looks at it.
-            if way is not None and (stop - at <= max_header_bytes or _HEADER_LENGTH(whole, at)[0] <= max_header_bytes):
+            if way is not None and (is_short or _HEADER_LENGTH(whole, at)[0] <= max_header_bytes):
                 try:
                     answer = way(self, view, at, stop)
                 except Exception as error:  # noqa: BLE001 - as in _handle: a bug costs one answer

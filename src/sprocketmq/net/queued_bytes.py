@@ -63,6 +63,8 @@ class QueuedBytes:
         # Of connections that have requests left, and wait for their next share of the loop.
         self._sharers: deque[Callable[[], None]] = deque()
         self._is_sharing = False
+        self.share_s = _SHARE_S
+        """How much of a turn of the loop the requests of one connection may take: each read asks."""
         self._budget: QueueBudget[Holder] = QueueBudget(limit_bytes)
         self._closed = CalmLog(log)
 
@@ -83,14 +85,10 @@ class QueuedBytes:
         """How many were closed by the laws 1 and 2."""
         return self._closed.count
 
-    @property
-    def share_s(self) -> float:
-        """How much of a turn of the loop the requests of one connection may take."""
-        return max(_LEAST_SHARE_S, _SHARE_S / (1 + len(self._sharers)))
-
     def wait_for_share(self, go_on: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         """Call ``go_on`` when it is its turn: all who wait have as much of a turn of the loop together as one alone would have."""
         self._sharers.append(go_on)
+        self._set_share()
         if len(self._sharers) == 1 and not self._is_sharing:
             loop.call_soon(self._share_out, loop)
 
@@ -98,13 +96,18 @@ class QueuedBytes:
         ends_s, self._is_sharing = perf_counter() + _SHARE_S, True
         try:
             for _ in range(len(self._sharers)):  # who has still something left comes to the end of the row
-                self._sharers.popleft()()
+                go_on = self._sharers.popleft()
+                self._set_share()
+                go_on()
                 if perf_counter() >= ends_s:
                     break
         finally:
             self._is_sharing = False
             if self._sharers:
                 loop.call_soon(self._share_out, loop)
+
+    def _set_share(self) -> None:
+        self.share_s = max(_LEAST_SHARE_S, _SHARE_S / (1 + len(self._sharers)))
 
     def note(self, holder: Holder, in_bytes: int, out_bytes: int, now_s: float) -> None:
         """The connection holds so much now; may close others, and this one."""
