@@ -212,6 +212,7 @@ class KillMoments:
     def _kill_point(self, number: int) -> bool:
         """Whether somebody came by."""
         self._orders += 1
+        child = self._child  # it may die, and another be there, before its death is seen
         victim = "driver" if self._random.random() < _DRIVER_AT_POINT else "self"
         point = self._random.choice(POINTS if victim == "driver" else [at for at in POINTS if at not in DRIVER_POINTS])
         passes = self._random.choice((0, 0, 1, 2))
@@ -225,8 +226,8 @@ class KillMoments:
                 return False
         self._note(number, f"{point} ({victim})")
         if victim == "driver":
-            assert self._child is not None
-            self._child.wait(30)
+            assert child is not None
+            child.wait(30)
         else:
             self._settle_down()
         return True
