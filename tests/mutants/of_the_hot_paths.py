@@ -204,7 +204,7 @@ HOT_PATH_MUTANTS = [
         "hot",
         "all messages of a batch get the flag of the first",
         f"{WIRE}/uniform_batch.py",
-        "        records[:, RecordFields.FLAG : RecordFields.FLAG + 4] = table[:, 12:16]\n",
+        "        records[:, _FLAG] = table[:, _FLAG_OF_ELEMENT]\n",
         "",
         BATCHES,
     ),
@@ -221,7 +221,7 @@ HOT_PATH_MUTANTS = [
         "a record exists before it is whole",
         f"{WIRE}/record.py",
         "    _PACK_BEHIND_MAGIC(\n        view,\n",
-        "    _PACK_SIZE_MAGIC(view, at, size, 0xDAA320A7)\n    _PACK_BEHIND_MAGIC(\n        view,\n",
+        "    _PACK_SIZE_MAGIC(view, at, size, MAGIC_V1)\n    _PACK_BEHIND_MAGIC(\n        view,\n",
         "tests/unit/store/test_torn_writes.py",
     ),
     Mutant(

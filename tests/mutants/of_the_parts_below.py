@@ -415,7 +415,7 @@ LOWER_MUTANTS = [
         "spark",
         "odd records are decoded as if they were ordinary",
         f"{SPARK}/decode.py",
-        '(head["magic"] != _MAGIC_V1).any() or ',
+        '(head["magic"] != MAGIC_V1).any() or ',
         "",
         "tests/unit/spark/test_decode.py::test_records_of_a_topic_too_long_for_one_length_byte_decode_as_one_by_one",
     ),

@@ -172,7 +172,7 @@ TIMER_MUTANTS = [
         "delay",
         "whatever looks like a record is delivered",
         f"{BROKER}/waiting_records.py",
-        "        if head[6] == physical_offset and raw",
+        "        if head[_PHYSICAL_OFFSET] == physical_offset and raw",
         "        if raw",
         "tests/unit/broker/test_waiting_records.py::test_a_damaged_record_is_none_and_its_neighbours_are_found",
     ),

@@ -19,7 +19,8 @@ import msgspec
 from sprocketmq.core.access.addresses import AddressPattern, address_patterns
 from sprocketmq.core.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.store.message_store import UNIT_SIZE_BYTES, FlushDiskType, StoreConfig
+from sprocketmq.store.message_store import FlushDiskType, StoreConfig
+from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 
 __all__ = ["BrokerConfig", "NameServerConfig"]
 

@@ -38,17 +38,16 @@ from sprocketmq.wire.bodies import (
 )
 from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.properties import RETRY_TOPIC, get_property
-from sprocketmq.wire.record import MAGIC_V1, RecordFields, RecordView
-from sprocketmq.wire.sys_flag import BORNHOST_V6, STOREHOSTADDRESS_V6
+from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.record_layout import HOSTS_V6, MAGIC_V1, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
 __all__ = ["EVERYTHING", "ArrivalProbe", "ConsumerFilter", "FilterTable", "Wanted"]
 
 log = logging.getLogger("sprocketmq.broker")
 
-# Of a record, from the magic on: magic, sysFlag, body length (both hosts IPv4).
-_FIXED: Final = struct.Struct(">I28xi44xi")
+_FIXED: Final = RECORD.picked("magic", "sys_flag", "body_length")
+_LENGTHS_BYTES: Final = TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
 _SHARE_S: Final = 0.01
-_HOSTS_V6: Final = BORNHOST_V6 | STOREHOSTADDRESS_V6
 # Expressions come from the network: remember some, not all. A character of the most costly ones takes some 200 bytes when it is compiled.
 _MAX_COMPILED: Final = 1024
 _MAX_COMPILED_LENGTH: Final = 128 * 1024
@@ -306,10 +305,12 @@ def raw_properties(record: memoryview) -> bytes:
         ProtocolError: it is no whole record.
     """
     try:
-        magic, sys_flag, body_bytes = _FIXED.unpack_from(record, RecordFields.MAGIC)
-        if magic == MAGIC_V1 and not sys_flag & _HOSTS_V6 and body_bytes >= 0:
-            topic_at = RecordFields.BODY + body_bytes
-            return bytes(record[topic_at + 3 + record[topic_at] :])  # behind the topic and the properties' own length
+        magic, sys_flag, body_bytes = _FIXED.unpack_from(record)
+        if magic == MAGIC_V1 and not sys_flag & HOSTS_V6 and body_bytes >= 0:
+            topic_at = RECORD.size + body_bytes
+            return bytes(
+                record[topic_at + _LENGTHS_BYTES + record[topic_at] :]
+            )  # behind the topic and the properties' own length
     except (IndexError, struct.error):
         pass
     return RecordView(record).raw_properties

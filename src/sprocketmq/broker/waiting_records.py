@@ -14,6 +14,7 @@ from sprocketmq.store.message_store import MessageStore, StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.record import record_parts
+from sprocketmq.wire.record_layout import PROPERTIES_LENGTH, RECORD
 
 __all__ = ["WaitingRecord", "WaitingRecords", "copy_of", "destination"]
 
@@ -22,6 +23,8 @@ WaitingRecord = tuple[
 ]  # head, body, raw properties: see ``wire.record.record_parts``
 _WINDOW_BYTES = 1 << 40  # as much as lies in one file
 _NO_VIEW = memoryview(b"")
+_SIZE, _PHYSICAL_OFFSET = RECORD.index["size"], RECORD.index["physical_offset"]
+_copied: Final = RECORD.values("flag", "sys_flag", "born_timestamp_ms", "born_host", "store_host", "reconsume_times")
 _LONGEST_TAIL_BYTES: Final = 300
 _PARKED: Final = f"\x02{props.REAL_TOPIC}\x01".encode()  # as parking leaves it: the last pair but REAL_QID
 
@@ -36,10 +39,10 @@ class WaitingRecords:
     def get_of(self, topic: bytes, physical_offset: int, size_bytes: int) -> WaitingRecord | None:
         """The record that begins there, if it is one of ``topic`` (shorter than 128 bytes) and of this size."""
         record = self.get(physical_offset)
-        if record is None or record[0][0] != size_bytes:
+        if record is None or record[0][_SIZE] != size_bytes:
             return None
         end = (
-            physical_offset - self._start + size_bytes - len(record[2]) - 2
+            physical_offset - self._start + size_bytes - len(record[2]) - PROPERTIES_LENGTH.size
         )  # its properties and their length come last
         begin = end - len(topic) - 1
         return record if self._window[begin:end] == bytes((len(topic),)) + topic else None
@@ -58,7 +61,7 @@ class WaitingRecords:
             return None
         head, _, raw = record
         # A page that never reached the disk leaves zeros: lengths add up by chance at most, and the text does not end in one.
-        if head[6] == physical_offset and raw[-1:] != b"\x00":
+        if head[_PHYSICAL_OFFSET] == physical_offset and raw[-1:] != b"\x00":
             return record
         return None
 
@@ -85,9 +88,8 @@ _said_before = functools.lru_cache(maxsize=1024)(_said)
 
 def copy_of(record: WaitingRecord, topic: str, queue_id: int, raw: bytes) -> StoredMessage:
     """The message to be stored for ``topic`` with the properties ``raw``; its body is a view of the log."""
-    (_, _, _, _, flag, _, _, sys_flag, born_ms, born_ip, born_port, _, store_ip, store_port, times, _, _), body, _ = (
-        record
-    )
+    head, body, _ = record
+    flag, sys_flag, born_ms, born_ip, born_port, store_ip, store_port, times = _copied(head)
     return StoredMessage(
         topic,
         queue_id,

@@ -26,7 +26,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import struct
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -59,6 +58,7 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Buffer, request
 from sprocketmq.wire.headers import GetTopicConfigRequestHeader
 from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.record_layout import RECORD
 
 if TYPE_CHECKING:
     import ssl
@@ -73,9 +73,7 @@ _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
 # A broker builds its consume queues a moment behind its log; this long "there is nothing" may mean "not yet".
 _SETTLE_S: Final = 5.0
-# Where a record of either version says its offset in the queue (wire.record).
-_QUEUE_OFFSET: Final = struct.Struct(">q")
-_QUEUE_OFFSET_AT: Final = 20
+_QUEUE_OFFSET: Final = RECORD.picked("queue_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +357,7 @@ class QueueReader:
             return at
         if pulled.status is PullStatus.NO_MATCHED_MSG:
             return max(at, pulled.next_begin_offset)
-        first: int = _QUEUE_OFFSET.unpack_from(pulled.body, _QUEUE_OFFSET_AT)[0]
+        first: int = _QUEUE_OFFSET.unpack_from(pulled.body)[0]
         return max(at, first)
 
     async def _is_compacted(self, queue: MessageQueue) -> bool:

@@ -1,11 +1,6 @@
 """Pull bodies (raw commit log records back to back) into Arrow record batches, without a Python object per message.
 
-A record (big-endian, sizes for IPv4 hosts and magic V1; Java: MessageDecoder)::
-
-    0     4      8    12       16    20            28               36       40       48         56        64
-    | size | magic | crc | queueId | flag | queueOffset | physicalOffset | sysFlag | bornTime | bornHost | storeTime | storeHost ...
-    72                76                          84        88
-    | reconsumeTimes | preparedTransactionOffset | bodyLen | body | topicLen i8, topic | propertiesLen i16, properties |
+The fields of a record are those of ``wire.record_layout`` (Java: MessageDecoder).
 
 Theory. ``record_starts`` finds where records start. All fixed fields then come out of one strided gather: a NumPy structured type laid
 over every byte position, indexed by the starts. Bodies are slices of the buffer that Arrow or NumPy copies in C. ``property_columns`` reads
@@ -33,39 +28,21 @@ from sprocketmq.spark.byte_columns import slices
 from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.spark.property_columns import OddProperties, PropertyColumns, property_columns
 from sprocketmq.spark.pull_body import PullBody
-from sprocketmq.spark.record_starts import SMALLEST_RECORD, record_starts
+from sprocketmq.spark.record_starts import record_starts
 from sprocketmq.wire import properties as props
 from sprocketmq.wire import sys_flag as flags
 from sprocketmq.wire.compression import decompress
 from sprocketmq.wire.message import MessageExt, format_host
 from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.record_layout import MAGIC_V1, MIN_RECORD_BYTES, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
 __all__ = ["BatchDecoder"]
 
 Buffer = bytes | bytearray | memoryview
 Array = Any  # pyarrow has no type information
 
-_MAGIC_V1: Final = -626843481
-_HEAD: Final = np.dtype(
-    [
-        ("size", ">i4"),
-        ("magic", ">i4"),
-        ("crc", ">u4"),
-        ("queue_id", ">i4"),
-        ("flag", ">i4"),
-        ("queue_offset", ">i8"),
-        ("physical_offset", ">i8"),
-        ("sys_flag", ">i4"),
-        ("born_ms", ">i8"),
-        ("born_host", ">u8"),
-        ("store_ms", ">i8"),
-        ("store_host", ">u8"),
-        ("reconsume_times", ">i4"),
-        ("prepared", ">i8"),
-        ("body_size", ">i4"),
-    ]
-)
-_HEAD_BYTES: Final = 88
+_HEAD: Final = np.dtype(RECORD.columns(born_host=">u8", store_host=">u8"))  # hosts as one number: few differ
+_HEAD_BYTES: Final = RECORD.size
 # Heads, slices and properties are gathered by reads that may go a little beyond the last record: heads the farthest.
 _SPARE: Final = b"\0" * _HEAD_BYTES
 # Bodies of one batch, unpacked: a few kilobytes of records may hold gigabytes, and Arrow counts with 32 bits.
@@ -128,7 +105,7 @@ class BatchDecoder:
         # Gathered as opaque bytes: NumPy copies a structured item field by field, twenty times slower.
         heads = np.ndarray((len(data) - _HEAD_BYTES + 1,), f"V{_HEAD_BYTES}", data, strides=(1,))[starts]
         head = heads.view(_HEAD)
-        if len(head) and ((head["magic"] != _MAGIC_V1).any() or (head["sys_flag"] & _ODD_FLAGS).any()):
+        if len(head) and ((head["magic"] != MAGIC_V1).any() or (head["sys_flag"] & _ODD_FLAGS).any()):
             raise _OddRecord
         offsets = head["queue_offset"]
         first = np.array([entry.start for entry in bodies], np.int64)[which]
@@ -198,16 +175,16 @@ class _Rows:
         self.data, self.starts, self.head, self.which, self.bodies = data, starts, head, which, bodies
         self.keep: Array | None = None
         self.body_starts = starts + _HEAD_BYTES
-        self.body_sizes = head["body_size"].astype(np.int64)
+        self.body_sizes = head["body_length"].astype(np.int64)
         sizes = head["size"].astype(np.int64)
         # A body length that lies would make the gathers below read outside the buffer.
-        if ((self.body_sizes < 0) | (self.body_sizes > sizes - SMALLEST_RECORD)).any():
+        if ((self.body_sizes < 0) | (self.body_sizes > sizes - MIN_RECORD_BYTES)).any():
             raise ProtocolError("a record's body length exceeds its total size")
         topic_at = self.body_starts + self.body_sizes
-        properties_at = topic_at + 1 + data[topic_at]
-        if (properties_at + 2 > starts + sizes).any():
+        properties_at = topic_at + TOPIC_LENGTH_V1.size + data[topic_at]
+        if (properties_at + PROPERTIES_LENGTH.size > starts + sizes).any():
             raise ProtocolError("a record's topic length exceeds its total size")
-        self.property_starts = properties_at + 2
+        self.property_starts = properties_at + PROPERTIES_LENGTH.size
         self.property_sizes = np.ndarray((len(data) - 1,), ">i2", data, strides=(1,))[properties_at].astype(np.int64)
         if (self.property_starts + self.property_sizes != starts + sizes).any():
             raise ProtocolError("a record's field sizes do not sum to its total size")
@@ -324,8 +301,8 @@ _BUILDERS: Final[dict[str, Callable[[_Rows, Any], Array]]] = {
     "keys": lambda rows, field: rows.property(props.KEYS),
     "tags": lambda rows, field: rows.property(props.TAGS),
     "properties": _properties,
-    "bornTimestamp": _timestamps("born_ms"),
-    "storeTimestamp": _timestamps("store_ms"),
+    "bornTimestamp": _timestamps("born_timestamp_ms"),
+    "storeTimestamp": _timestamps("store_timestamp_ms"),
     "bornHost": lambda rows, field: _hosts(rows.head["born_host"]),
     "storeHost": lambda rows, field: _hosts(rows.head["store_host"]),
     "reconsumeTimes": _integers("reconsume_times", np.int32),

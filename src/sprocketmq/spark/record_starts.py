@@ -14,22 +14,23 @@ bodies of small records whose first ones differ in size, and then the second.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.record_layout import MAGIC_V1, MIN_RECORD_BYTES, RECORD
 
 if TYPE_CHECKING:
     from sprocketmq.spark.pull_body import PullBody
 
-__all__ = ["SMALLEST_RECORD", "record_starts"]
+__all__ = ["record_starts"]
 
-SMALLEST_RECORD: Final = 91
-_MAGIC_BYTES: Final = 0xDAA320A7.to_bytes(4, "big")
-_MAGIC_AT: Final = 4
+_MAGIC_AT: Final = RECORD.at["magic"]
+_MAGIC_BYTES: Final = MAGIC_V1.to_bytes(RECORD.width("magic"), "big")
+_MAGIC_AS_SIZE: Final = int.from_bytes(_MAGIC_BYTES, "big", signed=True)
+_SIZE_BYTES: Final = RECORD.width("size")
 # One step over all bodies costs NumPy about as much as Python takes for this many records.
 _FEW_BODIES: Final = 64
 # A search costs by the byte, a walk by the record: beyond this size the walk is cheaper.
@@ -38,7 +39,7 @@ _WALKED_BYTES: Final = 800
 _ALIKE: Final = 8
 # Among so many first records sizes are compared.
 _SAMPLE: Final = 32
-_size_at: Final = struct.Struct(">i").unpack_from
+_size_at: Final = RECORD.picked("size").unpack_from
 
 
 def record_starts(raw: bytes, data: Any, bodies: Sequence[PullBody]) -> tuple[Any, Any]:
@@ -52,7 +53,7 @@ def record_starts(raw: bytes, data: Any, bodies: Sequence[PullBody]) -> tuple[An
         ProtocolError: these are no records; the sentence names the body.
     """
     ends = np.cumsum([len(entry.body) for entry in bodies], dtype=np.int64)
-    sizes = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))
+    sizes = np.ndarray((len(data) - _SIZE_BYTES + 1,), RECORD.numpy_type("size"), data, strides=(1,))
     begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends
     filled = ends > begins
     if not filled.any():
@@ -73,7 +74,7 @@ def _of_equal_size(sizes: Any, begins: Any, ends: Any) -> Any:
     """Way 1; None where it does not fit."""
     own = sizes[begins].astype(np.int64)
     lengths = ends - begins
-    if (own < SMALLEST_RECORD).any() or (lengths % own).any():
+    if (own < MIN_RECORD_BYTES).any() or (lengths % own).any():
         return None
     counts = lengths // own
     # Of each record its place among those of its body: 0, 1, 2, ... in each.
@@ -96,12 +97,12 @@ def _by_magic(data: Any, sizes: Any, begins: Any, end: int) -> Any:
     """Way 3; None where there is no chain."""
     found = np.flatnonzero(data[:end] == _MAGIC_BYTES[0])
     found = found[found <= end - len(_MAGIC_BYTES)]
-    starts = found[sizes[found] == int.from_bytes(_MAGIC_BYTES, "big", signed=True)] - _MAGIC_AT
+    starts = found[sizes[found] == _MAGIC_AS_SIZE] - _MAGIC_AT
     if not len(starts) or starts[0]:
         return None
     own = sizes[starts].astype(np.int64)
     behind = starts + own
-    if (own < SMALLEST_RECORD).any() or (behind[:-1] != starts[1:]).any() or behind[-1] != end:
+    if (own < MIN_RECORD_BYTES).any() or (behind[:-1] != starts[1:]).any() or behind[-1] != end:
         return None
     at = np.searchsorted(starts, begins)
     return starts if (starts[np.minimum(at, len(starts) - 1)] == begins).all() else None
@@ -118,7 +119,7 @@ def _walked(raw: bytes, sizes: Any, begins: Any, ends: Any, bodies: Sequence[Pul
         if len(at) < _FEW_BODIES:
             break
         after = at + sizes[at]
-        wrong = (after - at < SMALLEST_RECORD) | (after > upto)
+        wrong = (after - at < MIN_RECORD_BYTES) | (after > upto)
         if wrong.any():
             raise _misfit(bodies, ends, int(at[wrong][0]), int((after - at)[wrong][0]))
         found.append(at)
@@ -136,7 +137,7 @@ def _walked_alone(raw: bytes, sizes: Any, at: int, end: int, misfit: Callable[[i
     patience = _ALIKE
     while at < end:
         (size,) = _size_at(raw, at)
-        if size < SMALLEST_RECORD or at + size > end:
+        if size < MIN_RECORD_BYTES or at + size > end:
             raise misfit(at, size)
         alike = alike + 1 if size == last else 0
         last = size

@@ -23,16 +23,16 @@ from sprocketmq.spark.byte_columns import binary
 from sprocketmq.spark.property_columns import MANY_NAMES
 from sprocketmq.spark.row_messages import LEFT_OUT, SEND_COLUMNS
 from sprocketmq.wire import properties as props
+from sprocketmq.wire.batch import ELEMENT
 from sprocketmq.wire.properties import MAX_PROPERTIES_BYTES
+from sprocketmq.wire.record_layout import PROPERTIES_LENGTH
 
 __all__ = ["Elements", "element_rows"]
 
 Array = Any  # pyarrow has no type information
 
-# Of an element: total size, magic code, body CRC, flag, body length (int32 each, of which brokers read the first and the last two).
-_HEAD_BYTES: Final = 20
-_TOTAL_SIZE, _BODY_LENGTH = 0, 4
-_LENGTH_BYTES: Final = 2
+_HEAD: Final = np.dtype(ELEMENT.columns())
+_LENGTH_BYTES: Final = PROPERTIES_LENGTH.size
 _UNUSUAL: Final = frozenset(SEND_COLUMNS) - {"body", "topic", "tags", "keys", "properties", "brokerName"}
 _MOST_BYTES: Final = 1 << 30  # of bodies in one batch of rows: Arrow counts with 32 bits
 _FIRST_PRINTABLE: Final = 0x21
@@ -98,11 +98,11 @@ def _elements(
     text_sizes = pc.binary_length(text).to_numpy(zero_copy_only=False)
     if text_sizes.max() > MAX_PROPERTIES_BYTES:
         raise _Unusual
-    heads = np.zeros((len(body), _HEAD_BYTES // 4), ">i4")
-    heads[:, _TOTAL_SIZE] = _HEAD_BYTES + _LENGTH_BYTES + body_sizes + text_sizes
-    heads[:, _BODY_LENGTH] = body_sizes
+    heads = np.zeros(len(body), _HEAD)
+    heads["size"] = ELEMENT.size + _LENGTH_BYTES + body_sizes + text_sizes
+    heads["body_length"] = body_sizes
     lengths = text_sizes.astype(">u2")
-    joined = pc.binary_join_element_wise(_fixed(heads, _HEAD_BYTES), body, _fixed(lengths, _LENGTH_BYTES), text, b"")
+    joined = pc.binary_join_element_wise(_fixed(heads, ELEMENT.size), body, _fixed(lengths, _LENGTH_BYTES), text, b"")
     offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1]
     return Elements(to, offsets, memoryview(joined.buffers()[2]))
 

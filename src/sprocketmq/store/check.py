@@ -18,8 +18,9 @@ from sprocketmq.store.check_beside import check_beside
 from sprocketmq.store.check_report import Problem, StoreSummary
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
-from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from sprocketmq.store.consume_queue import ConsumeQueue
 from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.recovery import is_indexed
 

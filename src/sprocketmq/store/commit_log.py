@@ -13,29 +13,21 @@ flush: that is what the checks of ``view_at`` are for.
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Iterator
 
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreCorrupt
 from sprocketmq.store.mapped_file import StoreFile
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.space_ahead import SpaceAhead
-from sprocketmq.wire.record import (
-    BLANK_BYTES,
-    MAGIC_V1,
-    RecordFields,
-    RecordView,
-    blank_size,
-    check_record,
-    encode_blank,
-)
-from sprocketmq.wire.sys_flag import BORNHOST_V6
+from sprocketmq.wire.record import RecordView, blank_size, check_record, encode_blank
+from sprocketmq.wire.record_layout import BLANK_BYTES, HOSTS_V6, LAYOUTS, MAGIC_V1, RECORD, V6_SHIFT
 
 __all__ = ["CommitLog"]
 
-_INT64 = struct.Struct(">q")
-_HEAD = struct.Struct(">i8xi4xq")  # size, queue id, queue offset: what a queue entry and its record both know
-_MAGIC_START = (MAGIC_V1 & 0xFFFFFFFF).to_bytes(4, "big")[:3]  # both magics begin so
+_HEAD = RECORD.picked("size", "queue_id", "queue_offset")  # what a queue entry and its record both know
+_sys_flag_of = RECORD.picked("sys_flag").unpack_from
+_STORE_TIMESTAMP = tuple(layout.picked("store_timestamp_ms").unpack_from for layout in LAYOUTS)
+_MAGIC_START = MAGIC_V1.to_bytes(RECORD.width("magic"), "big")[:3]  # both magics begin so
 _PIECE_BYTES = 1 << 20
 _NO_VIEW = memoryview(b"")
 _log = logging.getLogger("sprocketmq.store")
@@ -208,8 +200,8 @@ class CommitLog:
         if file is None:
             return -1
         view, at = file.readable, physical_offset - file.start
-        shift = 12 if view[at + RecordFields.SYS_FLAG + 3] & BORNHOST_V6 else 0
-        timestamp: int = _INT64.unpack_from(view, at + RecordFields.STORE_TIMESTAMP + shift)[0]
+        (sys_flag,) = _sys_flag_of(view, at)
+        timestamp: int = _STORE_TIMESTAMP[(sys_flag & HOSTS_V6) >> V6_SHIFT](view, at)[0]
         return timestamp
 
     def scan(self, physical_offset: int, *, check_crc: bool = True, sound_until: int = 0) -> Iterator[RecordView]:

@@ -1,6 +1,4 @@
-"""The index of one queue: for each message 20 bytes that say where its record is. Java: ConsumeQueue.
-
-    unit = physical offset int64 | size int32 | tags code int64          offset n of the queue is the unit at byte n * 20
+"""The index of one queue: for each message a unit that says where its record is (``store.queue.unit``). Java: ConsumeQueue.
 
 Laws (``store.check`` tests them all):
 1. Units are dense: every offset in [min_offset, max_offset) has one, and its record says the same topic, queue and offset.
@@ -15,18 +13,16 @@ are too many. What is in the page cache survives both that and kill -9.
 
 from __future__ import annotations
 
-import struct
 from collections import OrderedDict
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.mapped_file import StoreFile
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
-from sprocketmq.store.message_store import UNIT_SIZE_BYTES
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES
+from sprocketmq.wire.record_layout import MAX_TOPIC_V1_BYTES, TOPIC_LENGTH_V1
 
-__all__ = ["FILLER_SIZE", "UNIT", "ConsumeQueue", "MappedBudget"]
+__all__ = ["ConsumeQueue", "MappedBudget"]
 
-UNIT = struct.Struct(">qiq")
-FILLER_SIZE = 0x7FFFFFFF
 _FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 _NO_VIEW = memoryview(b"")
 _HEAD_UNITS = 4096 // UNIT_SIZE_BYTES
@@ -90,7 +86,8 @@ class ConsumeQueue:
         self.topic, self.queue_id, self.files, self.budget = topic, queue_id, files, budget
         self.topic_bytes = topic.encode()
         # Behind the body in each record; empty where a record needs the longer form.
-        self.topic_part = bytes((len(self.topic_bytes),)) + self.topic_bytes if len(self.topic_bytes) < 128 else b""
+        fits = len(self.topic_bytes) <= MAX_TOPIC_V1_BYTES
+        self.topic_part = TOPIC_LENGTH_V1.pack(len(self.topic_bytes)) + self.topic_bytes if fits else b""
         self.min_offset = self.max_offset = self.flushed_offset = self.written_from = 0
         self.view, self.at, self.room = _NO_VIEW, 0, -1
 

@@ -26,7 +26,7 @@ from sprocketmq.store.commit_log import CommitLog
 from sprocketmq.store.index_files import TAG_TYPE, IndexFiles, index_text, work_of
 from sprocketmq.wire.hashing import index_hash, java_hash
 from sprocketmq.wire.properties import KEY_SEPARATOR, KEYS, TAGS, UNIQ_KEY, get_property
-from sprocketmq.wire.record import BLANK_BYTES
+from sprocketmq.wire.record_layout import BLANK_BYTES
 
 if TYPE_CHECKING:
     import numpy as np

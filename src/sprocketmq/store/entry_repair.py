@@ -16,7 +16,8 @@ import logging
 
 from sprocketmq.core.retry_schedule import DelayLevels
 from sprocketmq.store.commit_log import CommitLog
-from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from sprocketmq.store.consume_queue import ConsumeQueue
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.store.tags_code import tags_code_of_record
 from sprocketmq.wire.record import RecordView
 

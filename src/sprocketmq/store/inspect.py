@@ -8,10 +8,10 @@ from typing import Any
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.check import open_read_only
-from sprocketmq.store.consume_queue import FILLER_SIZE
 from sprocketmq.store.dispatch import index_texts
 from sprocketmq.store.index_files import index_text
 from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.queue.unit import FILLER_SIZE
 from sprocketmq.wire.message_id import offset_message_id
 from sprocketmq.wire.properties import decode_properties
 from sprocketmq.wire.record import RecordView

@@ -5,7 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store.message_store import UNIT_SIZE_BYTES, StoreConfig
+from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 from sprocketmq.store.queue_log_store import QueueLogStore
 
 __all__ = ["MemoryMessageStore"]

@@ -19,6 +19,7 @@ import msgspec
 
 from sprocketmq.core.retry_schedule import DEFAULT_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
+from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 from sprocketmq.wire.uniform_batch import UniformBatch
 
 __all__ = [
@@ -32,8 +33,6 @@ __all__ = [
     "StoredMessage",
     "Unit",
 ]
-
-UNIT_SIZE_BYTES = 20  # one consume queue unit: physical offset int64, size int32, tags code int64
 
 
 class FlushDiskType(enum.Enum):
@@ -66,7 +65,7 @@ class StoreConfig:
 
     Attributes:
         mapped_file_size_commit_log: bytes of one commit log file (1 GiB). A directory keeps the size it was made with.
-        mapped_file_size_consume_queue: bytes of one consume queue file, a multiple of 20 (6,000,000).
+        mapped_file_size_consume_queue: bytes of one consume queue file, a multiple of a unit's 20 (6,000,000).
         store_path_commit_log: folder of the commit log; None = ``commitlog`` inside the store directory.
         max_message_size: largest body in bytes (4 MiB).
         flush_disk_type: ASYNC_FLUSH or SYNC_FLUSH.

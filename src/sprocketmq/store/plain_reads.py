@@ -6,7 +6,6 @@ Law: read at once or one by one, the bytes and the place to read on are the same
 from __future__ import annotations
 
 import functools
-import struct
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate, repeat
@@ -15,9 +14,11 @@ from typing import Any
 
 from sprocketmq.core.retry_schedule import DelayLevels
 from sprocketmq.store.commit_log import CommitLog
-from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from sprocketmq.store.consume_queue import ConsumeQueue
 from sprocketmq.store.entry_repair import mended_units
-from sprocketmq.store.message_store import UNIT_SIZE_BYTES, ReadResult
+from sprocketmq.store.message_store import ReadResult
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_LAYOUT, UNIT_SIZE_BYTES
+from sprocketmq.wire.record_layout import RECORD
 
 __all__ = ["read_at_once", "read_one_by_one"]
 
@@ -25,20 +26,20 @@ _MOST_AT_ONCE = 1024  # what a consumer may ask for at most (Java: pullBatchSize
 _FEW = 64  # beyond, neighbours are handed out as one chunk even if not all of them are neighbours
 _NO_VIEW = memoryview(b"")
 _iter_units = UNIT.iter_unpack
-_HEAD = struct.Struct(">i8xi4xq")  # size, queue id, queue offset of a record
-_unpack_offset = struct.Struct(">q").unpack_from
+_HEAD = RECORD.picked("size", "queue_id", "queue_offset")
+_unpack_offset = UNIT_LAYOUT.picked("physical_offset").unpack_from
 
 
 @functools.lru_cache(maxsize=128)
 def _sizes_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
     """Reads the sizes of so many units."""
-    return struct.Struct(">" + "8xi8x" * count).unpack_from
+    return UNIT_LAYOUT.repeated("size", count).unpack_from
 
 
 @functools.lru_cache(maxsize=128)
 def _offsets_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
     """Reads where the records of so many units begin."""
-    return struct.Struct(">" + "q12x" * count).unpack_from
+    return UNIT_LAYOUT.repeated("physical_offset", count).unpack_from
 
 
 def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int) -> bool:

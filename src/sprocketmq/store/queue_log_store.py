@@ -15,7 +15,7 @@ from sprocketmq.core.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
-from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from sprocketmq.store.consume_queue import ConsumeQueue
 from sprocketmq.store.consume_queue_ext import ConsumeQueueExtTable
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.dispatch import Dispatcher
@@ -23,7 +23,6 @@ from sprocketmq.store.entry_repair import mended_units
 from sprocketmq.store.index_files import IndexFiles, index_text
 from sprocketmq.store.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.message_store import (
-    UNIT_SIZE_BYTES,
     AppendResult,
     IndexHits,
     ReadResult,
@@ -33,18 +32,26 @@ from sprocketmq.store.message_store import (
     Unit,
 )
 from sprocketmq.store.plain_reads import read_at_once, read_one_by_one
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_run
 from sprocketmq.store.retention import Retention
 from sprocketmq.store.tags_code import tags_code_of_record
 from sprocketmq.wire.record import encode_record, record_size, write_plain_record
-from sprocketmq.wire.sys_flag import BORNHOST_V6, STOREHOSTADDRESS_V6
+from sprocketmq.wire.record_layout import (
+    HOSTS_V6,
+    IPV4_BYTES,
+    IPV6_BYTES,
+    MAX_PROPERTIES_BYTES,
+    PROPERTIES_LENGTH,
+    RECORD,
+)
 from sprocketmq.wire.uniform_batch import UniformBatch
 
 __all__ = ["QueueLogStore"]
 
 _TRANSACTION_MASK = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
-_MAX_PROPERTIES_BYTES = 32_767
-_NOT_PLAIN = _TRANSACTION_MASK | BORNHOST_V6 | STOREHOSTADDRESS_V6
+_FIXED_BYTES = RECORD.size + PROPERTIES_LENGTH.size  # of a record, beside topic, body and properties
+_NOT_PLAIN = _TRANSACTION_MASK | HOSTS_V6
 _SMALLEST_HASH = -(1 << 31)  # what is below is an address
 _iter_units = UNIT.iter_unpack
 _pack_unit = UNIT.pack_into
@@ -113,15 +120,15 @@ class QueueLogStore:
         born_host, store_host = message.born_host, message.store_host
         if (
             len(body) > self.config.max_message_size
-            or len(properties) > _MAX_PROPERTIES_BYTES
-            or len(born_host[0]) != 4
-            or len(store_host[0]) != 4
+            or len(properties) > MAX_PROPERTIES_BYTES
+            or len(born_host[0]) != IPV4_BYTES
+            or len(store_host[0]) != IPV4_BYTES
             or sys_flag & _NOT_PLAIN
             or message.prepared_transaction_offset
             or not queue.topic_part
         ):
             return self._append_other(queue, message, now_ms)
-        size = len(queue.topic_part) + len(body) + len(properties) + 90
+        size = len(queue.topic_part) + len(body) + len(properties) + _FIXED_BYTES
         if queue.at > queue.room:
             queue.make_room()
         log = self.commit_log
@@ -230,8 +237,8 @@ class QueueLogStore:
         size = self._checked_size(first, len(queue.topic_bytes))
         if (
             not queue.topic_part
-            or len(first.born_host[0]) != 4
-            or len(first.store_host[0]) != 4
+            or len(first.born_host[0]) != IPV4_BYTES
+            or len(first.store_host[0]) != IPV4_BYTES
             or first.sys_flag & _NOT_PLAIN
         ):
             return None
@@ -239,7 +246,7 @@ class QueueLogStore:
         at, queue_offset = log.reserve(size * batch.count), queue.max_offset
         record = _record(first, queue.topic_bytes, queue_offset, at, now_ms)
         records = batch.records(record, size - len(first.properties), queue_offset, at)
-        queue.put_all(batch.units(size, at, first.tags_code))
+        queue.put_all(unit_run(batch.count, at, size, first.tags_code))
         log.write(records)
         log.last_store_timestamp_ms = now_ms
         log.indexed_offset = at + size * (batch.count - 1)
@@ -266,17 +273,17 @@ class QueueLogStore:
         body_bytes, properties_bytes = len(message.body), len(message.properties)
         if most_bytes is None:
             most_bytes = self.config.max_message_size
-        if body_bytes > most_bytes or properties_bytes > _MAX_PROPERTIES_BYTES:
+        if body_bytes > most_bytes or properties_bytes > MAX_PROPERTIES_BYTES:
             raise ConfigurationError(
                 f"the message for topic {message.topic!r} has a body of {body_bytes} and properties of {properties_bytes} bytes, "
-                f"{self.config.max_message_size} and {_MAX_PROPERTIES_BYTES} are allowed; send less, or raise maxMessageSize"
+                f"{self.config.max_message_size} and {MAX_PROPERTIES_BYTES} are allowed; send less, or raise maxMessageSize"
             )
         return record_size(
             topic_bytes,
             body_bytes,
             properties_bytes,
-            born_host_v6=len(message.born_host[0]) == 16,
-            store_host_v6=len(message.store_host[0]) == 16,
+            born_host_v6=len(message.born_host[0]) == IPV6_BYTES,
+            store_host_v6=len(message.store_host[0]) == IPV6_BYTES,
         )
 
     # -- reading ---------------------------------------------------------------------------------------------------------------

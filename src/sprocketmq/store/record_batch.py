@@ -9,14 +9,13 @@ place of KEYS, UNIQ_KEY or TAGS is worked out once. What does not fit a template
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sprocketmq.wire.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
+from sprocketmq.wire.record_layout import HOSTS_V6, LAYOUTS, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RECORD, V6_SHIFT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,15 +36,12 @@ __all__ = [
     "value_groups",
 ]
 
-HEAD = np.dtype(
-    [
-        ("size", ">i4"), ("magic", ">u4"), ("body_crc", ">u4"), ("queue_id", ">i4"), ("flag", ">i4"), ("queue_offset", ">i8"),
-        ("physical_offset", ">i8"), ("sys_flag", ">i4"), ("born_timestamp", ">i8"), ("born_host", "V8"), ("store_timestamp", ">i8"),
-        ("store_host", "V8"), ("reconsume_times", ">i4"), ("prepared_transaction_offset", ">i8"), ("body_length", ">i4"),
-    ]
-)  # fmt: skip
-_SIZE = struct.Struct(">i")
-_STORE_TIMESTAMP_AT, _BODY_LENGTH_AT, _IPV6_EXTRA = 56, 84, 12
+HEAD = np.dtype(RECORD.columns())
+_SIZE = RECORD.picked("size")
+_SIZE_TYPE = RECORD.numpy_type("size")
+# By the v6 bits of sysFlag: what stands behind a host, and the length of the head.
+_BEHIND_HOSTS = tuple(layout.picked("store_timestamp_ms", "body_length").unpack_from for layout in LAYOUTS)
+_HEAD_SIZES = np.array([layout.size for layout in LAYOUTS], np.int64)
 _MANY_TEMPLATES = 4
 _FEW_RECORDS = 4
 
@@ -138,7 +134,7 @@ def equal_sizes(data: memoryview, at: int, end: int, max_records: int) -> int:
     count = min(max_records, (end - at) // size) if size >= MIN_RECORD_BYTES else 0
     if count < 2:
         return 0
-    sizes: Ints = np.ndarray((count,), ">i4", buffer=data, offset=at, strides=(size,)) == size
+    sizes: Ints = np.ndarray((count,), _SIZE_TYPE, buffer=data, offset=at, strides=(size,)) == size
     return count if sizes.all() else int(np.argmin(sizes))
 
 
@@ -152,15 +148,15 @@ def _fill(batch: RecordBatch, file_start: int) -> None:
     batch.queue_offset = head["queue_offset"].astype(np.int64)
     batch.physical_offset = head["physical_offset"].astype(np.int64)
     batch.sys_flag = head["sys_flag"].astype(np.int64)
-    batch.store_timestamp = head["store_timestamp"].astype(np.int64)
+    batch.store_timestamp = head["store_timestamp_ms"].astype(np.int64)
     body_bytes = head["body_length"].astype(np.int64)
     last = len(octets) - 1
-    extra: Ints | int = 0
-    if (batch.sys_flag & 0x30).any():
-        extra = _shift_hosts(batch, body_bytes)
+    head_bytes: Ints | int = RECORD.size
+    if (batch.sys_flag & HOSTS_V6).any():
+        head_bytes = _read_behind_hosts(batch, body_bytes)
     v2 = (head["magic"] == MAGIC_V2).astype(np.int64)
     ends = starts + batch.size
-    batch.body_at = starts + (_BODY_LENGTH_AT + 4) + extra
+    batch.body_at = starts + head_bytes
     batch.body_bytes = body_bytes
     length_at = batch.body_at + body_bytes
     sound = (
@@ -185,18 +181,18 @@ def _fill(batch: RecordBatch, file_start: int) -> None:
         batch.end = int(batch.starts[-1] + batch.size[-1])
 
 
-def _shift_hosts(batch: RecordBatch, body_bytes: Ints) -> Ints:
-    """Read the fields behind an IPv6 host at their true places; how far each record's body is shifted."""
-    born, store = (batch.sys_flag >> 4) & 1, (batch.sys_flag >> 5) & 1
-    extra: Ints = (born + store) * _IPV6_EXTRA
-    for index in np.flatnonzero(extra).tolist():
+def _read_behind_hosts(batch: RecordBatch, body_bytes: Ints) -> Ints:
+    """Read the fields behind an IPv6 host at their true places; the length of each record's head."""
+    hosts = (batch.sys_flag & HOSTS_V6) >> V6_SHIFT
+    head_bytes: Ints = _HEAD_SIZES[hosts]
+    for index in np.flatnonzero(hosts).tolist():
         at = int(batch.starts[index])
-        batch.store_timestamp[index] = struct.unpack_from(
-            ">q", batch.data, at + _STORE_TIMESTAMP_AT + int(born[index]) * _IPV6_EXTRA
-        )[0]
-        body_at = at + _BODY_LENGTH_AT + int(extra[index])
-        body_bytes[index] = _SIZE.unpack_from(batch.data, body_at)[0] if body_at + 4 <= len(batch.data) else -1
-    return extra
+        if at + int(head_bytes[index]) <= len(batch.data):
+            behind = _BEHIND_HOSTS[int(hosts[index])](batch.data, at)
+            batch.store_timestamp[index], body_bytes[index] = behind
+        else:
+            body_bytes[index] = -1
+    return head_bytes
 
 
 def _windows(data: memoryview, width: int) -> NDArray[np.uint8]:

@@ -27,11 +27,12 @@ from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.store.checkpoint import Checkpoint
 from sprocketmq.store.commit_log import CommitLog
-from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT, ConsumeQueue
+from sprocketmq.store.consume_queue import ConsumeQueue
 from sprocketmq.store.consume_queue_ext import ConsumeQueueExtTable, is_extension_address
 from sprocketmq.store.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.entry_repair import confirms, find_record, mend_entry
-from sprocketmq.store.message_store import UNIT_SIZE_BYTES, StoreConfig
+from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_type
 from sprocketmq.store.tags_code import tags_code_of_record
 from sprocketmq.wire.properties import TAGS
 from sprocketmq.wire.record import RecordView
@@ -357,7 +358,7 @@ class Recovery:
             queue.files.start // UNIT_SIZE_BYTES <= first <= queue.max_offset
         ):
             return indexes
-        units = np.empty(count, _UNIT_TYPE)
+        units = np.empty(count, unit_type())
         units["physical_offset"], units["size"] = batch.physical_offset[indexes], batch.size[indexes]
         units["tags_code"] = tags[indexes]
         wanted, present = units.tobytes(), queue.unit_bytes(first, count)
@@ -490,9 +491,6 @@ class Recovery:
             if UNIT.unpack(file.read(0, UNIT_SIZE_BYTES))[0] < self.begin:
                 break
         queue.files.new_files = True
-
-
-_UNIT_TYPE = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
 
 
 def _by_queue(batch: RecordBatch, indexes: Ints) -> Iterator[tuple[tuple[str, int] | None, Ints]]:

@@ -16,7 +16,7 @@ import shutil
 from typing import TYPE_CHECKING, Protocol
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store.consume_queue import UNIT
+from sprocketmq.store.queue.unit import UNIT
 
 if TYPE_CHECKING:
     from sprocketmq.store.commit_log import CommitLog

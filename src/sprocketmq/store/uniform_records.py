@@ -12,7 +12,6 @@ Laws
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from sprocketmq.store.index_files import TAG_TYPE, index_text, work_of
 from sprocketmq.store.record_batch import HEAD, equal_sizes, hash_rows
 from sprocketmq.wire.hashing import index_hash, java_hash
 from sprocketmq.wire.properties import KEYS, TAGS, UNIQ_KEY
-from sprocketmq.wire.record import MAGIC_V1
+from sprocketmq.wire.record_layout import HOSTS_V6, MAGIC_V1, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,9 +31,9 @@ __all__ = ["UniformKeys", "uniform_keys"]
 
 _FEWEST_RECORDS: Final = 16
 _BODY_AT: Final = HEAD.itemsize
-_IPV6: Final = 0x30
 _TRANSACTION_MASK, _ROLLBACK = 0xC, 0xC
-_INT16 = struct.Struct(">H")
+_LENGTHS_BYTES: Final = TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
+_SIZE: Final = RECORD.picked("size").unpack_from
 _UNIQ_KEY, _KEYS, _TAGS = UNIQ_KEY.encode(), KEYS.encode(), TAGS.encode()
 _NO_INTS: Final = np.empty(0, np.int64)
 
@@ -60,20 +59,21 @@ def uniform_keys(
     count = equal_sizes(data, at, end, max_records)
     if count < _FEWEST_RECORDS:
         return None
-    heads = np.ndarray((count,), HEAD, data, at, (int.from_bytes(data[at : at + 4], "big"),))
+    heads = np.ndarray((count,), HEAD, data, at, _SIZE(data, at))
     first = heads[0]
     size, sys_flag, body_bytes = int(first["size"]), int(first["sys_flag"]), int(first["body_length"])
     tail_at = _BODY_AT + body_bytes
-    if first["magic"] != MAGIC_V1 or sys_flag & _IPV6 or body_bytes < 0 or tail_at + 3 > size:
+    if first["magic"] != MAGIC_V1 or sys_flag & HOSTS_V6 or body_bytes < 0 or tail_at + _LENGTHS_BYTES > size:
         return None
     tail = bytes(data[at + tail_at : at + size])
-    properties_at = tail[0] + 3
-    if len(tail) < properties_at or _INT16.unpack_from(tail, properties_at - 2)[0] != len(tail) - properties_at:
+    properties_at = tail[0] + _LENGTHS_BYTES
+    length_at = properties_at - PROPERTIES_LENGTH.size
+    if len(tail) < properties_at or PROPERTIES_LENGTH.unpack_from(tail, length_at)[0] != len(tail) - properties_at:
         return None
     if work_of(len(tail) - properties_at, tail.count(b" ")) > 1:  # each of them counts as several
         return None
     spans = _spans(tail, properties_at)
-    topic_bytes = tail[1 : properties_at - 2]
+    topic_bytes = tail[1:length_at]
     if spans is None or not topic_bytes.isascii():
         return None
     physical_offsets = heads["physical_offset"].astype(np.int64)
@@ -88,7 +88,7 @@ def uniform_keys(
     hashes = _hashes(tails, tail, spans, topic_bytes.decode(), tags)
     if hashes is None:
         return None
-    run_end, last_ms = at + count * size, int(heads[-1]["store_timestamp"])
+    run_end, last_ms = at + count * size, int(heads[-1]["store_timestamp_ms"])
     if not len(hashes) or sys_flag & _TRANSACTION_MASK == _ROLLBACK:
         return UniformKeys(count, run_end, last_ms)
     keys = len(hashes)
@@ -101,7 +101,7 @@ def uniform_keys(
         last_ms,
         in_order.ravel(),
         physical_offsets.repeat(keys),
-        heads["store_timestamp"].astype(np.int64).repeat(keys),
+        heads["store_timestamp_ms"].astype(np.int64).repeat(keys),
     )
 
 

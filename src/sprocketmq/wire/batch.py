@@ -1,26 +1,33 @@
-"""The body of SEND_BATCH_MESSAGE (Java: MessageDecoder.encodeMessages / decodeMessages): elements without padding, each ::
+"""The body of SEND_BATCH_MESSAGE (Java: MessageDecoder.encodeMessages / decodeMessages): elements without padding.
 
-    i32 size of the element   i32 magic 0   i32 crc 0   i32 flag   i32 body length, body   i16 properties length, properties
-
-Topic, sysFlag and born timestamp are the request header's and the same for all; element bodies are never compressed.
+An element is ``ELEMENT``, the body, the length of the properties as in a record, and the properties. Topic, sysFlag and born timestamp are
+the request header's and the same for all; element bodies are never compressed.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from typing import Final
 
 from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.layout import Layout
 from sprocketmq.wire.message import Message
 from sprocketmq.wire.properties import MAX_PROPERTIES_BYTES, encode_properties, joined_properties
+from sprocketmq.wire.record_layout import PROPERTIES_LENGTH
 
-__all__ = ["batch_element_size", "encode_batch", "encode_element", "has_more_elements", "split_batch"]
+__all__ = ["ELEMENT", "batch_element_size", "encode_batch", "encode_element", "has_more_elements", "split_batch"]
 
-_HEAD: Final = struct.Struct(">iiiii")
-_INT16: Final = struct.Struct(">H")
+ELEMENT: Final = Layout(
+    ("size", "i"),  # of the whole element
+    ("magic", "i"),  # 0, nobody reads it
+    ("body_crc", "i"),  # 0, nobody reads it
+    ("flag", "i"),
+    ("body_length", "i"),
+)
+_HEAD: Final = ELEMENT.struct
+_INT16: Final = PROPERTIES_LENGTH
 _FIXED_BYTES: Final = _HEAD.size + _INT16.size
-_SIZE: Final = struct.Struct(">i").unpack_from
+_SIZE: Final = ELEMENT.picked("size").unpack_from
 _PACK_HEAD: Final = _HEAD.pack
 _PACK_INT16: Final = _INT16.pack
 

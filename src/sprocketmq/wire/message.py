@@ -255,20 +255,20 @@ class MessageExt(Message):
         )
 
 
-# The fields of the head that a consumer does not need at once, by their places in it.
-for _name, _index in (
-    ("store_size_bytes", 0),
-    ("flag", 4),
-    ("commit_log_offset", 6),
-    ("sys_flag", 7),
-    ("born_timestamp_ms", 8),
-    ("store_timestamp_ms", 11),
-    ("reconsume_times", 14),
-    ("prepared_transaction_offset", 15),
+# The fields of the head that a consumer does not need at once, by their names in the record.
+for _name, _field in (
+    ("store_size_bytes", "size"),
+    ("flag", "flag"),
+    ("commit_log_offset", "physical_offset"),
+    ("sys_flag", "sys_flag"),
+    ("born_timestamp_ms", "born_timestamp_ms"),
+    ("store_timestamp_ms", "store_timestamp_ms"),
+    ("reconsume_times", "reconsume_times"),
+    ("prepared_transaction_offset", "prepared_transaction_offset"),
 ):
-    setattr(MessageExt, _name, LateField(getattr(MessageExt, _name), _index))
-for _name, _index in (("_born_host", 9), ("_store_host", 12)):
-    setattr(MessageExt, _name, LateHost(getattr(MessageExt, _name), _index))
+    setattr(MessageExt, _name, LateField(getattr(MessageExt, _name), _field))
+for _name, _field in (("_born_host", "born_host"), ("_store_host", "store_host")):
+    setattr(MessageExt, _name, LateHost(getattr(MessageExt, _name), _field))
 
 _EXT_DEFAULTS: dict[str, Any] = {
     "broker_name": "",

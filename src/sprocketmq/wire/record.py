@@ -1,18 +1,6 @@
 """The message record: the bytes of the commit log and of the answers to pull, view and query (Java: CommitLog, MessageDecoder).
 
-All integers are big-endian; offsets are those with both hosts IPv4, an IPv6 host (sysFlag 0x10 born, 0x20 store) adds 12 bytes each::
-
-     0 size          i32   of the whole record            40 born timestamp   i64  ms
-     4 magic         u32   V1 or V2                       48 born host        4 or 16 address bytes, i32 port
-     8 body crc      i32   crc32 & 0x7FFFFFFF             56 store timestamp  i64  ms
-    12 queue id      i32                                  64 store host       4 or 16 address bytes, i32 port
-    16 flag          i32   the application's              72 reconsume times  i32
-    20 queue offset  i64                                  76 prepared transaction offset  i64
-    28 physical      i64   offset of this record          84 body length      i32, body
-    36 sysFlag       i32                                   - topic length     u8 (V1) or i16 (V2), topic
-                                                           - properties length  i16, properties
-
-V2 exists for topics longer than 127 bytes and is unknown to 4.9. A filler ends a commit log file: ``i32 what remains, u32 BLANK``.
+``wire.record_layout`` says where each field is; here are the ways of writing and reading it.
 
 Every decoder here takes hostile bytes: ProtocolError is all that comes out of them, and nothing larger than the input is allocated
 (a compressed body is limited by ``wire.compression``).
@@ -21,7 +9,6 @@ Every decoder here takes hostile bytes: ProtocolError is all that comes out of t
 from __future__ import annotations
 
 import copy
-import struct
 import zlib
 from typing import Any, Final
 from zlib import crc32
@@ -30,17 +17,30 @@ from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.batch import split_batch
 from sprocketmq.wire.compression import decompress as decompress_body
 from sprocketmq.wire.message import MessageExt
-from sprocketmq.wire.record_head import HEADS, HOSTS_V6
-from sprocketmq.wire.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
+from sprocketmq.wire.record_layout import (
+    BLANK_BYTES,
+    HOSTS_V6,
+    IPV6_BYTES,
+    LAYOUTS,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_PROPERTIES_BYTES,
+    MAX_TOPIC_V1_BYTES,
+    MAX_TOPIC_V2_BYTES,
+    MIN_RECORD_BYTES,
+    PROPERTIES_LENGTH,
+    RECORD,
+    SIZE_AND_MAGIC,
+    TOPIC_LENGTH_V1,
+    TOPIC_LENGTH_V2,
+    V6_SHIFT,
+    layout_of,
+)
+from sprocketmq.wire.sys_flag import BORNHOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STOREHOSTADDRESS_V6
 
 __all__ = [
-    "BLANK_BYTES",
-    "MAGIC_BLANK",
-    "MAGIC_V1",
-    "MAGIC_V2",
-    "MIN_RECORD_BYTES",
     "Host",
-    "RecordFields",
     "RecordView",
     "blank_size",
     "check_record",
@@ -53,52 +53,30 @@ __all__ = [
     "write_plain_record",
 ]
 
-MAGIC_V1: Final = 0xDAA320A7
-MAGIC_V2: Final = 0xDAA320AB
-MAGIC_BLANK: Final = 0xCBD43194
-MIN_RECORD_BYTES: Final = 91
-BLANK_BYTES: Final = 8
-MAX_TOPIC_V1_BYTES: Final = 127
-_MAX_INT16: Final = 32_767
 _WRAPPED: Final = NEED_UNWRAP | INNER_BATCH
 _OPEN_FIRST: Final = COMPRESSED | NEED_UNWRAP
 _CRC_MASK: Final = 0x7FFFFFFF
-_IPV6_EXTRA: Final = 12
 
 Buffer = bytes | bytearray | memoryview
 Host = tuple[bytes, int]
 
-
-class RecordFields:
-    """Byte offsets of the fixed fields, for code that reads or patches them in place. From STORE_TIMESTAMP on: both hosts IPv4."""
-
-    SIZE: Final = 0
-    MAGIC: Final = 4
-    BODY_CRC: Final = 8
-    QUEUE_ID: Final = 12
-    FLAG: Final = 16
-    QUEUE_OFFSET: Final = 20
-    PHYSICAL_OFFSET: Final = 28
-    SYS_FLAG: Final = 36
-    BORN_TIMESTAMP: Final = 40
-    BORN_HOST: Final = 48
-    STORE_TIMESTAMP: Final = 56
-    STORE_HOST: Final = 64
-    RECONSUME_TIMES: Final = 72
-    PREPARED_TRANSACTION_OFFSET: Final = 76
-    BODY_LENGTH: Final = 84
-    BODY: Final = 88
-
-
-_SIZE_MAGIC: Final = struct.Struct(">iI")
-_TOPIC_V1: Final = struct.Struct(">B")
-_INT16: Final = struct.Struct(">H")
-_SYS_FLAG: Final = struct.Struct(">i")
-_UNPACK_V4 = HEADS[0].unpack_from
-# Of a V1 record with IPv4 hosts what a consumer needs at once: size, magic, queue id, queue offset, sysFlag, length of the body.
-_UNPACK_BRIEFLY = struct.Struct(">iI4xi4xq8xi44xi").unpack_from
-_PACK_BEHIND_MAGIC = struct.Struct(">Iiiqqiq4sIq4sIiqi").pack_into
-_PACK_SIZE_MAGIC = _SIZE_MAGIC.pack_into
+_SIZE, _MAGIC, _SYS_FLAG = RECORD.index["size"], RECORD.index["magic"], RECORD.index["sys_flag"]
+_BODY_LENGTH = RECORD.index["body_length"]
+_SYS_FLAG_OF: Final = RECORD.picked("sys_flag").unpack_from
+_STRUCTS: Final = tuple(layout.struct for layout in LAYOUTS)
+_HEAD_SIZES: Final = tuple(layout.size for layout in LAYOUTS)
+_BORN_V6, _STORE_V6 = BORNHOST_V6 >> V6_SHIFT, STOREHOSTADDRESS_V6 >> V6_SHIFT
+_UNPACK_V4 = RECORD.struct.unpack_from
+# What a consumer needs at once of a record with IPv4 hosts.
+_BRIEFLY: Final = ("size", "magic", "queue_id", "queue_offset", "sys_flag", "body_length")
+_UNPACK_BRIEFLY = RECORD.picked(*_BRIEFLY).unpack_from
+_BODY_AT: Final = RECORD.size
+_TOPIC_AT: Final = RECORD.size + TOPIC_LENGTH_V1.size  # plus the body's length; V1
+_BEHIND_MAGIC: Final = SIZE_AND_MAGIC.size
+_PACK_BEHIND_MAGIC = RECORD.behind("magic").pack_into
+_PACK_SIZE_MAGIC = SIZE_AND_MAGIC.pack_into
+_LEAST_TAIL_BYTES: Final = MIN_RECORD_BYTES - RECORD.size
+_PACK_PROPERTIES_LENGTH = PROPERTIES_LENGTH.pack
 _new = object.__new__
 
 
@@ -112,7 +90,7 @@ def record_size(
 ) -> int:
     """Bytes of the record that :func:`encode_record` makes of parts of these sizes."""
     size = MIN_RECORD_BYTES + topic_bytes + body_bytes + properties_bytes + (topic_bytes > MAX_TOPIC_V1_BYTES)
-    return size + (_IPV6_EXTRA if born_host_v6 else 0) + (_IPV6_EXTRA if store_host_v6 else 0)
+    return size + _HEAD_SIZES[born_host_v6 * _BORN_V6 | store_host_v6 * _STORE_V6] - _BODY_AT
 
 
 def encode_record(
@@ -143,17 +121,18 @@ def encode_record(
     """
     topic_bytes, properties_bytes, body_bytes = len(topic), len(properties), len(body)
     v2 = topic_bytes > MAX_TOPIC_V1_BYTES if version is None else version == 2
-    if properties_bytes > _MAX_INT16 or topic_bytes > (_MAX_INT16 if v2 else MAX_TOPIC_V1_BYTES):
+    most_topic_bytes = MAX_TOPIC_V2_BYTES if v2 else MAX_TOPIC_V1_BYTES
+    if properties_bytes > MAX_PROPERTIES_BYTES or topic_bytes > most_topic_bytes:
         raise ProtocolError(
             f"a topic of {topic_bytes} and properties of {properties_bytes} bytes do not fit a record: at most "
-            f"{_MAX_INT16 if v2 else MAX_TOPIC_V1_BYTES} and {_MAX_INT16} are allowed"
+            f"{most_topic_bytes} and {MAX_PROPERTIES_BYTES} are allowed"
         )
     born_ip, born_port = born_host
     store_ip, store_port = store_host
-    v6 = (1 if len(born_ip) == 16 else 0) | (2 if len(store_ip) == 16 else 0)
-    head = HEADS[v6]
-    topic_length = _INT16.pack(topic_bytes) if v2 else _TOPIC_V1.pack(topic_bytes)
-    size = head.size + body_bytes + len(topic_length) + topic_bytes + 2 + properties_bytes
+    v6 = (_BORN_V6 if len(born_ip) == IPV6_BYTES else 0) | (_STORE_V6 if len(store_ip) == IPV6_BYTES else 0)
+    head = _STRUCTS[v6]
+    topic_length = (TOPIC_LENGTH_V2 if v2 else TOPIC_LENGTH_V1).pack(topic_bytes)
+    size = head.size + body_bytes + len(topic_length) + topic_bytes + PROPERTIES_LENGTH.size + properties_bytes
     return b"".join(
         (
             head.pack(
@@ -164,7 +143,7 @@ def encode_record(
                 flag,
                 queue_offset,
                 physical_offset,
-                (sys_flag & ~HOSTS_V6) | (v6 << 4),
+                (sys_flag & ~HOSTS_V6) | (v6 << V6_SHIFT),
                 born_timestamp_ms,
                 born_ip,
                 born_port,
@@ -178,7 +157,7 @@ def encode_record(
             body,
             topic_length,
             topic,
-            _INT16.pack(properties_bytes),
+            _PACK_PROPERTIES_LENGTH(properties_bytes),
             properties,
         )
     )
@@ -212,8 +191,8 @@ def write_plain_record(
     store_ip, store_port = store_host
     _PACK_BEHIND_MAGIC(
         view,
-        at + 8,
-        crc32(body) & 0x7FFFFFFF,
+        at + _BEHIND_MAGIC,
+        crc32(body) & _CRC_MASK,
         queue_id,
         flag,
         queue_offset,
@@ -229,22 +208,23 @@ def write_plain_record(
         0,
         body_bytes,
     )
-    body_end = at + 88 + body_bytes
-    view[at + 88 : body_end] = body
-    view[body_end : at + size] = topic_part + _INT16.pack(len(properties)) + properties
-    _PACK_SIZE_MAGIC(view, at, size, 0xDAA320A7)
+    body_at = at + _BODY_AT
+    body_end = body_at + body_bytes
+    view[body_at:body_end] = body
+    view[body_end : at + size] = topic_part + _PACK_PROPERTIES_LENGTH(len(properties)) + properties
+    _PACK_SIZE_MAGIC(view, at, size, MAGIC_V1)
 
 
 def encode_blank(remaining_bytes: int) -> bytes:
     """The head of the filler that ends a commit log file; the rest of the ``remaining_bytes`` may hold anything."""
-    return _SIZE_MAGIC.pack(remaining_bytes, MAGIC_BLANK)
+    return SIZE_AND_MAGIC.pack(remaining_bytes, MAGIC_BLANK)
 
 
 def blank_size(buffer: Buffer, at: int = 0) -> int:
     """Size of the filler at ``at``, 0 when there is none."""
     if at < 0 or len(buffer) - at < BLANK_BYTES:
         return 0
-    size, magic = _SIZE_MAGIC.unpack_from(buffer, at)
+    size, magic = SIZE_AND_MAGIC.unpack_from(buffer, at)
     return size if magic == MAGIC_BLANK and size > 0 else 0
 
 
@@ -290,9 +270,9 @@ class RecordView:
             raise ProtocolError(
                 f"{end - at} bytes at {at} cannot hold a record, which takes at least {MIN_RECORD_BYTES}"
             )
-        (sys_flag,) = _SYS_FLAG.unpack_from(buffer, at + RecordFields.SYS_FLAG)
-        head = HEADS[(sys_flag & HOSTS_V6) >> 4]
-        if end - at < head.size + 3:
+        (sys_flag,) = _SYS_FLAG_OF(buffer, at)
+        head = _STRUCTS[(sys_flag & HOSTS_V6) >> V6_SHIFT]
+        if end - at < head.size + _LEAST_TAIL_BYTES:
             raise ProtocolError(f"{end - at} bytes at {at} cannot hold a record with IPv6 hosts")
         (
             self.size,
@@ -385,20 +365,20 @@ def record_parts(buffer: Buffer, at: int = 0) -> tuple[tuple[Any, ...], memoryvi
     end = len(buffer) - at
     if at >= 0 and end >= MIN_RECORD_BYTES:
         head = _UNPACK_V4(buffer, at)
-        size, topic_at = head[0], 89 + head[16]
+        size, topic_at = head[_SIZE], _TOPIC_AT + head[_BODY_LENGTH]
         # As in decode_records: only what is beyond doubt takes the short way.
         if (
-            head[1] == MAGIC_V1
-            and not head[7] & HOSTS_V6
-            and 88 < topic_at <= size - 2
+            head[_MAGIC] == MAGIC_V1
+            and not head[_SYS_FLAG] & HOSTS_V6
+            and _BODY_AT < topic_at <= size - 2
             and size <= end
             and (properties_at := topic_at + buffer[at + topic_at - 1] + 2) <= size
             and properties_at + (buffer[at + properties_at - 2] << 8 | buffer[at + properties_at - 1]) == size
         ):
             view = memoryview(buffer)
-            return head, view[at + 88 : at + topic_at - 1], bytes(view[at + properties_at : at + size])
+            return head, view[at + _BODY_AT : at + topic_at - 1], bytes(view[at + properties_at : at + size])
     record = RecordView(buffer, at)
-    head = HEADS[(record.sys_flag & HOSTS_V6) >> 4].unpack_from(buffer, at)
+    head = layout_of(record.sys_flag).struct.unpack_from(buffer, at)
     return head, record.body, record.raw_properties
 
 
@@ -463,7 +443,7 @@ def decode_records(
     topic_part, topic_part_bytes, topic = b"\0", 1, ""  # a topic behind its length byte, as the record before had it
     while end - at >= MIN_RECORD_BYTES:
         size, magic, own_queue_id, queue_offset, sys_flag, body_bytes = _UNPACK_BRIEFLY(data, at)
-        record_end, topic_at = at + size, at + 89 + body_bytes
+        record_end, topic_at = at + size, at + _TOPIC_AT + body_bytes
         # Only what is beyond doubt takes the short way: V1, IPv4, inside the buffer, parts that add up. RecordView judges the rest.
         if (
             magic == MAGIC_V1
@@ -479,9 +459,9 @@ def decode_records(
                 topic = _topic_text(topic_part[1:])
             message = _new(MessageExt)
             message.topic = topic
-            message.body = data[at + 88 : topic_at - 1]
+            message.body = data[at + _BODY_AT : topic_at - 1]
             message._raw_properties = data[properties_at:record_end]
-            message._head = data[at : at + 88]
+            message._head = data[at : at + _BODY_AT]
             message.queue_offset = queue_offset
             message.transaction_id = None
         else:
@@ -505,7 +485,7 @@ def _slow_record(data: bytes, at: int) -> MessageExt:
     message.topic = view.topic
     message.body = bytes(view.body)
     message._raw_properties = view.raw_properties
-    message._head = data[at : at + HEADS[(view.sys_flag & HOSTS_V6) >> 4].size]
+    message._head = data[at : at + layout_of(view.sys_flag).size]
     message.queue_offset = view.queue_offset
     message.transaction_id = None
     return message

@@ -1,28 +1,18 @@
-"""The fixed fields in front of a message record's body, by the families of its two hosts (layout: ``wire.record``)."""
+"""The fields of a received message that wait in the head of its record until somebody looks (layout: ``wire.record_layout``)."""
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Final
 
-from sprocketmq.wire.sys_flag import BORNHOST_V6, STOREHOSTADDRESS_V6
+from sprocketmq.wire.record_layout import RECORD, layout_of
 
-__all__ = ["HEADS", "HOSTS_V6", "LateField", "LateHost"]
+__all__ = ["LateField", "LateHost"]
 
-HOSTS_V6: Final = BORNHOST_V6 | STOREHOSTADDRESS_V6
-
-
-def _head(born_bytes: int, store_bytes: int) -> struct.Struct:
-    return struct.Struct(f">iIIiiqqiq{born_bytes}sIq{store_bytes}sIiqi")
-
-
-# By the two v6 bits of sysFlag, shifted down: 0 none, 1 born, 2 store, 3 both.
-HEADS: Final = (_head(4, 4), _head(16, 4), _head(4, 16), _head(16, 16))
-_SYS_FLAG: Final = struct.Struct(">36xi")
+_SYS_FLAG: Final = RECORD.picked("sys_flag")
 
 
 def _unpacked(head: bytes) -> tuple[Any, ...]:
-    return HEADS[(_SYS_FLAG.unpack_from(head)[0] & HOSTS_V6) >> 4].unpack(head)
+    return layout_of(_SYS_FLAG.unpack_from(head)[0]).struct.unpack(head)
 
 
 class LateField:
@@ -32,13 +22,13 @@ class LateField:
 
     Args:
         slot: the slot's own descriptor.
-        index: which field of the head.
+        field: its name in the record's layout.
     """
 
     __slots__ = ("index", "slot")
 
-    def __init__(self, slot: Any, index: int) -> None:
-        self.slot, self.index = slot, index
+    def __init__(self, slot: Any, field: str) -> None:
+        self.slot, self.index = slot, RECORD.index[field]
 
     def __get__(self, message: Any, owner: type[Any]) -> Any:
         if message is None:

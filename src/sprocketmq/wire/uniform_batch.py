@@ -21,8 +21,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
+from sprocketmq.wire.batch import ELEMENT
 from sprocketmq.wire.properties import KEYS, UNIQ_KEY
-from sprocketmq.wire.record import RecordFields
+from sprocketmq.wire.record_layout import PROPERTIES_LENGTH, RECORD
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,9 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = ["UniformBatch"]
 
-_HEAD: Final = struct.Struct(">iiiii")
-_BODY_AT: Final = _HEAD.size
-_FREE_IN_HEAD: Final = slice(4, 16)  # magic and checksum, which nobody reads, and the flag
+_HEAD: Final = ELEMENT.struct
+_BODY_AT: Final = ELEMENT.size
+_FREE_IN_HEAD: Final = slice(ELEMENT.at["magic"], ELEMENT.at["body_length"])  # two that nobody reads, and the flag
+_FLAG_OF_ELEMENT: Final = ELEMENT.span("flag")
+_FLAG: Final = RECORD.span("flag")
+_LENGTH_BYTES: Final = PROPERTIES_LENGTH.size
 _CRC_MASK: Final = 0x7FFFFFFF
 _NAMES: Final = (UNIQ_KEY.encode() + b"\x01", KEYS.encode() + b"\x01")
 _MANY: Final = 4096
@@ -53,7 +57,7 @@ class UniformBatch:
         self._data, self._table, self._free, self.flag = data, table, free, flag
         self.count = len(table)
         self.body = data[_BODY_AT : _BODY_AT + body_bytes]
-        self.properties = data[_BODY_AT + body_bytes + 2 : table.shape[1]]
+        self.properties = data[_BODY_AT + body_bytes + _LENGTH_BYTES : table.shape[1]]
 
     @property
     def template(self) -> bytes:
@@ -69,13 +73,18 @@ class UniformBatch:
         """The batch, None when it is not uniform, or not sound."""
         import numpy as np
 
-        if len(data) < 2 * (_BODY_AT + 2):
+        if len(data) < 2 * (_BODY_AT + _LENGTH_BYTES):
             return None
         size, _, _, flag, body_bytes = _HEAD.unpack_from(data)
-        if size <= _BODY_AT + 2 or len(data) % size or body_bytes < 0 or _BODY_AT + body_bytes + 2 > size:
+        if (
+            size <= _BODY_AT + _LENGTH_BYTES
+            or len(data) % size
+            or body_bytes < 0
+            or _BODY_AT + body_bytes + _LENGTH_BYTES > size
+        ):
             return None
         tail_at = _BODY_AT + body_bytes
-        if (data[tail_at] << 8 | data[tail_at + 1]) != size - tail_at - 2:
+        if (data[tail_at] << 8 | data[tail_at + 1]) != size - tail_at - _LENGTH_BYTES:
             return None
         count = len(data) // size
         table = np.frombuffer(data, np.uint8).reshape(count, size)
@@ -83,10 +92,10 @@ class UniformBatch:
         heads[:, _FREE_IN_HEAD] = heads[0, _FREE_IN_HEAD]
         if heads.tobytes() != data[:_BODY_AT] * count:
             return None
-        free = _values(data[tail_at + 2 : size])
+        free = _values(data[tail_at + _LENGTH_BYTES : size])
         tails = table[:, tail_at:].copy()
         for begin, end in free:
-            values = tails[:, begin + 2 : end + 2]
+            values = tails[:, begin + _LENGTH_BYTES : end + _LENGTH_BYTES]
             text = values.tobytes()
             if b"\x01" in text or b"\x02" in text or b"\x00" in text:
                 return None
@@ -108,9 +117,9 @@ class UniformBatch:
         count, size, table, body_bytes = self.count, len(first), self._table, len(self.body)
         whole = bytearray(first * count)
         records = np.ndarray((count, size), np.uint8, whole)
-        records[:, RecordFields.FLAG : RecordFields.FLAG + 4] = table[:, 12:16]
-        records[:, RecordFields.BODY : RecordFields.BODY + body_bytes] = table[:, _BODY_AT : _BODY_AT + body_bytes]
-        moved = _BODY_AT + body_bytes + 2
+        records[:, _FLAG] = table[:, _FLAG_OF_ELEMENT]
+        records[:, RECORD.size : RECORD.size + body_bytes] = table[:, _BODY_AT : _BODY_AT + body_bytes]
+        moved = _BODY_AT + body_bytes + _LENGTH_BYTES
         for begin, end in self._free:
             records[:, properties + begin : properties + end] = table[:, moved + begin : moved + end]
         bodies = chain.from_iterable(_bodies(body_bytes, table.shape[1]).iter_unpack(self._data))
@@ -120,15 +129,6 @@ class UniformBatch:
         fields["queue_offset"] = numbers + queue_offset
         fields["physical_offset"] = numbers * size + physical_offset
         return memoryview(whole)
-
-    def units(self, record_bytes: int, physical_offset: int, tags_code: int) -> bytes:
-        """The consume queue units of these records, back to back."""
-        import numpy as np
-
-        units = np.empty(self.count, _unit_type())
-        units["physical_offset"] = _numbers(self.count) * record_bytes + physical_offset
-        units["size"], units["tags_code"] = record_bytes, tags_code
-        return units.tobytes()
 
 
 @lru_cache(maxsize=64)
@@ -141,26 +141,10 @@ def _fields(record_bytes: int) -> np.dtype[Any]:
     """The columns of records that are numbers of their own."""
     import numpy as np
 
-    places = {
-        "body_crc": (RecordFields.BODY_CRC, ">u4"),
-        "queue_offset": (RecordFields.QUEUE_OFFSET, ">i8"),
-        "physical_offset": (RecordFields.PHYSICAL_OFFSET, ">i8"),
-    }
-    return np.dtype(
-        {
-            "names": list(places),
-            "formats": [form for _, form in places.values()],
-            "offsets": [at for at, _ in places.values()],
-            "itemsize": record_bytes,
-        }
+    columns: np.dtype[Any] = np.dtype(
+        RECORD.columns("body_crc", "queue_offset", "physical_offset", row_bytes=record_bytes)
     )
-
-
-@lru_cache(maxsize=1)
-def _unit_type() -> np.dtype[Any]:
-    import numpy as np
-
-    return np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+    return columns
 
 
 def _numbers(count: int) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ import pytest
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.check import StoreSummary, check_directory
 from sprocketmq.store.checkpoint import Checkpoint
-from sprocketmq.store.consume_queue import FILLER_SIZE, UNIT
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.wire.record import RecordView
 
 from .stores import NOW_MS, bodies, message, problems

@@ -9,7 +9,7 @@ import pytest
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.check import StoreSummary, check_directory
-from sprocketmq.store.consume_queue import UNIT
+from sprocketmq.store.queue.unit import UNIT
 
 from .stores import NOW_MS, SMALL, crash, message, open_disk
 

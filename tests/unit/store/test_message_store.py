@@ -8,7 +8,7 @@ import pytest
 
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store import MemoryMessageStore, MessageStore, ReadStatus, StoreConfig
-from sprocketmq.store.consume_queue import UNIT
+from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.record import RecordView, decode_records

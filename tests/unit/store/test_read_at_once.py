@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.store import MemoryMessageStore, StoreConfig, queue_log_store
-from sprocketmq.store.consume_queue import UNIT
 from sprocketmq.store.message_store import ReadResult
+from sprocketmq.store.queue.unit import UNIT
 
 from .stores import NOW_MS, bodies, message, open_disk, open_memory, records
 

@@ -15,9 +15,6 @@ from sprocketmq.wire.batch import encode_batch
 from sprocketmq.wire.compression import CompressionType, compress
 from sprocketmq.wire.message import Message
 from sprocketmq.wire.record import (
-    MAGIC_V1,
-    MAGIC_V2,
-    RecordFields,
     RecordView,
     blank_size,
     check_record,
@@ -28,6 +25,7 @@ from sprocketmq.wire.record import (
     record_parts,
     record_size,
 )
+from sprocketmq.wire.record_layout import MAGIC_V1, MAGIC_V2, RECORD
 from sprocketmq.wire.sys_flag import BORNHOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STOREHOSTADDRESS_V6
 
 KNOWN = bytes.fromhex(
@@ -163,18 +161,18 @@ def test_fixed_fields_are_where_the_constants_say() -> None:
     def number(at: int, size: int) -> int:
         return int.from_bytes(KNOWN[at : at + size], "big")
 
-    assert number(RecordFields.SIZE, 4) == 117
-    assert number(RecordFields.MAGIC, 4) == MAGIC_V1
-    assert number(RecordFields.BODY_CRC, 4) == zlib.crc32(b"hello")
-    assert number(RecordFields.QUEUE_ID, 4) == 2
-    assert number(RecordFields.QUEUE_OFFSET, 8) == 7
-    assert number(RecordFields.PHYSICAL_OFFSET, 8) == 123456
-    assert number(RecordFields.SYS_FLAG, 4) == 0
-    assert number(RecordFields.BORN_TIMESTAMP, 8) == 1700000000000
-    assert number(RecordFields.STORE_TIMESTAMP, 8) == 1700000000001
-    assert number(RecordFields.STORE_HOST + 4, 4) == 10911
-    assert number(RecordFields.BODY_LENGTH, 4) == 5
-    assert KNOWN[RecordFields.BODY : RecordFields.BODY + 5] == b"hello"
+    assert number(RECORD.at["size"], 4) == 117
+    assert number(RECORD.at["magic"], 4) == MAGIC_V1
+    assert number(RECORD.at["body_crc"], 4) == zlib.crc32(b"hello")
+    assert number(RECORD.at["queue_id"], 4) == 2
+    assert number(RECORD.at["queue_offset"], 8) == 7
+    assert number(RECORD.at["physical_offset"], 8) == 123456
+    assert number(RECORD.at["sys_flag"], 4) == 0
+    assert number(RECORD.at["born_timestamp_ms"], 8) == 1700000000000
+    assert number(RECORD.at["store_timestamp_ms"], 8) == 1700000000001
+    assert number(RECORD.at["store_host"] + 4, 4) == 10911
+    assert number(RECORD.at["body_length"], 4) == 5
+    assert KNOWN[RECORD.size : RECORD.size + 5] == b"hello"
 
 
 @given(st.lists(_records(), max_size=5))
@@ -228,7 +226,7 @@ def test_garbage_raises_protocol_errors_only(garbage: bytes, with_head: bool) ->
 
 def test_a_wrong_checksum_is_found_when_asked_for() -> None:
     raw = bytearray(KNOWN)
-    raw[RecordFields.BODY] ^= 1
+    raw[RECORD.size] ^= 1
     with pytest.raises(ProtocolError, match="checksum"):
         check_record(raw)
     assert bytes(check_record(raw, check_crc=False).body) == b"iello"

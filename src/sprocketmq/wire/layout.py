@@ -1,0 +1,97 @@
+"""A row of big-endian fields of fixed length, told once: struct formats, places, sizes and NumPy types all follow from it.
+
+Every format of fixed fields has one such table, in the file that is about it. Whatever is derived is derived when modules are imported.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from itertools import chain
+from operator import itemgetter
+from typing import Any, Final
+
+__all__ = ["Layout"]
+
+_NUMPY_TYPES: Final = {"b": "i1", "B": "u1", "h": ">i2", "H": ">u2", "i": ">i4", "I": ">u4", "q": ">i8", "Q": ">u8"}
+
+
+class Layout:
+    """The fields between the first byte of something and its first part of variable length.
+
+    Args:
+        fields: (name, type) in their order. A type is one of the struct module, or several that make one field: ``"4sI"`` is a host, an
+            address and a port.
+
+    Attributes:
+        struct: all fields; ``size``: their bytes.
+        at: where each field begins.
+        index: where each field's first value is in what ``struct.unpack`` gives.
+    """
+
+    def __init__(self, *fields: tuple[str, str]) -> None:
+        self.types: dict[str, str] = dict(fields)
+        self.at: dict[str, int] = {}
+        self.index: dict[str, int] = {}
+        self._value_counts: dict[str, int] = {}
+        place = values = 0
+        for name, kind in fields:
+            self.at[name], self.index[name] = place, values
+            own = struct.Struct(">" + kind)
+            place += own.size
+            values += (count := len(own.unpack(bytes(own.size))))
+            self._value_counts[name] = count
+        self.struct = struct.Struct(">" + "".join(self.types.values()))
+        self.size = self.struct.size
+
+    def span(self, name: str) -> slice:
+        """The bytes of a field."""
+        return slice(self.at[name], self.at[name] + self.width(name))
+
+    def width(self, name: str) -> int:
+        """How many bytes a field has."""
+        return struct.calcsize(">" + self.types[name])
+
+    def picked(self, *names: str) -> struct.Struct:
+        """Only these fields, in the table's order; it begins where the layout begins, and ends with the last of them."""
+        parts, place = [], 0
+        for name, kind in self.types.items():
+            if name in names:
+                parts.append(f"{self.at[name] - place}x{kind}")
+                place = self.at[name] + self.width(name)
+        return struct.Struct(">" + "".join(parts))
+
+    def repeated(self, name: str, count: int) -> struct.Struct:
+        """One field of each of ``count`` rows."""
+        before, behind = self.at[name], self.size - self.at[name] - self.width(name)
+        return struct.Struct(">" + f"{before}x{self.types[name]}{behind}x" * count)
+
+    def values(self, *names: str) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        """Takes only these fields, two or more values, out of what ``struct.unpack`` gave."""
+        places = (range(self.index[name], self.index[name] + self._value_counts[name]) for name in names)
+        return itemgetter(*chain.from_iterable(places))
+
+    def behind(self, name: str) -> struct.Struct:
+        """All fields behind one, for ``pack_into`` at the place where that one ends."""
+        names = list(self.types)
+        return struct.Struct(">" + "".join(self.types[later] for later in names[names.index(name) + 1 :]))
+
+    def columns(self, *names: str, row_bytes: int | None = None, **types: str) -> Any:
+        """What ``numpy.dtype`` makes a structured type of. NumPy itself is imported where arrays are made.
+
+        Args:
+            names: the fields; none = all.
+            row_bytes: from one row to the next, where something stands between them.
+            types: NumPy's types of single fields, where they shall be others: fields of several values are opaque bytes by default.
+        """
+        wanted = names or tuple(self.types)
+        return {
+            "names": list(wanted),
+            "formats": [types.get(name) or self.numpy_type(name) for name in wanted],
+            "offsets": [self.at[name] for name in wanted],
+            "itemsize": self.size if row_bytes is None else row_bytes,
+        }
+
+    def numpy_type(self, name: str) -> str:
+        """NumPy's name of a field's type."""
+        return _NUMPY_TYPES.get(self.types[name]) or f"V{self.width(name)}"
