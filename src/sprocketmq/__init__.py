@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from sprocketmq.client.hooks import FilterMessageHook as FilterMessageHook
     from sprocketmq.client.hooks import SendMessageContext as SendMessageContext
     from sprocketmq.client.hooks import SendMessageHook as SendMessageHook
+    from sprocketmq.client.keyword_options import CommonOptions as CommonOptions
+    from sprocketmq.client.keyword_options import GroupSettings as GroupSettings
+    from sprocketmq.client.keyword_options import ProducerOptions as ProducerOptions
+    from sprocketmq.client.keyword_options import PullConsumerOptions as PullConsumerOptions
+    from sprocketmq.client.keyword_options import PushConsumerOptions as PushConsumerOptions
+    from sprocketmq.client.keyword_options import RequestArguments as RequestArguments
+    from sprocketmq.client.keyword_options import SendArguments as SendArguments
     from sprocketmq.client.listener_signals import DeadLetter as DeadLetter
     from sprocketmq.client.listener_signals import RetryLater as RetryLater
     from sprocketmq.client.metrics import ClientMetrics as ClientMetrics
@@ -69,10 +76,19 @@ if TYPE_CHECKING:
     from sprocketmq.errors import ConfigurationError as ConfigurationError
     from sprocketmq.errors import ConnectFailed as ConnectFailed
     from sprocketmq.errors import ConnectionLost as ConnectionLost
+    from sprocketmq.errors import FrameTooLarge as FrameTooLarge
+    from sprocketmq.errors import GroupNotExist as GroupNotExist
     from sprocketmq.errors import NetworkError as NetworkError
+    from sprocketmq.errors import NoPermission as NoPermission
+    from sprocketmq.errors import ProtocolError as ProtocolError
     from sprocketmq.errors import RemoteError as RemoteError
     from sprocketmq.errors import RequestTimeout as RequestTimeout
     from sprocketmq.errors import RocketMQError as RocketMQError
+    from sprocketmq.errors import StoreCorrupt as StoreCorrupt
+    from sprocketmq.errors import StoreError as StoreError
+    from sprocketmq.errors import StoreLocked as StoreLocked
+    from sprocketmq.errors import StoreNotWritable as StoreNotWritable
+    from sprocketmq.errors import SystemBusy as SystemBusy
     from sprocketmq.errors import TooMuchRequest as TooMuchRequest
     from sprocketmq.errors import TopicNotExist as TopicNotExist
     from sprocketmq.wire.bodies import MessageModel as MessageModel
@@ -91,6 +107,9 @@ else:
             "client.admin": "Admin AsyncAdmin BrokerStatus GroupSummary MessageTrack QueueProgress TopicTraffic TrackType",
             "client.dead_letter_message": "DeadLetterMessage ReplayReport",
             "client.dead_letters": "AsyncDeadLetters DeadLetters",
+            "client.keyword_options": (
+                "CommonOptions GroupSettings ProducerOptions PullConsumerOptions PushConsumerOptions RequestArguments SendArguments"
+            ),
             "client.listener_signals": "DeadLetter RetryLater",
             "client.hooks": (
                 "CheckForbiddenHook ConsumeMessageContext ConsumeMessageHook EndTransactionContext EndTransactionHook "
@@ -116,8 +135,9 @@ else:
             "core.orderly_turn": "ConsumeOrderlyStatus",
             "core.subscription": "FilterExpression sql92",
             "errors": (
-                "ClosedError ConfigurationError ConnectFailed ConnectionLost NetworkError RemoteError RequestTimeout "
-                "RocketMQError TooMuchRequest TopicNotExist"
+                "ClosedError ConfigurationError ConnectFailed ConnectionLost FrameTooLarge GroupNotExist NetworkError NoPermission "
+                "ProtocolError RemoteError RequestTimeout RocketMQError StoreCorrupt StoreError StoreLocked StoreNotWritable "
+                "SystemBusy TooMuchRequest TopicNotExist"
             ),
             "wire.bodies": "MessageModel SubscriptionGroupConfig TopicConfig",
             "wire.message": "Message MessageExt MessageQueue",

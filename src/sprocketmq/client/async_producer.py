@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
@@ -22,8 +22,11 @@ from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
 from sprocketmq.wire.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from sprocketmq.client.batch_accumulator import BatchAccumulator, ResultFuture
     from sprocketmq.client.instance import ClientInstance
+    from sprocketmq.client.keyword_options import ProducerOptions, SendArguments
     from sprocketmq.client.running_producer import RunningProducer
     from sprocketmq.client.sender import QueueSelector, Sender
     from sprocketmq.client.trace import MessageTrace
@@ -50,7 +53,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         ConfigurationError: an option is unknown or out of range; nothing was opened.
     """
 
-    def __init__(self, group: str, **options: Any) -> None:
+    def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
         super().__init__()
         self._options, settings = split_options(options, ClientOptions, SendSettings, "a producer")
         check_group(group, "the producer group")
@@ -154,14 +157,15 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Send one message and wait until the broker has it.
 
         Args:
-            message: goes to a queue chosen in turn, unless one of the next three is given.
-            queue: exactly this queue (see ``publish_queues``); no other one is tried.
-            selector: called with (queues, message), returns one of the queues.
-            sharding_key: messages of one key go to one queue and stay in order; Java's hash, so all clients agree.
-            delay_level: 1..18, delivered later (1s 5s 10s 30s 1m .. 2h by default).
-            delay_ms: delivered so much later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once).
-            deliver_time_ms: delivered at this time, milliseconds since 1970 (likewise).
-            timeout_ms: limit of all tries together; default ``send_msg_timeout_ms``.
+            message: what to send. It goes to a queue chosen in turn, unless one of the next three is given.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
+            delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once.
+            delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
+                once.
+            deliver_time_ms: delivered at this time, milliseconds since 1970 (brokers from 5.0 on); default at once.
+            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
 
         Returns:
             SendResult; every status in it means that the message is stored.
@@ -174,7 +178,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             TooMuchRequest: with back-pressure on, its turn did not come in time; nothing was sent.
         """
         if self._permits is not None:
-            how = {
+            given = {
                 "queue": queue,
                 "selector": selector,
                 "sharding_key": sharding_key,
@@ -183,9 +187,14 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 "deliver_time_ms": deliver_time_ms,
                 "timeout_ms": timeout_ms,
             }
-            how = {
-                name: value for name, value in how.items() if value is not None and (name, value) != ("delay_level", 0)
-            }
+            how = cast(
+                "SendArguments",
+                {
+                    name: value
+                    for name, value in given.items()
+                    if value is not None and (name, value) != ("delay_level", 0)
+                },
+            )
             return await self.send_permitted(message, how, await self.take_permit(message, how))
         sender, batches = self._sender or self._started(), self._batches
         is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
@@ -210,7 +219,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             timeout_ms=timeout_ms,
         )
 
-    def send_async(self, message: Message, **how: Any) -> asyncio.Future[SendResult]:
+    def send_async(self, message: Message, **how: Unpack[SendArguments]) -> asyncio.Future[SendResult]:
         """Like ``send``, without waiting: the future has the SendResult or the exception."""
         batches = self._batches
         if batches is None or self._permits is not None:
@@ -222,7 +231,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             self.send_into(message, future, how)
         return future
 
-    def _begin_send(self, message: Message, how: dict[str, Any]) -> asyncio.Future[SendResult]:
+    def _begin_send(self, message: Message, how: SendArguments) -> asyncio.Future[SendResult]:
         task = asyncio.ensure_future(self.send(message, **how))
         if self._parts is not None:  # else it is about to say so
             begun = self._parts.begun
@@ -247,20 +256,20 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Whether back-pressure is on."""
         return self._permits is not None
 
-    async def take_permit(self, message: Message, how: dict[str, Any]) -> int:
+    async def take_permit(self, message: Message, how: SendArguments) -> int:
         """Wait for this send's turn, with back-pressure on; what is left of its timeout then."""
         sender = self._started()
         assert self._permits is not None
         sender.check(message)
-        timeout_ms = check_range(
-            "timeout_ms", how.get("timeout_ms", sender.settings.send_msg_timeout_ms), 1, 86_400_000
-        )
+        given_ms = how.get("timeout_ms")
+        limit_ms = sender.settings.send_msg_timeout_ms if given_ms is None else given_ms
+        timeout_ms = check_range("timeout_ms", limit_ms, 1, 86_400_000)
         loop = asyncio.get_running_loop()
         started_s = loop.time()
         await self._permits.take(len(message.body), timeout_ms)
         return max(1, timeout_ms - int((loop.time() - started_s) * 1000))
 
-    async def send_permitted(self, message: Message, how: dict[str, Any], timeout_ms: int) -> SendResult:
+    async def send_permitted(self, message: Message, how: SendArguments, timeout_ms: int) -> SendResult:
         """Send a message whose turn has come, and let the next one have it."""
         assert self._permits is not None
         how = {**how, "timeout_ms": timeout_ms}
@@ -276,18 +285,18 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         finally:
             self._permits.give_back(len(message.body))
 
-    def takes_into_batches(self, message: Message, how: dict[str, Any]) -> bool:
+    def takes_into_batches(self, message: Message, how: SendArguments) -> bool:
         """Whether this send may travel in a batch."""
         return self._batches is not None and _BATCHED_HOW.issuperset(how) and self._batches.takes(message)
 
-    def send_into(self, message: Message, future: ResultFuture, how: dict[str, Any]) -> None:
+    def send_into(self, message: Message, future: ResultFuture, how: SendArguments) -> None:
         """Put a message into the batches; ``future`` has the SendResult or the exception. Only for what the batches take."""
         try:
             if self._batches is None:
                 self._started()
                 raise ClosedError(f"producer {self.group!r} was shut down")
             if how or not self._batches.join(message, future):
-                self._batches.add(message, future, **how)
+                self._batches.add(message, future, **how)  # type: ignore[misc]  # takes_into_batches: no other arguments
         except RocketMQError as error:
             future.set_exception(error)
 
@@ -347,15 +356,20 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Send one message and wait for the reply of whoever consumes it (see ``reply``).
 
         Args:
-            message, queue, selector, sharding_key: as of ``send``.
-            timeout_ms: limit of both, sending and waiting; it travels along as TTL.
+            message: the request.
+            timeout_ms: limit of both, sending and waiting, milliseconds; it travels along as TTL.
+            queue: exactly this queue; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: requests of one key go to one queue; default none.
 
         Returns:
             The reply: ``body``, and the properties that the replier gave it.
 
         Raises:
             RequestTimeout: no reply came in time; the request may have been stored, and consumed.
-            As ``send``: the request could not be sent.
+            ConfigurationError: the message or an argument is wrong; nothing was sent.
+            RemoteError, NetworkError: the request could not be sent.
+            ClosedError: the producer is not started.
         """
         from sprocketmq.client.request_reply import ReplyDesk  # few ask, fewer answer
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
@@ -37,6 +37,11 @@ from sprocketmq.net.engine import Engine
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import MessageExt, MessageQueue
 from sprocketmq.wire.record import decode_records
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import CommonOptions
 
 __all__ = ["AsyncDeadLetters", "DeadLetters"]
 
@@ -70,9 +75,9 @@ class AsyncDeadLetters(AdminSession):
         ConfigurationError: an option or the group's name is wrong.
     """
 
-    def __init__(self, group: str, **options: Any) -> None:
+    def __init__(self, group: str, **options: Unpack[CommonOptions]) -> None:
         self._group = check_group(group, "the consumer group")
-        self._given = dict(options)
+        self._given = options
         super().__init__(**options)
         self._reader = wrap(self._options.namespace, self._group)
 
@@ -307,7 +312,7 @@ class DeadLetters(BlockingFace):
             print(len(report.replayed), report.error)
     """
 
-    def __init__(self, group: str, *, engine: Engine | None = None, **options: Any) -> None:
+    def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[CommonOptions]) -> None:
         self._async = AsyncDeadLetters(group, **options)
         super().__init__(engine)
 

@@ -43,23 +43,25 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         instance_name: clients of one instance name in one process share connections, heartbeat and client id; options of these that differ
             are refused (``shared_options``). "DEFAULT" makes a fresh name for each (``pid#nanoseconds``).
         client_ip: first part of the client id; default this machine's outward address.
-        unit_name: optional last part of the client id.
+        unit_name: last part of the client id; default none.
         unit_mode: say in each request that this is one of several units (Java: unitMode).
         namespace: put ``namespace%`` before the names of all topics and groups, and take it away again; default what an endpoint of the
             form ``MQ_INST_x_y.host:port`` names.
-        namespace_v2: say this namespace in each request instead (5.x); names stay as they are.
+        namespace_v2: say this namespace in each request instead (5.x), names stay as they are; default none.
         vip_channel_enabled: send to the brokers' second port, two below the first.
         poll_name_server_interval_ms: how often routes are refreshed.
-        heartbeat_broker_interval_ms: how often brokers hear from us; they forget a client after 120 s.
+        heartbeat_broker_interval_ms: milliseconds between two heartbeats; brokers forget a client after 120 s.
         persist_consumer_offset_interval_ms: how often progress is written.
         mq_client_api_timeout_ms: limit of one administrative request.
         enable_trace: tell the trace topic what this client sends and consumes (``mqadmin queryMsgTraceById`` reads it).
-        trace_topic: another topic than RMQ_SYS_TRACE_TOPIC.
+        trace_topic: where ``enable_trace`` sends to; default RMQ_SYS_TRACE_TOPIC, or what the access channel names.
         trace_msg_batch_num: records that are sent together, 1 to 20; fewer leave after 5 s.
         access_channel: "LOCAL", or "CLOUD" for Alibaba Cloud's form of trace topics.
-        access_key, secret_key, security_token: sign each request, for a cluster with access control; the first two go together.
+        access_key: sign each request as this account, for a cluster with access control; default requests are not signed.
+        secret_key: what ``access_key`` signs with; both are given or none (the default).
+        security_token: goes along with a signature by temporary keys; default none.
         tls: speak TLS, and check the servers' certificates against the authorities this machine trusts.
-        ssl_context: speak TLS with this context instead; default plain.
+        ssl_context: speak TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
         clock: what periodic work and policy run on; tests pass a ManualClock.
 
     Raises:

@@ -14,6 +14,10 @@ from sprocketmq.net.engine import Engine
 from sprocketmq.wire.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, SendMessageHook
+    from sprocketmq.client.keyword_options import ProducerOptions, RequestArguments, SendArguments
     from sprocketmq.client.sender import QueueSelector
 
 __all__ = ["AsyncProducer", "Producer"]
@@ -28,14 +32,13 @@ class Producer(BlockingFace):
             producer.send(Message("flights", b"..."))
     """
 
-    def __init__(self, group: str, *, engine: Engine | None = None, **options: Any) -> None:
+    def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[ProducerOptions]) -> None:
         self._face_of(AsyncProducer(group, **options), engine)
 
     def _face_of(self, producer: AsyncProducer, engine: Engine | None) -> None:
         super().__init__(engine)
         self._async = producer
-        self.add_hook = producer.add_hook
-        self._inbox: deque[tuple[Message, concurrent.futures.Future[SendResult], dict[str, Any]]] = deque()
+        self._inbox: deque[tuple[Message, concurrent.futures.Future[SendResult], SendArguments]] = deque()
         self._is_awake = False
 
     @property
@@ -46,6 +49,10 @@ class Producer(BlockingFace):
     def client_id(self) -> str:
         """``ip@instanceName``; empty before start."""
         return self._async.client_id
+
+    def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
+        """As ``AsyncProducer.add_hook``."""
+        self._async.add_hook(hook)
 
     def start(self) -> None:
         """As ``AsyncProducer.start``."""
@@ -81,7 +88,7 @@ class Producer(BlockingFace):
             )
         )
 
-    def send_async(self, message: Message, **how: Any) -> concurrent.futures.Future[SendResult]:
+    def send_async(self, message: Message, **how: Unpack[SendArguments]) -> concurrent.futures.Future[SendResult]:
         """Like ``send``, without waiting: the future has the SendResult or the exception.
 
         With ``enable_backpressure_for_async_mode`` it waits for its turn here, and raises TooMuchRequest when that does not come in time.
@@ -100,7 +107,7 @@ class Producer(BlockingFace):
         """As ``AsyncProducer.flush``."""
         self._run(self._async.flush())
 
-    def _into_batches(self, message: Message, how: dict[str, Any]) -> concurrent.futures.Future[SendResult]:
+    def _into_batches(self, message: Message, how: SendArguments) -> concurrent.futures.Future[SendResult]:
         """Hand over many messages by one call of the engine: the first of a burst wakes it, the others join."""
         future: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
         self._inbox.append((message, future, how))
@@ -170,7 +177,7 @@ class Producer(BlockingFace):
             )
         )
 
-    def request_async(self, message: Message, **how: Any) -> concurrent.futures.Future[MessageExt]:
+    def request_async(self, message: Message, **how: Unpack[RequestArguments]) -> concurrent.futures.Future[MessageExt]:
         """Like ``request``, without waiting: the future has the reply or the exception."""
         return self._engine.submit(self._async.request(message, **how))
 

@@ -17,7 +17,7 @@ import asyncio
 import concurrent.futures
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.face import BlockingFace
@@ -45,6 +45,11 @@ from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import PullConsumerOptions
+
 __all__ = ["AsyncPullConsumer", "PullConsumer"]
 
 Expression = FilterExpression | str | None
@@ -62,16 +67,15 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     Args:
         group: the consumer group.
-        auto_commit: what a poll handed out counts as consumed when the next ``poll`` is made; False leaves it to ``commit``.
         options: those of ``ClientOptions`` and ``PullSettings`` (``consume_from_where``, ``pull_batch_size``, thresholds, ...).
     """
 
-    def __init__(self, group: str, *, auto_commit: bool = True, **options: Any) -> None:
+    def __init__(self, group: str, **options: Unpack[PullConsumerOptions]) -> None:
         super().__init__()
         self._options, settings = split_options(options, ClientOptions, PullSettings, "a pull consumer")
-        self._settings = PullSettings(group=wrap(self._options.namespace, group), auto_commit=auto_commit, **settings)
+        self._settings = PullSettings(group=wrap(self._options.namespace, group), **settings)
         self._group = group
-        self._auto_commit = auto_commit
+        self._auto_commit = self._settings.auto_commit
         self._subscriptions: dict[str, bodies.SubscriptionData] = {}
         self._assigned: set[MessageQueue] | None = None
         self._listeners: dict[str, MessageQueueListener] = {}
@@ -559,8 +563,8 @@ class PullConsumer(BlockingFace):
             while messages := consumer.poll(timeout_ms=1000): ...
     """
 
-    def __init__(self, group: str, *, engine: Engine | None = None, auto_commit: bool = True, **options: Any) -> None:
-        self._async = AsyncPullConsumer(group, auto_commit=auto_commit, **options)
+    def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PullConsumerOptions]) -> None:
+        self._async = AsyncPullConsumer(group, **options)
         super().__init__(engine)
 
     @property

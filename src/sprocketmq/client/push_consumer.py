@@ -10,7 +10,7 @@ import contextlib
 import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
@@ -26,15 +26,30 @@ from sprocketmq.client.validators import check_group, check_range, check_topic
 from sprocketmq.core.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.engine import Engine
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.message import MessageExt, MessageQueue
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from sprocketmq.client.group import ConsumeService, Group
+    from sprocketmq.client.keyword_options import PushConsumerOptions
+    from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeOrderlyContext
     from sprocketmq.client.running_consumer import RunningConsumer
     from sprocketmq.client.stuck_listener import StuckListenerCallback
+    from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus
+    from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus
     from sprocketmq.core.process_queue import QueueSnapshot
     from sprocketmq.core.statistics import ConsumerStatistics
     from sprocketmq.wire import bodies
+
+    ConcurrentListener = Callable[
+        [Sequence[MessageExt], ConsumeConcurrentlyContext],
+        ConsumeConcurrentlyStatus | Awaitable[ConsumeConcurrentlyStatus | None] | None,
+    ]
+    OrderlyListener = Callable[
+        [Sequence[MessageExt], ConsumeOrderlyContext],
+        ConsumeOrderlyStatus | Awaitable[ConsumeOrderlyStatus | None] | None,
+    ]
 
 __all__ = ["AsyncPushConsumer", "PushConsumer"]
 
@@ -42,6 +57,10 @@ log = logging.getLogger("sprocketmq.client")
 
 T = TypeVar("T")
 L = TypeVar("L", bound=Callable[..., Any])
+# What each decorator takes, so that a listener of another kind is refused by type checkers.
+OneListener = TypeVar("OneListener", bound=Callable[[MessageExt], object])
+Concurrent = TypeVar("Concurrent", bound="ConcurrentListener")
+Orderly = TypeVar("Orderly", bound="OrderlyListener")
 C = TypeVar("C", bound="StuckListenerCallback")
 
 
@@ -74,7 +93,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     _runs_by_itself = True
 
-    def __init__(self, group: str, **options: Any) -> None:
+    def __init__(self, group: str, **options: Unpack[PushConsumerOptions]) -> None:
         super().__init__()
         self._options, settings = split_options(options, ClientOptions, PushSettings, "a push consumer")
         check_group(group, "the consumer group")
@@ -120,15 +139,15 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         if self._subscriptions.pop(topic, None) is not None and self._running is not None:
             self._running.subscription_changed()
 
-    def on_message(self, listener: L) -> L:
+    def on_message(self, listener: OneListener) -> OneListener:
         """Register a listener called with one MessageExt at a time: returning is success, raising is retry. ``async def`` works too."""
         self._set_listener(OneAtATime(listener), orderly=False, batch_size=1)
         return listener
 
     @overload
-    def concurrent_listener(self, listener: L, /) -> L: ...
+    def concurrent_listener(self, listener: Concurrent, /) -> Concurrent: ...
     @overload
-    def concurrent_listener(self, /, *, batch_size: int | None = None) -> Callable[[L], L]: ...
+    def concurrent_listener(self, /, *, batch_size: int | None = None) -> Callable[[Concurrent], Concurrent]: ...
     def concurrent_listener(
         self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
     ) -> Any:
@@ -143,9 +162,9 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         return self._register(listener, batch_size, orderly=False)
 
     @overload
-    def orderly_listener(self, listener: L, /) -> L: ...
+    def orderly_listener(self, listener: Orderly, /) -> Orderly: ...
     @overload
-    def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[L], L]: ...
+    def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[Orderly], Orderly]: ...
     def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
         """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``.
 
@@ -360,15 +379,10 @@ class PushConsumer(BlockingFace):
         consumer.run_forever()          # or start() ... shutdown(), or ``with consumer:``
     """
 
-    def __init__(self, group: str, *, engine: Engine | None = None, **options: Any) -> None:
+    def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PushConsumerOptions]) -> None:
         self._async = AsyncPushConsumer(group, **options)
         super().__init__(engine)
         self._over = threading.Event()
-        self.on_message = self._async.on_message
-        self.concurrent_listener = self._async.concurrent_listener
-        self.orderly_listener = self._async.orderly_listener
-        self.add_hook = self._async.add_hook
-        self.on_consume_timeout = self._async.on_consume_timeout
 
     @property
     def group(self) -> str:
@@ -406,6 +420,36 @@ class PushConsumer(BlockingFace):
     def unsubscribe(self, topic: str) -> None:
         """As ``AsyncPushConsumer.unsubscribe``."""
         self._on_loop(lambda: self._async.unsubscribe(topic))
+
+    def on_message(self, listener: OneListener) -> OneListener:
+        """As ``AsyncPushConsumer.on_message``."""
+        return self._async.on_message(listener)
+
+    @overload
+    def concurrent_listener(self, listener: Concurrent, /) -> Concurrent: ...
+    @overload
+    def concurrent_listener(self, /, *, batch_size: int | None = None) -> Callable[[Concurrent], Concurrent]: ...
+    def concurrent_listener(
+        self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
+    ) -> Any:
+        """As ``AsyncPushConsumer.concurrent_listener``."""
+        return self._async._register(listener, batch_size, orderly=False)
+
+    @overload
+    def orderly_listener(self, listener: Orderly, /) -> Orderly: ...
+    @overload
+    def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[Orderly], Orderly]: ...
+    def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
+        """As ``AsyncPushConsumer.orderly_listener``."""
+        return self._async._register(listener, batch_size, orderly=True)
+
+    def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
+        """As ``AsyncPushConsumer.add_hook``."""
+        self._async.add_hook(hook)
+
+    def on_consume_timeout(self, callback: C) -> C:
+        """As ``AsyncPushConsumer.on_consume_timeout``."""
+        return self._async.on_consume_timeout(callback)
 
     def start(self) -> None:
         """As ``AsyncPushConsumer.start``."""

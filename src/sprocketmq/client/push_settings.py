@@ -58,21 +58,24 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         allocate_strategy: who of the group reads which queue, the same in all members: "AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH",
             "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), one of the classes
             ``Allocate...``, or a function (group, client_id, queues, client_ids) that returns the queues of client_id.
-        allocate_queues: what "CONFIG" always gives; name a queue of ``%RETRY%group`` in one member, or nobody reads the retries.
-        allocate_rooms: the rooms of which "MACHINE_ROOM" shares the queues; a broker is called ``room@name`` then.
-        machine_room_resolver: what "MACHINE_ROOM_NEARBY" asks: an object with ``broker_deploy_in(queue)`` and
+        allocate_queues: what "CONFIG" always gives (no default); name a queue of ``%RETRY%group`` in one member, or nobody reads the
+            retries.
+        allocate_rooms: the rooms of which "MACHINE_ROOM" shares the queues (no default); a broker is called ``room@name`` then.
+        machine_room_resolver: what "MACHINE_ROOM_NEARBY" asks (no default): an object with ``broker_deploy_in(queue)`` and
             ``consumer_deploy_in(client_id)``, each the name of a room.
         client_rebalance: False lets a 5.x broker share out the queues (QUERY_ASSIGNMENT), where it can; not for orderly consumption.
         consume_thread_count: how many listener calls run at once (threads, or tasks for ``async def`` listeners), 1 to 1000.
         consume_thread_max: while ``adjust_thread_pool_nums_threshold`` messages or more wait at the brokers, one more call a minute may run
             at once up to this number, and one less when few wait; default ``consume_thread_count``, which never changes by itself.
-        adjust_thread_pool_nums_threshold: see there.
+        adjust_thread_pool_nums_threshold: messages that wait at the brokers, from which ``consume_thread_max`` lets more calls run.
         consume_message_batch_max_size: messages per listener call, 1 to 1024 (``batch_size=`` of the listener wins).
         pull_batch_size: messages asked for in one pull, 1 to 1024; the broker gives at most 32 by default.
-        pull_batch_size_in_bytes: a 5.x broker ends an answer behind the message that reaches it; 262144 by default, the broker's own limit.
+        pull_batch_size_in_bytes: a 5.x broker ends an answer behind the message that reaches so many bytes.
         pull_interval_ms: pause between pulls that found something.
-        pull_threshold_for_queue, pull_threshold_size_for_queue: messages and MiB cached per queue before pulling pauses.
-        pull_threshold_for_topic, pull_threshold_size_for_topic: the same, shared by all queues; -1 is off.
+        pull_threshold_for_queue: messages cached of one queue before pulling from it pauses, 1 to 65535.
+        pull_threshold_size_for_queue: MiB cached of one queue before pulling from it pauses, 1 to 1024.
+        pull_threshold_for_topic: messages cached of one topic, shared out to its queues; -1 is off.
+        pull_threshold_size_for_topic: MiB cached of one topic, shared out to its queues; -1 is off.
         consume_concurrently_max_span: offsets between the oldest unfinished and the newest cached message before pulling pauses.
         max_reconsume_times: tries after the first before the dead-letter topic; -1 means 16 (without limit for orderly consumption).
         consume_timeout_ms: how long one delivery may run before the message is sent back and progress passes it; 0 is off.
@@ -84,11 +87,12 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         await_termination_ms: how long shutdown waits for running listeners.
         pull_time_delay_when_exception_ms: pause after a failed pull.
         unreadable_body: what becomes of a message whose body cannot be opened (compressed with a library that is not installed, or broken):
-            "STOP", its queue waits there; "SKIP"; "DELIVER", it is handed on as it is stored, compressed. Default: it stops for a missing
-            library, and delivers what nobody can open. All of it is told at ERROR. Java's client skips the rest of the pull in silence.
+            UnreadableBody.STOP, its queue waits there; SKIP; DELIVER, it is handed on as it is stored, compressed. Default: it stops for
+            a missing library, and delivers what nobody can open. All of it is told at ERROR. Java's client skips the rest of the pull in
+            silence.
         post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat.
-        record: a file to which every decision of this consumer is written, for ``sprocketmq replay``; its predecessor moves to ``FILE.1``.
-            Ids, keys, tags, sizes and places of messages are in it, bodies are not.
+        record: a file to which every decision of this consumer is written, for ``sprocketmq replay``, default none; its
+            predecessor moves to ``FILE.1``. Ids, keys, tags, sizes and places of messages are in it, bodies are not.
         record_max_bytes: how much of it is kept, 64 KiB or more; the oldest is dropped.
         local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``. The file is named after client id and
             group, as Java's, and not after the cluster: who broadcasts in one group of two clusters gives each an ``instance_name``.

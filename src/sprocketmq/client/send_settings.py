@@ -57,18 +57,19 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
         compress_msg_body_over_bytes: bodies of this size and more are compressed (single messages only).
         compress_type: "ZLIB", "LZ4" or "ZSTD"; a 4.9 consumer only understands ZLIB.
         compress_level: 0 (hardly) to 9 (best); of ZSTD up to 22.
-        max_message_bytes: largest body, or batch; the broker has a limit of its own (4 MiB by default).
+        max_message_bytes: largest body, or batch, in bytes; the broker has a limit of its own (4 MiB by default).
         auto_batch: gather messages for the same place and send them as one batch (5.x: autoBatch, ProduceAccumulator).
         batch_max_delay_ms: how long the first message of a batch lingers for company, 1 to 30000.
         batch_max_bytes: a batch of this size lingers no longer, 1 to 2 MiB.
-        total_batch_max_bytes: when so many bytes linger together, nothing does.
+        total_batch_max_bytes: when so many bytes linger in all batches together, nothing lingers.
         enable_backpressure_for_async_mode: a send waits for its turn when too many are under way, and fails when its timeout ends first.
         back_pressure_for_async_send_num: sends under way at once, at least 10.
         back_pressure_for_async_send_size_bytes: bytes of their bodies, at least 1 MiB.
         send_latency_fault_enable: avoid brokers that were slow or unreachable lately.
         start_detector_enable: with it, ask brokers that could not be reached whether they answer again, so that one of them is preferred
             when all are avoided (5.x).
-        detect_timeout_ms, detect_interval_ms: how long the answer may take, and how often a broker is asked.
+        detect_timeout_ms: how long the answer to ``start_detector_enable`` may take.
+        detect_interval_ms: how often ``start_detector_enable`` asks a broker.
         create_topic_key: topic whose route stands in for topics that do not exist yet.
         default_topic_queue_nums: queues of a topic that is created by sending to it.
 

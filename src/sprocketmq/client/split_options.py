@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ __all__ = ["split_options"]
 
 
 def split_options(
-    given: dict[str, Any], client_options: type[ClientOptions], settings: type[msgspec.Struct] | None, what: str
+    given: Mapping[str, object], client_options: type[ClientOptions], settings: type[msgspec.Struct] | None, what: str
 ) -> tuple[ClientOptions, dict[str, Any]]:
     """The ClientOptions among ``given``, and the rest for ``settings``.
 
@@ -29,5 +30,5 @@ def split_options(
             near = difflib.get_close_matches(name, own | others, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"allowed are {', '.join(sorted(own | others))}"
             raise ConfigurationError(f"{what} has no option {name!r}; {hint}")
-    options = client_options(**{name: value for name, value in given.items() if name in own})
-    return options, {name: value for name, value in given.items() if name in others}
+    mine: dict[str, Any] = {name: value for name, value in given.items() if name in own}
+    return client_options(**mine), {name: value for name, value in given.items() if name in others}

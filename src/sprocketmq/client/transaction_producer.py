@@ -43,6 +43,9 @@ from sprocketmq.wire.message_id import decode_offset_message_id
 from sprocketmq.wire.send_frames import StoredAnswer
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import ProducerOptions
     from sprocketmq.client.running_producer import RunningProducer
 
 __all__ = [
@@ -118,7 +121,7 @@ class AsyncTransactionProducer(AsyncProducer):
         execute: ExecuteCallback | None = None,
         check_thread_pool_max_size: int = 1,
         check_request_hold_max: int = 2_000,
-        **options: Any,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         super().__init__(group, **options)
         self._check = _callback("check", check)
@@ -323,7 +326,7 @@ class TransactionProducer(Producer):
         check_thread_pool_max_size: int = 1,
         check_request_hold_max: int = 2_000,
         engine: Engine | None = None,
-        **options: Any,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         self._transactional = AsyncTransactionProducer(
             group,

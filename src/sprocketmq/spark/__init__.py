@@ -12,6 +12,7 @@ import sprocketmq.logs  # noqa: F401 - its loggers tell what peers say in one li
 if TYPE_CHECKING:
     from sprocketmq.spark.lag import LagReport
     from sprocketmq.spark.loss_report import LossReport
+    from sprocketmq.spark.losses import DataLoss
     from sprocketmq.spark.progress_listener import RocketMQProgressListener
     from sprocketmq.spark.row_retry import each_try_once, foreach_batch
     from sprocketmq.spark.sent_back import send_back
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sprocketmq.spark.write_marks import each_write_once
 
 __all__ = [
+    "DataLoss",
     "LagReport",
     "LossReport",
     "RocketMQDataSource",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "DataLoss": "losses",
     "LagReport": "lag",
     "LossReport": "loss_report",
     "RocketMQDataSource": "source",

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.core.resource_names import topic_name_problem
@@ -24,7 +24,15 @@ from sprocketmq.wire.message import MessageExt
 from sprocketmq.wire.record import decode_records
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from sprocketmq.client.admin import Admin
+    from sprocketmq.client.keyword_options import (
+        CommonOptions,
+        ProducerOptions,
+        PullConsumerOptions,
+        PushConsumerOptions,
+    )
     from sprocketmq.client.producer import Producer
     from sprocketmq.client.pull_consumer import PullConsumer
     from sprocketmq.client.push_consumer import PushConsumer
@@ -228,29 +236,33 @@ class EmbeddedRocketMQ:
 
     # -- clients on the same clock -------------------------------------------------------------------------------------------------
 
-    def producer(self, group: str = "test-producer", **options: Any) -> Producer:
+    def producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> Producer:
         """A :class:`sprocketmq.Producer` bound to this RocketMQ and its clock, not yet started."""
         from sprocketmq.client.producer import Producer
 
-        return Producer(group, namesrv_addr=self.namesrv_addr, clock=self.clock, **options)
+        here: ProducerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
+        return Producer(group, **here)
 
-    def push_consumer(self, group: str = "test-consumer", **options: Any) -> PushConsumer:
+    def push_consumer(self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]) -> PushConsumer:
         """A :class:`sprocketmq.PushConsumer` bound to this RocketMQ and its clock, not yet started."""
         from sprocketmq.client.push_consumer import PushConsumer
 
-        return PushConsumer(group, namesrv_addr=self.namesrv_addr, clock=self.clock, **options)
+        here: PushConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
+        return PushConsumer(group, **here)
 
-    def pull_consumer(self, group: str = "test-consumer", **options: Any) -> PullConsumer:
+    def pull_consumer(self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]) -> PullConsumer:
         """A :class:`sprocketmq.PullConsumer` bound to this RocketMQ and its clock, not yet started."""
         from sprocketmq.client.pull_consumer import PullConsumer
 
-        return PullConsumer(group, namesrv_addr=self.namesrv_addr, clock=self.clock, **options)
+        here: PullConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
+        return PullConsumer(group, **here)
 
-    def admin(self, **options: Any) -> Admin:
+    def admin(self, **options: Unpack[CommonOptions]) -> Admin:
         """A :class:`sprocketmq.Admin` bound to this RocketMQ."""
         from sprocketmq.client.admin import Admin
 
-        return Admin(namesrv_addr=self.namesrv_addr, clock=self.clock, **options)
+        here: CommonOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
+        return Admin(**here)
 
     def __repr__(self) -> str:
         if self._namesrv is None or self._broker is None:

@@ -105,6 +105,13 @@ def test_the_blocking_face_makes_its_caller_wait(rocketmq: EmbeddedRocketMQ, lim
     rocketmq.wait_until(lambda: permits.under_way == (0, 0))
 
 
+def test_no_timeout_is_the_default_one(limited: rmq.Producer) -> None:
+    """None says what leaving it out says, as in ``send``."""
+    message = rmq.Message("flights", b"x")
+    assert limited.send_async(message, timeout_ms=None, sharding_key=None).result(20).status is rmq.SendStatus.SEND_OK
+    assert limited.send(message, timeout_ms=None).status is rmq.SendStatus.SEND_OK
+
+
 def test_the_async_face_makes_a_send_wait_and_a_refused_one_gives_its_turn_back(
     rocketmq: EmbeddedRocketMQ, limited: rmq.Producer
 ) -> None:

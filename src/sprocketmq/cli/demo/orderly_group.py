@@ -7,6 +7,7 @@ rebalance is a repetition, which at-least-once allows; only a row that was never
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -77,7 +78,7 @@ def main() -> None:
     consumer.subscribe(TOPIC, "*")
 
     @consumer.orderly_listener(batch_size=32)
-    def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
+    def in_order(messages: Sequence[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
         watch.see([decode(message.body) for message in messages])
         return rmq.ConsumeOrderlyStatus.SUCCESS
 

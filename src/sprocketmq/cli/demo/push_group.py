@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -86,7 +87,7 @@ def main() -> None:
 
     @consumer.concurrent_listener(batch_size=1)
     def handle(
-        messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext
+        messages: Sequence[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext
     ) -> rmq.ConsumeConcurrentlyStatus:
         shared_out.wait()
         (message,) = messages

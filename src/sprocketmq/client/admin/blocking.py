@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.admin.async_admin import AsyncAdmin
 from sprocketmq.client.admin.brokers import BrokerStatus
@@ -19,6 +19,11 @@ from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.message import MessageExt, MessageQueue
 from sprocketmq.wire.trace import TRACE_TOPIC, TraceRecord
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import CommonOptions, GroupSettings
+
 __all__ = ["Admin"]
 
 
@@ -32,7 +37,7 @@ class Admin(BlockingFace):
             print(admin.lag("delays"))
     """
 
-    def __init__(self, *, engine: Engine | None = None, **options: Any) -> None:
+    def __init__(self, *, engine: Engine | None = None, **options: Unpack[CommonOptions]) -> None:
         self._async = AsyncAdmin(**options)
         super().__init__(engine)
 
@@ -150,7 +155,7 @@ class Admin(BlockingFace):
         self._run(self._async.clean_unused_topics(cluster=cluster, broker=broker))
 
     def create_group(
-        self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Any
+        self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
         """As ``AsyncAdmin.create_group``."""
         self._run(self._async.create_group(group, cluster=cluster, broker=broker, **settings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.admin.session import NO_DATA, PAGE, AdminSession, all_pages
 from sprocketmq.client.validators import check_group, check_range, check_topic
@@ -14,6 +14,11 @@ from sprocketmq.errors import ConfigurationError, GroupNotExist, RemoteError
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.message import MessageQueue
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import GroupSettings
 
 __all__ = ["GroupRequests", "GroupSummary", "QueueProgress"]
 
@@ -66,7 +71,7 @@ class GroupRequests(AdminSession):
     # -- settings --------------------------------------------------------------------------------------------------------------
 
     async def create_group(
-        self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Any
+        self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
         """Create a consumer group, or change it: what is not given gets its default (mqadmin: updateSubGroup).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sprocketmq.client.admin.checked_arguments import checked
 from sprocketmq.client.api import RemotingApi
@@ -24,7 +24,10 @@ from sprocketmq.wire.command import Buffer, Command, Header, request
 from sprocketmq.wire.message import MessageQueue
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from sprocketmq.client.async_producer import AsyncProducer
+    from sprocketmq.client.keyword_options import CommonOptions
 
 __all__ = ["NO_DATA", "PAGE", "AdminSession", "all_pages"]
 
@@ -75,7 +78,7 @@ class AdminSession(AsyncClient[AdminParts]):
             if inspect.isfunction(verb) and not name.startswith("_"):
                 setattr(cls, name, checked(verb))
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[CommonOptions]) -> None:
         super().__init__()
         self._options, _ = split_options(options, ClientOptions, None, "an admin client")
 

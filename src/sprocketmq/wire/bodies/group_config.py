@@ -17,7 +17,25 @@ _USUAL_POLICY: Final = {"type": "CUSTOMIZED"}
 
 
 class SubscriptionGroupConfig(Body):
-    """One group on one broker."""
+    """One group on one broker.
+
+    Attributes:
+        group_name: its name.
+        consume_enable: whether the group may pull at all.
+        consume_from_min_enable: whether it may begin at the oldest message.
+        consume_broadcast_enable: whether its members may broadcast.
+        consume_message_orderly: says that it consumes in order (5.x).
+        retry_queue_nums: queues of its retry topic on each broker.
+        retry_max_times: tries after the first before the dead-letter topic, unless the consumer says a number itself.
+        group_retry_policy: how long retries wait (5.x), as in ``{"type": "EXPONENTIAL", "exponentialRetryPolicy": {...}}``; CUSTOMIZED by
+            default, the delay levels.
+        broker_id: which broker of a set it reads from; 0 is the master.
+        which_broker_when_consume_slowly: which one it is sent to when it reads old messages from disk.
+        notify_consumer_ids_changed_enable: whether members are told that others came or left.
+        group_sys_flag: bits, as the broker's tools set them.
+        consume_timeout_minute: minutes that a message may be with a consumer that pops (5.x).
+        attributes: attributes of the group (5.x).
+    """
 
     group_name: str = ""
     consume_enable: bool = True
