@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all test-old-spark lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mechanisms mutants clean
+.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mechanisms mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -40,6 +40,9 @@ test-all: setup ## all tests
 
 test-old-spark: setup ## the tests of Spark with PySpark 4.2, in an environment of its own (SPARK=4.2.0 is another version)
 	@SPARK=$(SPARK) scripts/test-old-spark $(PYTEST_ARGS)
+
+test-pythons: $(VENV)/.ready ## unit tests and those inside one process with every Python 3.11 to 3.14 that is at hand (TESTS=tests/unit/wire is some of them)
+	@PYTHONS="$(PYTHONS)" scripts/test-pythons $(TESTS)
 
 lint: $(VENV)/.ready ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .
