@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,6 +133,35 @@ def test_rows_with_equal_marks_that_say_different_things_are_all_kept(
         for body in (b"a", b"b", b"a"):  # a shuffle gave the second row the number of the first
             producer.send(Message("copy", body, properties=marks))
     assert once(spark, mq) == [b"a", b"b"]
+
+
+def test_a_row_that_comes_again_later_than_within_comes_twice(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    """What is read later moves the clock on; nobody needs to wait."""
+    mq.create_topic("copy", queues=1)
+    rows = streaming(spark, mq, topic="copy").load()
+    late, known = Numbers(), Numbers()
+    for body in (b"1", b"2", b"1"):
+        marks = {f"SPARK_{name}": body.decode() for name in MARKS}
+        with mq.producer() as producer:
+            producer.send(Message("copy", body, properties=marks))
+        run_available_now(each_write_once(rows, within="1 millisecond"), late, tmp_path / "late")
+        run_available_now(each_write_once(rows), known, tmp_path / "known")
+    assert (late.seen, known.seen) == ([1, 2, 1], [1, 2])
+
+
+def test_of_rows_of_two_queries_whose_checkpoints_are_copies_one_is_dropped(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    publish(mq, 0, 20)
+    copy(spark, mq, tmp_path / "first")
+    shutil.copytree(tmp_path / "first", tmp_path / "second")
+    publish(mq, 20, 40)
+    for checkpoint in ("first", "second"):
+        copy(spark, mq, tmp_path / checkpoint)
+    assert len(mq.messages("copy")) == 60
+    assert once(spark, mq) == sorted(b"%d" % number for number in range(40))
 
 
 def test_two_writes_of_one_batch_are_told_apart_by_their_names(

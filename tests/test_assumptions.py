@@ -1,0 +1,83 @@
+"""docs/spark/exactly-once.md: each assumption has a test that is there, or a sentence that is the code's own; so are all sentences that the
+page quotes. In a quoted sentence … stands for a value, or for words that are left out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/spark/exactly-once.md"
+_QUOTED = re.compile(r"`([^`]+)`")
+_ITEM = re.compile(r"^(\d+)\. (.+?)(?=^\d+\. |^\S|\Z)", re.MULTILINE | re.DOTALL)
+_COMMANDS = ("sprocketmq ", "mqadmin ")
+_OMITTED = "…"
+
+
+def page() -> str:
+    """Without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", PAGE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def assumptions() -> list[tuple[int, str]]:
+    """Number and text of each, list after list."""
+    return [(int(number), text) for number, text in _ITEM.findall(page().partition("## Assumptions\n")[2])]
+
+
+def named_tests(text: str) -> list[str]:
+    return [quoted for quoted in _QUOTED.findall(text) if quoted.startswith("test_")]
+
+
+def sentences(text: str) -> list[str]:
+    """What is quoted of the program's own words."""
+    found = (" ".join(quoted.split()) for quoted in _QUOTED.findall(text))
+    return [quoted for quoted in found if _OMITTED in quoted and " " in quoted and not quoted.startswith(_COMMANDS)]
+
+
+def texts_of(node: ast.AST) -> Iterator[str]:
+    """Each text of a module, values left out."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.JoinedStr):
+            yield "".join(
+                str(part.value)
+                if isinstance(part, ast.Constant)
+                else f"'{_OMITTED}'"
+                if isinstance(part, ast.FormattedValue) and part.conversion == ord("r")
+                else _OMITTED
+                for part in child.values
+            )
+        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield re.sub(r"%[sd]", _OMITTED, child.value.replace("%r", f"'{_OMITTED}'"))
+        yield from texts_of(child)
+
+
+def code_texts() -> str:
+    paths = sorted((ROOT / "src").rglob("*.py"))
+    return "\n".join(" ".join(text.split()) for path in paths for text in texts_of(ast.parse(path.read_text("utf-8"))))
+
+
+def test_each_assumption_has_a_test_or_a_sentence() -> None:
+    found = assumptions()
+    numbers = [number for number, _ in found]
+    assert numbers == [*range(1, 12), *range(1, 11)]
+    assert not [text for _, text in found if not named_tests(text) and not sentences(text)]
+
+
+def test_each_test_that_is_named_is_there_once() -> None:
+    code = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    defined = re.findall(r"^(?:async )?def (test_\w+)\(", code, re.MULTILINE)
+    assert [name for name in named_tests(page()) if defined.count(name) != 1] == []
+
+
+def test_each_sentence_is_the_codes_own() -> None:
+    code = code_texts()
+    quoted = sentences(page())
+    assert len(quoted) >= 20
+    missing = []
+    for sentence in quoted:
+        parts = [re.escape(part.strip()) for part in sentence.split(_OMITTED)]
+        if not re.search(".*".join(parts), code):
+            missing.append(sentence)
+    assert missing == []
