@@ -30,7 +30,8 @@ from typing import Any, ClassVar, Final, Protocol
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.heartbeats import Heartbeats
-from sprocketmq.client.name_servers import FIRST_REREAD_MS, REREAD_INTERVAL_MS, NameServers, parse_addresses
+from sprocketmq.client.name_servers import FIRST_REREAD_MS, REREAD_INTERVAL_MS, NameServers
+from sprocketmq.client.namesrv_addr import parse_addresses
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.paced_work import PacedWork
 from sprocketmq.client.routes import Routes

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 from msgspec.structs import force_setattr
 
-from sprocketmq.client.name_servers import resolve_namesrv_addr
 from sprocketmq.client.namespace import check_namespace, namespace_of_endpoint
+from sprocketmq.client.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.client.validators import check_range, check_settings, check_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import local_ip

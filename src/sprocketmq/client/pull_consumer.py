@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, TypeVar
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
-from sprocketmq.client.name_servers import parse_addresses
 from sprocketmq.client.namespace import unwrap, unwrap_queue, wrap, wrap_queue
+from sprocketmq.client.namesrv_addr import parse_addresses
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.poll_service import HandedOut, MessageQueueListener, PollService, TopicQueuesListener
 from sprocketmq.client.pull_settings import PullSettings

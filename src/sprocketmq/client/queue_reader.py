@@ -35,7 +35,8 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.masters import MASTER, known_master, known_replica
-from sprocketmq.client.name_servers import NameServers, parse_addresses, resolve_namesrv_addr
+from sprocketmq.client.name_servers import NameServers
+from sprocketmq.client.namesrv_addr import parse_addresses, resolve_namesrv_addr
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.validators import MAX_OFFSET, check_callable, check_group, check_queue, check_range
 from sprocketmq.core.pull_cursor import PullStatus

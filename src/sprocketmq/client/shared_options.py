@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sprocketmq.client.name_servers import parse_addresses
+from sprocketmq.client.namesrv_addr import parse_addresses
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.errors import ConfigurationError
 

@@ -24,10 +24,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sprocketmq.core.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.cluster import Cluster, is_system_topic
 from sprocketmq.spark.losses import QueueBounds, Reason
-from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.spark.queue_bounds import gone_queues, held_bounds
 from sprocketmq.spark.read_options import ReadOptions
 from sprocketmq.wire import bodies

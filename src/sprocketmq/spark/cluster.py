@@ -25,15 +25,15 @@ from typing import ClassVar, Final, TypeVar
 
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.masters import MASTER, known_master
-from sprocketmq.client.name_servers import NameServers, parse_addresses
-from sprocketmq.core.retry_schedule import DLQ_PREFIX
+from sprocketmq.client.name_servers import NameServers
+from sprocketmq.client.namesrv_addr import parse_addresses
+from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, SystemBusy, TopicNotExist
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.named_topics import LEDGER_PREFIX
-from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
 from sprocketmq.wire.command import Command, response

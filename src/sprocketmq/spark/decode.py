@@ -22,10 +22,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sprocketmq.core.retry_schedule import DLQ_PREFIX
+from sprocketmq.core.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.byte_columns import slices
-from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.spark.property_columns import OddProperties, PropertyColumns, property_columns
 from sprocketmq.spark.pull_body import PullBody
 from sprocketmq.spark.record_starts import record_starts

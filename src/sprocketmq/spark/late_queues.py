@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from sprocketmq.core.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.cluster import Cluster
 from sprocketmq.spark.group_progress import query_committed
@@ -20,7 +21,6 @@ from sprocketmq.spark.late_start import LateStart
 from sprocketmq.spark.losses import QueueBounds
 from sprocketmq.spark.offset_search import search_by_time
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.spark.read_options import ReadOptions
 from sprocketmq.wire.message import MessageQueue
 

@@ -23,10 +23,10 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from sprocketmq.core.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.plan import RETRY_PREFIX
 from sprocketmq.spark.read_options import ReadOptions
 from sprocketmq.version import __version__
 from sprocketmq.wire import bodies

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
+from sprocketmq.core.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.bound import Bound
 from sprocketmq.spark.losses import Loss, QueueBounds, Reason
@@ -31,7 +32,6 @@ from sprocketmq.spark.trigger_limits import ByteLimit, limited_end
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = [
-    "RETRY_PREFIX",
     "Facts",
     "QueueBounds",
     "Step",
@@ -42,7 +42,6 @@ __all__ = [
     "unfinished",
 ]
 
-RETRY_PREFIX: Final = "%RETRY%"
 
 Offsets = Mapping[MessageQueue, int]
 

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from sprocketmq.client.queue_reader import QueueReader
+from sprocketmq.core.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import RemoteError
 from sprocketmq.net.kept_memory import keep_freed_memory
 from sprocketmq.spark.bound import Bound
@@ -25,7 +26,7 @@ from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merged
 from sprocketmq.spark.offset_search import first_held, offsets_by_time
 from sprocketmq.spark.offsets import QueueRange
 from sprocketmq.spark.partitions import pack, task_count
-from sprocketmq.spark.plan import RETRY_PREFIX, Facts, resolve_batch, resolve_end, resolve_start
+from sprocketmq.spark.plan import Facts, resolve_batch, resolve_end, resolve_start
 from sprocketmq.spark.pull_body import PullBody
 from sprocketmq.spark.queue_bounds import gone_queues, held_bounds
 from sprocketmq.spark.read_options import ReadOptions

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from sprocketmq.client.name_servers import resolve_namesrv_addr
+from sprocketmq.client.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.access import Access
 from sprocketmq.spark.bad_rows import BadRow, bad_row

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from sprocketmq.client.name_servers import resolve_namesrv_addr
+from sprocketmq.client.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.errors import RemoteError
 from sprocketmq.spark.access import PLAIN, Access
 from sprocketmq.spark.cluster import Cluster, can_pass

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.name_servers import parse_addresses
+from sprocketmq.client.namesrv_addr import parse_addresses
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.push_settings import PushSettings, consume_timestamp_ms
 from sprocketmq.client.validators import check_batch, check_group, check_topic

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.name_servers import NameServers, is_address_server, parse_addresses
+from sprocketmq.client.name_servers import NameServers
+from sprocketmq.client.namesrv_addr import is_address_server, parse_addresses
 from sprocketmq.client.offset_store import LocalFileOffsetStore
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.pull_loop import PullLoop, decode_pull

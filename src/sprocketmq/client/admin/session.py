@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sprocketmq.client.admin.checked_arguments import checked
 from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.async_client import AsyncClient, in_order
-from sprocketmq.client.name_servers import NameServers, parse_addresses
+from sprocketmq.client.name_servers import NameServers
+from sprocketmq.client.namesrv_addr import parse_addresses
 from sprocketmq.client.options import ClientOptions
 from sprocketmq.client.routes import Routes
 from sprocketmq.client.split_options import split_options
