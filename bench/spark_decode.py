@@ -28,10 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 from sprocketmq.net.kept_memory import keep_freed_memory
-from sprocketmq.spark.decode import BatchDecoder
-from sprocketmq.spark.pull_body import PullBody
+from sprocketmq.spark.columns.decode import BatchDecoder
+from sprocketmq.spark.columns.pull_body import PullBody
+from sprocketmq.spark.options.source_columns import COLUMNS
 from sprocketmq.spark.source import message_schema
-from sprocketmq.spark.source_columns import COLUMNS
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.properties import encode_properties
 from sprocketmq.wire.record import encode_record

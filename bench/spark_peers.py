@@ -171,7 +171,7 @@ _ready: Final[dict[tuple[Any, ...], pa.RecordBatch]] = {}
 
 def _ready_batch(schema: pa.Schema, body_bytes: int, properties: str) -> pa.RecordBatch:
     from spark_decode import pull_bodies
-    from sprocketmq.spark.decode import BatchDecoder
+    from sprocketmq.spark.columns.decode import BatchDecoder
 
     key = (*schema.names, body_bytes, properties)
     if key not in _ready:

@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 
-from sprocketmq.core.namesrv_table import NamesrvTable, Registered, TopicsToTake
+from sprocketmq.core.cluster.namesrv_table import NamesrvTable, Registered, TopicsToTake
 from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.spark import exactly_once
-from sprocketmq.spark.responder import Responder
+from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions.responder import Responder
 
 __all__ = ["Died", "Task", "dies", "leave_group"]
 

@@ -20,7 +20,7 @@ def test_it(rocketmq: EmbeddedRocketMQ) -> None:
         producer.send(rmq.Message("flights", b"x"))
 """
 BEHIND = {
-    "a module behind it": "from sprocketmq.client.rebalancer import Rebalancer\ndef test_it(): Rebalancer",
+    "a module behind it": "from sprocketmq.client.consume.rebalancer import Rebalancer\ndef test_it(): Rebalancer",
     "a module as a name": "from sprocketmq.client import rebalancer\ndef test_it(): rebalancer",
     "a private attribute": "def test_it(consumer): consumer._async",
     "by a function beside it": "def peek(consumer): return consumer._async\ndef test_it(consumer): peek(consumer)",

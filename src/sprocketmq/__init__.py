@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from sprocketmq.client.admin import QueueProgress as QueueProgress
     from sprocketmq.client.admin import TopicTraffic as TopicTraffic
     from sprocketmq.client.admin import TrackType as TrackType
-    from sprocketmq.client.dead_letter_message import DeadLetterMessage as DeadLetterMessage
-    from sprocketmq.client.dead_letter_message import ReplayReport as ReplayReport
-    from sprocketmq.client.dead_letters import AsyncDeadLetters as AsyncDeadLetters
-    from sprocketmq.client.dead_letters import DeadLetters as DeadLetters
+    from sprocketmq.client.consume.pull_consumer import AsyncPullConsumer as AsyncPullConsumer
+    from sprocketmq.client.consume.pull_consumer import PullConsumer as PullConsumer
+    from sprocketmq.client.consume.push_consumer import AsyncPushConsumer as AsyncPushConsumer
+    from sprocketmq.client.consume.push_consumer import PushConsumer as PushConsumer
+    from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage as DeadLetterMessage
+    from sprocketmq.client.dead_letters.dead_letter_message import ReplayReport as ReplayReport
+    from sprocketmq.client.dead_letters.dead_letters import AsyncDeadLetters as AsyncDeadLetters
+    from sprocketmq.client.dead_letters.dead_letters import DeadLetters as DeadLetters
+    from sprocketmq.client.group.stuck_listener import StuckListener as StuckListener
     from sprocketmq.client.hooks import CheckForbiddenHook as CheckForbiddenHook
     from sprocketmq.client.hooks import ConsumeMessageContext as ConsumeMessageContext
     from sprocketmq.client.hooks import ConsumeMessageHook as ConsumeMessageHook
@@ -43,35 +48,30 @@ if TYPE_CHECKING:
     from sprocketmq.client.listener_signals import DeadLetter as DeadLetter
     from sprocketmq.client.listener_signals import RetryLater as RetryLater
     from sprocketmq.client.metrics import ClientMetrics as ClientMetrics
-    from sprocketmq.client.producer import AsyncProducer as AsyncProducer
-    from sprocketmq.client.producer import Producer as Producer
-    from sprocketmq.client.pull_consumer import AsyncPullConsumer as AsyncPullConsumer
-    from sprocketmq.client.pull_consumer import PullConsumer as PullConsumer
-    from sprocketmq.client.push_consumer import AsyncPushConsumer as AsyncPushConsumer
-    from sprocketmq.client.push_consumer import PushConsumer as PushConsumer
-    from sprocketmq.client.queue_reader import QueueReader as QueueReader
+    from sprocketmq.client.observe.tracing import OpenTelemetryHook as OpenTelemetryHook
+    from sprocketmq.client.produce.producer import AsyncProducer as AsyncProducer
+    from sprocketmq.client.produce.producer import Producer as Producer
+    from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer as AsyncTransactionProducer
+    from sprocketmq.client.produce.transaction_producer import TransactionProducer as TransactionProducer
+    from sprocketmq.client.produce.transaction_producer import TransactionSendResult as TransactionSendResult
+    from sprocketmq.client.read.queue_reader import QueueReader as QueueReader
     from sprocketmq.client.results import ConsumeConcurrentlyContext as ConsumeConcurrentlyContext
     from sprocketmq.client.results import ConsumeOrderlyContext as ConsumeOrderlyContext
     from sprocketmq.client.results import SendResult as SendResult
     from sprocketmq.client.results import SendStatus as SendStatus
-    from sprocketmq.client.stuck_listener import StuckListener as StuckListener
-    from sprocketmq.client.tracing import OpenTelemetryHook as OpenTelemetryHook
-    from sprocketmq.client.transaction_producer import AsyncTransactionProducer as AsyncTransactionProducer
-    from sprocketmq.client.transaction_producer import TransactionProducer as TransactionProducer
-    from sprocketmq.client.transaction_producer import TransactionSendResult as TransactionSendResult
-    from sprocketmq.client.unreadable_bodies import UnreadableBody as UnreadableBody
-    from sprocketmq.core.allocation import AllocateAveragely as AllocateAveragely
-    from sprocketmq.core.allocation import AllocateAveragelyByCircle as AllocateAveragelyByCircle
-    from sprocketmq.core.allocation import AllocateByConfig as AllocateByConfig
-    from sprocketmq.core.allocation import AllocateByConsistentHash as AllocateByConsistentHash
-    from sprocketmq.core.allocation import AllocateByMachineRoom as AllocateByMachineRoom
-    from sprocketmq.core.allocation import AllocateMachineRoomNearby as AllocateMachineRoomNearby
-    from sprocketmq.core.consume_progress import ConsumeFromWhere as ConsumeFromWhere
-    from sprocketmq.core.consume_result import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
-    from sprocketmq.core.open_transactions import LocalTransactionState as LocalTransactionState
-    from sprocketmq.core.orderly_turn import ConsumeOrderlyStatus as ConsumeOrderlyStatus
-    from sprocketmq.core.subscription import FilterExpression as FilterExpression
-    from sprocketmq.core.subscription import sql92 as sql92
+    from sprocketmq.client.settings.unreadable_bodies import UnreadableBody as UnreadableBody
+    from sprocketmq.core.consume.consume_progress import ConsumeFromWhere as ConsumeFromWhere
+    from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
+    from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus as ConsumeOrderlyStatus
+    from sprocketmq.core.group.allocation import AllocateAveragely as AllocateAveragely
+    from sprocketmq.core.group.allocation import AllocateAveragelyByCircle as AllocateAveragelyByCircle
+    from sprocketmq.core.group.allocation import AllocateByConfig as AllocateByConfig
+    from sprocketmq.core.group.allocation import AllocateByConsistentHash as AllocateByConsistentHash
+    from sprocketmq.core.group.allocation import AllocateByMachineRoom as AllocateByMachineRoom
+    from sprocketmq.core.group.allocation import AllocateMachineRoomNearby as AllocateMachineRoomNearby
+    from sprocketmq.core.group.subscription import FilterExpression as FilterExpression
+    from sprocketmq.core.group.subscription import sql92 as sql92
+    from sprocketmq.core.transactions.open_transactions import LocalTransactionState as LocalTransactionState
     from sprocketmq.errors import ClosedError as ClosedError
     from sprocketmq.errors import ConfigurationError as ConfigurationError
     from sprocketmq.errors import ConnectFailed as ConnectFailed

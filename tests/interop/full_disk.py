@@ -22,7 +22,7 @@ from interop.send_ledger import read_topic
 from interop.small_disk import SmallDisk
 from interop.sprocket_server import SprocketServer
 from sprocketmq.errors import RemoteError
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 
 __all__ = ["FULL_DISK_CONF", "THENS", "FullDisk"]
 

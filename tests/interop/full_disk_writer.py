@@ -13,7 +13,7 @@ import sys
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=16 << 20,

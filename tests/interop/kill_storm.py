@@ -20,7 +20,7 @@ from typing import Any
 
 from interop.forked_server import ForkedServer
 from interop.storm_ledger import STORM_CONF, StormLedger
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 
 __all__ = ["KillStorm"]
 

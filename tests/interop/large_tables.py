@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from registrations import register
 from sprocketmq.broker import Broker, NameServer
-from sprocketmq.broker.consumers import Member
+from sprocketmq.broker.tables.consumers import Member
 from sprocketmq.wire.bodies import (
     ConsumerData,
     DataVersion,

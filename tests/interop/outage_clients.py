@@ -17,7 +17,7 @@ from typing import Any, Final
 import sprocketmq as rmq
 from interop.child import poll_until
 from interop.withheld import withheld_s
-from sprocketmq.client.running_consumer import RunningConsumer
+from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.errors import RocketMQError
 
 __all__ = ["GRAIN_S", "PATIENCE_S", "PERIOD_MS", "POLL_MS", "TIMEOUT_MS", "Clients", "Ledger", "engine_thread"]

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from interop.peers import VERSIONS, JavaProgram
-from sprocketmq.core.allocation import allocate, strategy_by_name
+from sprocketmq.core.group.allocation import allocate, strategy_by_name
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message import MessageQueue
 

@@ -11,8 +11,8 @@ import pytest
 import sprocketmq as rmq
 from interop.peers import VERSIONS, ApacheCluster, SprocketServer, poll_until
 from interop.remoting import ask
-from sprocketmq.store.check import check_directory
 from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.record import decode_records
 
 pytestmark = pytest.mark.usefixtures("java_peers")

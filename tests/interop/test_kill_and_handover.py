@@ -15,7 +15,7 @@ import pytest
 
 from interop.peers import VERSIONS, ApacheCluster, SprocketServer, free_ports, poll_until
 from interop.send_ledger import BROKER_CONF, SendLedger, kill_repeatedly
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 
 pytestmark = pytest.mark.usefixtures("java_peers")
 

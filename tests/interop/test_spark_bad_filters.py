@@ -9,10 +9,10 @@ import pytest
 import sprocketmq as rmq
 from interop.child import poll_until
 from interop.peers import ApacheCluster
-from sprocketmq.client.queue_reader import QueueReader
+from sprocketmq.client.read.queue_reader import QueueReader
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.queue_bounds import held_bounds
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.read.queue_bounds import held_bounds
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.wire.record import decode_records
 

@@ -10,8 +10,8 @@ import pytest
 from interop.peers import VERSIONS, ApacheCluster
 from sprocketmq.broker.broker import Broker
 from sprocketmq.errors import NetworkError
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.ledger_place import NOTHING, READ_WRITE, find_place
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.transactions.ledger_place import NOTHING, READ_WRITE, find_place
 from sprocketmq.wire.message import MessageQueue
 
 LEDGER = "SPROCKETMQ_DECISIONS_place"

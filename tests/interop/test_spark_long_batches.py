@@ -18,9 +18,9 @@ from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.settle import settle_halves
 from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark import exactly_once
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.writer import StreamWriter
+from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.write.writer import StreamWriter
 
 SCHEMA = StructType([StructField("body", BinaryType())])
 # Rounds each second in 5.4, each minute in 4.9: a half is asked about once, and given up in the round after that.

@@ -10,13 +10,13 @@ import pytest
 import sprocketmq as rmq
 from interop.child import poll_until
 from interop.peers import ApacheCluster
-from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import DataLoss, Loss
-from sprocketmq.spark.offset_search import look_at, offsets_by_time
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.queue_bounds import gone_queues, held_bounds
+from sprocketmq.spark.read.offset_search import look_at, offsets_by_time
+from sprocketmq.spark.read.queue_bounds import gone_queues, held_bounds
+from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.stream_reader import StreamReader
 from sprocketmq.wire.message import MessageQueue
 
 

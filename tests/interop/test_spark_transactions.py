@@ -19,12 +19,12 @@ import sprocketmq as rmq
 from interop.peers import APACHE_5, ApacheCluster, poll_until
 from interop.shared_servers import SharedServers
 from spark_task import Died, Task, dies, leave_group
-from sprocketmq.spark import exactly_once
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.responder import Responder
-from sprocketmq.spark.shown_rows import HALF_TOPIC
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.writer import StreamWriter
+from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions.responder import Responder
+from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC
+from sprocketmq.spark.write.writer import StreamWriter
 from sprocketmq.wire.message import MessageQueue
 
 SCHEMA = StructType([StructField("body", BinaryType())])

@@ -14,7 +14,7 @@ from interop.child import poll_until
 from interop.peers import APACHE_4, APACHE_5, ApacheCluster, JavaProgram, SprocketServer
 from interop.remoting import Answer, ask
 from interop.send_ledger import read_topic
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 
 pytestmark = [pytest.mark.usefixtures("java_peers"), pytest.mark.timeout(300)]
 

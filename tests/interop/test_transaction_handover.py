@@ -12,7 +12,7 @@ from interop.child import poll_until
 from interop.peers import APACHE_5, VERSIONS, ApacheCluster, SprocketServer
 from interop.send_ledger import read_topic
 from interop.transaction_member import COMMIT, ROLLBACK, TransactionMember
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 
 pytestmark = pytest.mark.usefixtures("java_peers")
 

@@ -19,7 +19,7 @@ ACCESS_MUTANTS = [
     Mutant(
         "access",
         "any signature fits",
-        f"{BROKER}/access.py",
+        f"{BROKER}/security/access.py",
         "    if _ADDED_AFTER_SIGNING not in fields:\n        return False",
         "    if _ADDED_AFTER_SIGNING not in fields:\n        return True",
         f"{GATE}::test_any_change_of_a_signed_request_is_noticed",
@@ -27,7 +27,7 @@ ACCESS_MUTANTS = [
     Mutant(
         "access",
         "a refused request is carried out all the same",
-        f"{BROKER}/access.py",
+        f"{BROKER}/security/access.py",
         "        return response(command, ResponseCode.NO_PERMISSION, reason)",
         "        behind[command.code](broker, connection, command, now_ms)\n"
         "        return response(command, ResponseCode.NO_PERMISSION, reason)",
@@ -61,7 +61,7 @@ ACCESS_MUTANTS = [
     Mutant(
         "access",
         "a broken file of accounts takes all accounts away",
-        f"{BROKER}/plain_access.py",
+        f"{BROKER}/security/plain_access.py",
         "            self._stamp = stamp  # told once",
         "            self._acl = PlainAcl({})\n            self._stamp = stamp  # told once",
         f"{GATE}::test_a_changed_file_counts_within_half_a_second_and_a_broken_one_never",
@@ -93,7 +93,7 @@ ACCESS_MUTANTS = [
     Mutant(
         "access",
         "a normal user makes himself Super",
-        f"{BROKER}/handlers/auth.py",
+        f"{BROKER}/handlers/admin/auth.py",
         "    if touches_super and not broker.users.is_super(command):",
         "    if False:",
         f"{GATE}::test_a_normal_user_neither_administers_users_nor_touches_a_super_user",
@@ -133,7 +133,7 @@ ACCESS_MUTANTS = [
     Mutant(
         "limits",
         "any number of pulls may wait",
-        f"{BROKER}/parked.py",
+        f"{BROKER}/delivery/parked.py",
         "        if len(room) >= self._limit or",
         "        if False and",
         "tests/inproc/broker/test_broker_long_polling.py::test_no_more_pulls_wait_than_there_is_room_for",

@@ -31,7 +31,7 @@ BATCHING_MUTANTS = [
     Mutant(
         "batching",
         "a message that may not wait for the disk joins those that do",
-        f"{CLIENT}/batch_accumulator.py",
+        f"{CLIENT}/produce/batch_accumulator.py",
         "_NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT, props.UNIQ_KEY}",
         "_NOT_JOINED: Final = _NOT_BATCHED | {props.UNIQ_KEY}",
         f"{BATCHING}::test_messages_that_may_not_wait_for_the_disk_travel_apart_from_those_that_do",
@@ -39,7 +39,7 @@ BATCHING_MUTANTS = [
     Mutant(
         "batching",
         "a message that is sent again is another one",
-        f"{CLIENT}/batch_accumulator.py",
+        f"{CLIENT}/produce/batch_accumulator.py",
         "_NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT, props.UNIQ_KEY}",
         "_NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT}",
         f"{BATCHING}::test_a_message_that_is_sent_again_while_a_batch_is_open_keeps_its_key",
@@ -47,7 +47,7 @@ BATCHING_MUTANTS = [
     Mutant(
         "batching",
         "a full batch waits for the clock",
-        f"{CLIENT}/batch_accumulator.py",
+        f"{CLIENT}/produce/batch_accumulator.py",
         "        elif self._batches.ready:\n",
         "        elif False:\n",
         f"{BATCHING}::test_a_message_lingers_no_longer_than_it_may_and_a_full_batch_not_at_all",
@@ -55,7 +55,7 @@ BATCHING_MUTANTS = [
     Mutant(
         "batching",
         "what is wrong about one message breaks the call of its sender",
-        f"{CLIENT}/batch_accumulator.py",
+        f"{CLIENT}/produce/batch_accumulator.py",
         "            future.set_exception(error)\n            return True\n",
         "            raise\n",
         f"{BATCHING}::test_the_async_producer_batches_awaited_sends_too",
@@ -63,7 +63,7 @@ BATCHING_MUTANTS = [
     Mutant(
         "batching",
         "what joined a closed batch is lost",
-        f"{CORE}/send_batches.py",
+        f"{CORE}/produce/send_batches.py",
         "        if batch.is_closed:\n            return False\n",
         "",
         f"{BATCHES}::test_a_closed_batch_is_joined_by_nothing",
@@ -87,7 +87,7 @@ BATCHING_MUTANTS = [
     Mutant(
         "batching",
         "hooks see the first message of a batch only",
-        f"{CLIENT}/batch_accumulator.py",
+        f"{CLIENT}/produce/batch_accumulator.py",
         "self._is_watched = self._sender.hooks is not None",
         "self._is_watched = False",
         f"{BATCHING}::test_hooks_are_shown_every_message_of_a_batch",
@@ -95,7 +95,7 @@ BATCHING_MUTANTS = [
     Mutant(
         "batching",
         "keys of a block come again",
-        f"{CLIENT}/unique_keys.py",
+        f"{CLIENT}/remoting/unique_keys.py",
         "for number in itertools.islice(self._counter, _BLOCK)",
         "for number in range(_BLOCK)",
         "tests/unit/client/test_client_parts.py::test_unique_keys_differ_and_carry_the_time",
@@ -103,7 +103,7 @@ BATCHING_MUTANTS = [
     Mutant(
         "batching",
         "a refused batch may be tried again at the same broker",
-        "src/sprocketmq/core/send_latency.py",
+        "src/sprocketmq/core/produce/send_latency.py",
         "            if name != last_broker and",
         "            if",
         "tests/inproc/client/test_client_batching.py::test_a_refused_batch_goes_to_the_other_broker_as_a_whole",

@@ -156,7 +156,7 @@ BYTES_MUTANTS = [
     Mutant(
         "limits",
         "one connection more than needed is closed",
-        f"{CORE}/queue_budget.py",
+        f"{CORE}/consume/queue_budget.py",
         "            if excess_bytes <= 0:\n                break\n",
         "            if excess_bytes < 0:\n                break\n",
         f"{BUDGET}::test_nobody_goes_for_what_fits_exactly",
@@ -164,7 +164,7 @@ BYTES_MUTANTS = [
     Mutant(
         "limits",
         "the largest goes first, however long it has been there",
-        f"{CORE}/queue_budget.py",
+        f"{CORE}/consume/queue_budget.py",
         "share.bytes * (1.0 + max(0.0, now_s - share.since_s))",
         "share.bytes * 1.0",
         f"{BUDGET}::test_who_keeps_a_little_for_long_goes_before_who_sends_much_just_now",
@@ -180,7 +180,7 @@ BYTES_MUTANTS = [
     Mutant(
         "limits",
         "a relayed request is written to a member that does not read",
-        f"{BROKER}/handlers/relay.py",
+        f"{BROKER}/handlers/messages/relay.py",
         "    if member.connection.is_congested:\n        remark",
         "    if False:\n        remark",
         f"{DEAF}::test_a_relayed_message_is_refused_when_its_member_does_not_read",
@@ -188,7 +188,7 @@ BYTES_MUTANTS = [
     Mutant(
         "limits",
         "a reply is kept for a requester that does not read",
-        f"{BROKER}/handlers/reply.py",
+        f"{BROKER}/handlers/messages/reply.py",
         "    if requester.is_congested:",
         "    if False:",
         f"{DEAF}::test_a_reply_to_a_requester_that_does_not_read_is_stored_and_its_sender_told",
@@ -196,7 +196,7 @@ BYTES_MUTANTS = [
     Mutant(
         "limits",
         "a producer that does not read is asked though another reads",
-        f"{BROKER}/consumers.py",
+        f"{BROKER}/tables/consumers.py",
         "[connection for connection in open_ones if not connection.is_congested] or open_ones",
         "open_ones",
         f"{DEAF}::test_a_producer_that_does_not_read_is_not_asked_about_its_halves_and_one_that_does_is",
@@ -204,7 +204,7 @@ BYTES_MUTANTS = [
     Mutant(
         "limits",
         "the bytes of pulls that wait are not counted",
-        f"{BROKER}/parked.py",
+        f"{BROKER}/delivery/parked.py",
         "            size_bytes=size_bytes,\n",
         "",
         f"{DEAF}::test_pulls_that_wait_are_counted_by_their_bytes_too",
@@ -220,7 +220,7 @@ BYTES_MUTANTS = [
     Mutant(
         "limits",
         "a mapped file keeps a descriptor",
-        "src/sprocketmq/store/mapping.py",
+        "src/sprocketmq/store/files/mapping.py",
         "    if read_only or MAPPING_TAKES_ONE:",
         "    if True:",
         "tests/unit/store/test_mapping.py::test_three_hundred_mappings_take_no_descriptor",
@@ -228,7 +228,7 @@ BYTES_MUTANTS = [
     Mutant(
         "limits",
         "slaves and strangers on the replication port are not counted",
-        f"{BROKER}/replication.py",
+        f"{BROKER}/replication/replication.py",
         "        if len(self._slaves) >= _MOST_SLAVES:",
         "        if False:",
         "tests/inproc/broker/test_broker_replication.py::test_one_slave_too_many_is_refused",
@@ -260,7 +260,7 @@ BYTES_MUTANTS = [
     Mutant(
         "limits",
         "a pull that waits keeps fields that nobody reads",
-        f"{BROKER}/parked.py",
+        f"{BROKER}/delivery/parked.py",
         "        if command.ext_fields:\n            command.ext_fields = {}\n",
         "",
         f"{TEXTS}::test_a_pull_that_waits_keeps_none_of_its_fields",
@@ -268,7 +268,7 @@ BYTES_MUTANTS = [
     Mutant(
         "access",
         "a timer message of any topic is taken back by its key alone",
-        f"{BROKER}/timer_messages.py",
+        f"{BROKER}/delivery/timer_messages.py",
         "                if (topic, key) in keys:\n                    keys[topic, key] = True",
         "                if key in [name for _, name in keys]:\n                    keys[topic, key] = True",
         "tests/inproc/broker/test_broker_timer.py::test_nobody_takes_back_a_message_of_another_topic",

@@ -7,8 +7,12 @@ from mutant import Mutant
 __all__ = ["CONSUMPTION_MUTANTS"]
 
 CORE, CLIENT = "src/sprocketmq/core", "src/sprocketmq/client"
-CALL, POOL = f"{CLIENT}/listener_call.py", f"{CLIENT}/listener_pool.py"
-CURSOR, LOCK, QUEUE = f"{CORE}/pull_cursor.py", f"{CORE}/queue_lock.py", f"{CORE}/process_queue.py"
+CALL, POOL = f"{CLIENT}/listen/listener_call.py", f"{CLIENT}/listen/listener_pool.py"
+CURSOR, LOCK, QUEUE = (
+    f"{CORE}/consume/pull_cursor.py",
+    f"{CORE}/consume/queue_lock.py",
+    f"{CORE}/consume/process_queue.py",
+)
 LISTENERS = "tests/inproc/client/test_client_bad_listeners.py"
 NETWORK = "tests/inproc/client/test_client_bad_network.py"
 ORDERLY = "tests/inproc/client/test_client_orderly.py"
@@ -22,7 +26,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S3",
         "a round that waited while its consumer leaves locks queues that nobody will read",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "        self._leaving = True\n",
         "",
         f"{ORDERLY}::test_a_round_that_waits_while_its_consumer_leaves_locks_nothing_any_more",
@@ -30,7 +34,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S4",
         "what lies before a body that cannot be opened waits with it",
-        f"{CLIENT}/unreadable_bodies.py",
+        f"{CLIENT}/settings/unreadable_bodies.py",
         "                if place <= offset:\n",
         "                if place >= offset:\n",
         f"{UNREADABLE}::test_a_queue_that_is_to_stop_at_such_a_body_hands_on_what_lies_before_and_says_where_it_waits",
@@ -38,7 +42,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S4",
         "a body that cannot be opened takes the rest of its pull along",
-        f"{CLIENT}/unreadable_bodies.py",
+        f"{CLIENT}/settings/unreadable_bodies.py",
         "if one is not message]",
         "if one.queue_offset < place]",
         f"{UNREADABLE}::test_a_body_that_nobody_can_open_is_told_of_and_goes_the_way_that_was_chosen",
@@ -46,7 +50,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S4",
         "a message that the filter leaves out stops its queue, for nobody can open it",
-        f"{CLIENT}/unreadable_bodies.py",
+        f"{CLIENT}/settings/unreadable_bodies.py",
         "            if id(message) not in left:\n                continue\n",
         "",
         f"{UNREADABLE}::test_a_body_that_the_filter_leaves_out_stops_nothing",
@@ -62,7 +66,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S4",
         "a stuck message does not slow its queue down",
-        f"{CLIENT}/pull_loop.py",
+        f"{CLIENT}/read/pull_loop.py",
         "        self._stuck_at = self.process_queue.min_offset if later.cause is FlowControlCause.SPAN else -1\n",
         "",
         f"{CONCURRENT}::test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_it",
@@ -70,7 +74,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S4",
         "a queue that is full is looked at with each message that is settled",
-        f"{CLIENT}/pull_loop.py",
+        f"{CLIENT}/read/pull_loop.py",
         "            if process_queue.count <= self._count_to_go_on and ",
         "            if ",
         f"{PARTS}::test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled",
@@ -95,7 +99,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S4",
         "a pull that failed in an unforeseen way ends its loop",
-        f"{CLIENT}/pull_loop.py",
+        f"{CLIENT}/read/pull_loop.py",
         "        except Exception as error:  # a bug",
         "        except NotImplementedError as error:  # a bug",
         f"{NETWORK}::test_a_bug_in_one_pull_costs_a_second_and_not_the_queue",
@@ -119,7 +123,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S5",
         "an ack_index that is no number acknowledges the whole batch",
-        f"{CORE}/consume_result.py",
+        f"{CORE}/consume/consume_result.py",
         "        context.ack_index = ALL_ACKED\n        status = ConsumeConcurrentlyStatus.RECONSUME_LATER\n",
         "        context.ack_index = ALL_ACKED\n",
         f"{UNIT}/test_consume_result.py::test_what_is_no_number_in_a_context_is_replaced_and_told",
@@ -175,7 +179,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S5",
         "a failure of a single message counts as done",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "            batch.status, batch.context = outcome.status, outcome.context\n",
         "            batch.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS\n",
         f"{CONCURRENT}::test_of_single_messages_that_came_together_only_the_failed_ones_come_again_and_each_is_counted",
@@ -183,7 +187,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S5",
         "a hook sees no call of a listener of single messages",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "        if self._one is not None and not self._group.hooks.consume:\n",
         "        if self._one is not None:\n",
         f"{CONCURRENT}::test_hooks_see_every_call_and_cannot_break_it",
@@ -199,7 +203,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S7",
         "the late failure of a stuck single message makes a second copy",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "        batch = self._watched.pop(message, None) or outcome or ",
         "        batch = outcome or ",
         f"{CONCURRENT}::test_one_stuck_message_holds_progress_until_its_timeout_and_makes_one_retry_copy",
@@ -217,7 +221,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S5",
         "a message whose send-back failed in an unforeseen way is in hand for ever",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "        except Exception:  # law 1: a message",
         "        except NotImplementedError:  # law 1: a message",
         f"{LISTENERS}::test_a_message_that_cannot_be_written_down_for_its_way_back_is_tried_again_here",
@@ -249,7 +253,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S10",
         "progress is written although another member has the lock",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "        self.rebalancer.forget_progress_of_others()\n",
         "",
         f"{ORDERLY}::test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_sets_it_back",
@@ -257,7 +261,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S10",
         "a queue given up under a long listener is not renewed, and in two hands after 60 s",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "        active.update((queue, one) for queue, one in self._process_queues.items() if one.consuming)\n",
         "",
         f"{ORDERLY}::test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends",
@@ -281,7 +285,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S5",
         "a result that comes when the queue was given up counts as progress",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "            if process_queue.dropped:\n                self._forget(batch)\n",
         "            if False:\n                self._forget(batch)\n",
         f"{CONCURRENT}::test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing",
@@ -289,7 +293,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S5",
         "a message whose send-back is refused is not sent as a copy",
-        f"{CLIENT}/send_back.py",
+        f"{CLIENT}/group/send_back.py",
         "        return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)\n",
         "        return False\n",
         f"{CONCURRENT}::test_a_refused_send_back_goes_through_the_inner_producer",
@@ -297,7 +301,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S5",
         "a retry copy does not count the try",
-        f"{CLIENT}/send_back.py",
+        f"{CLIENT}/group/send_back.py",
         "str(message.reconsume_times + 1)",
         "str(message.reconsume_times)",
         "tests/unit/client/test_client_parts.py::test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up",
@@ -305,7 +309,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S10",
         "a queue gets a second turn beside the first",
-        f"{CLIENT}/orderly_service.py",
+        f"{CLIENT}/listen/orderly_service.py",
         "        if self._closing or process_queue in self._turns:\n",
         "        if self._closing:\n",
         f"{ORDERLY}::test_while_a_listener_runs_its_queue_waits_and_the_others_go_on",
@@ -313,7 +317,7 @@ CONSUMPTION_MUTANTS = [
     Mutant(
         "S10",
         "progress from before another member had the lock is written over that member's",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "                if not process_queue.lock.is_ours(now_ms):\n",
         "                if False:\n",
         f"{ORDERLY}::test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_down",

@@ -19,7 +19,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "transaction progress is not saved at once",
-        "src/sprocketmq/broker/transactions.py",
+        "src/sprocketmq/broker/delivery/transactions.py",
         "            self._broker.save_offsets()  # at once",
         "            pass  # at once",
         f"{TRANSACTIONS}::test_progress_is_written_at_once_after_a_round_but_not_before_the_disk_has_the_copies",
@@ -44,7 +44,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "the name of a new folder stays off the disk",
-        "src/sprocketmq/store/mapped_file.py",
+        "src/sprocketmq/store/files/mapped_file.py",
         "        if os.access(above, os.R_OK):",
         "        if False:",
         "tests/unit/store/test_files.py::test_new_folders_are_synced_by_name_from_the_top",
@@ -52,7 +52,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a search in a queue believes one entry",
-        "src/sprocketmq/store/consume_queue.py",
+        "src/sprocketmq/store/queue/consume_queue.py",
         "if len(around) == 3 else place(middle)",
         "if len(around) == 9 else place(middle)",
         "tests/unit/store/test_flipped_bits.py::test_a_search_is_not_misled_by_one_entry",
@@ -60,7 +60,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a damaged record ends the log after a kill, too",
-        "src/sprocketmq/store/recovery.py",
+        "src/sprocketmq/store/recovery/recovery.py",
         "_EVERYWHERE if clean_stop or same_boot else",
         "_EVERYWHERE if clean_stop else",
         "tests/unit/store/test_flipped_bits.py::test_a_damaged_record_costs_itself_and_is_said",
@@ -84,7 +84,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "entries that were on the disk at the start are believed",
-        "src/sprocketmq/store/consume_queue.py",
+        "src/sprocketmq/store/queue/consume_queue.py",
         "        self.flushed_offset = self.written_from = self.max_offset\n",
         "        self.flushed_offset = self.max_offset\n",
         f"{FLIPPED}::test_a_pull_hands_out_no_other_record_than_the_one_asked_for",
@@ -92,7 +92,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a flipped checkpoint is believed",
-        "src/sprocketmq/store/checkpoint.py",
+        "src/sprocketmq/store/files/checkpoint.py",
         "        if seal_mark == _SEAL_MARK and seal",
         "        if seal_mark == b'' and seal",
         "tests/unit/store/test_flipped_bits.py::test_a_checkpoint_with_a_flipped_bit_says_nothing",
@@ -100,7 +100,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "files of a deleted topic that a power cut brought back are a topic",
-        "src/sprocketmq/store/recovery.py",
+        "src/sprocketmq/store/recovery/recovery.py",
         "        self._delete_first_lives()\n        self.begin",
         "        self.begin",
         f"{RESTART}::test_a_deleted_topic_whose_files_a_power_cut_brought_back_stays_deleted",
@@ -116,7 +116,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a topic that was made again gets the records of its first life after a kill",
-        "src/sprocketmq/store/recovery.py",
+        "src/sprocketmq/store/recovery/recovery.py",
         "            if record.physical_offset < self._deleted_topics.get(topic, 0):",
         "            if False:",
         f"{RESTART}::test_a_topic_that_was_made_again_has_nothing_of_its_first_life_after_a_kill",
@@ -156,7 +156,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a reply that was under way makes its deleted topic anew",
-        "src/sprocketmq/broker/handlers/reply.py",
+        "src/sprocketmq/broker/handlers/messages/reply.py",
         "    if broker.topics.get(header.topic) is None:",
         "    if False:",
         f"{DELETIONS}::test_a_reply_whose_topic_is_deleted_while_it_is_pushed_is_stored_nowhere",
@@ -172,7 +172,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "what was delivered cannot be read because its topic was lost",
-        "src/sprocketmq/broker/undeliverable.py",
+        "src/sprocketmq/broker/delivery/undeliverable.py",
         "self._broker.topics.adopt([(message.topic, message.queue_id)], now_ms)",
         "pass",
         f"{DELETIONS}::test_what_waits_for_a_topic_whose_configuration_a_kill_took_is_delivered_and_can_be_read",
@@ -188,7 +188,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a deletion is answered while an older registration is under way",
-        "src/sprocketmq/broker/handlers/topics.py",
+        "src/sprocketmq/broker/handlers/admin/topics.py",
         "    _answer_when_registered(broker, connection, command, offsets=True)\n",
         "    broker.answer_when_saved(connection, command, response(command), offsets=True)\n",
         f"{DELETIONS}::test_a_deletion_is_answered_when_no_older_registration_is_under_way",
@@ -196,7 +196,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a deleted account counts as its second file has it",
-        "src/sprocketmq/broker/plain_access.py",
+        "src/sprocketmq/broker/security/plain_access.py",
         "            if file == first or ",
         "            if file == first and ",
         f"{DELETIONS}::test_an_account_that_is_in_two_files_is_deleted_in_both",
@@ -204,7 +204,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "what a group may not read comes back with the next start",
-        "src/sprocketmq/broker/groups.py",
+        "src/sprocketmq/broker/tables/groups.py",
         "        if taken_away is not None or known is not None:",
         "        if known is not None:",
         f"{DELETIONS}::test_what_was_taken_away_from_a_group_that_never_was_is_given_back_for_good",
@@ -212,7 +212,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a topic is gone from its file before its deletion is noted",
-        "src/sprocketmq/broker/table_file.py",
+        "src/sprocketmq/broker/tables/table_file.py",
         "            if self._first is not None and raw_of_first is not None:\n",
         "            self._file.save(raw)\n            if self._first is not None and raw_of_first is not None:\n",
         f"{DELETIONS}::test_a_deletion_that_a_kill_cut_off_between_its_files_leaves_nothing_for_the_next_life",
@@ -228,7 +228,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "fresh-eyes",
         "a deletion counts in a log that is shorter than the one in which it happened",
-        "src/sprocketmq/broker/topics.py",
+        "src/sprocketmq/broker/tables/topics.py",
         "{topic: min(end, log_end) for topic",
         "{topic: end for topic",
         f"{DELETIONS}::test_a_deletion_counts_no_longer_than_the_log_in_which_it_happened",
@@ -236,7 +236,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "fresh-eyes",
         "damaged entries of a second life are cut off before anybody sees that they were there",
-        "src/sprocketmq/store/recovery.py",
+        "src/sprocketmq/store/recovery/recovery.py",
         "            newest = max(queue.min_offset, self._confirmed_end(queue, None) - 1)\n",
         "            self._newest_end(queue)\n            newest = max(queue.min_offset, queue.max_offset - 1)\n",
         "tests/unit/store/test_recovery.py::test_damaged_entries_at_the_end_of_a_second_life_are_made_again",
@@ -244,7 +244,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "fresh-eyes",
         "pulls that expire take a share of the loop that nobody asked for",
-        "src/sprocketmq/broker/parked.py",
+        "src/sprocketmq/broker/delivery/parked.py",
         "self._room.expire(self._clock.steady_ms()))\n        self._schedule()\n",
         "self._room.expire(self._clock.steady_ms()))\n        self._go_on()\n",
         "tests/inproc/broker/test_loop_pulls.py::test_pulls_that_expire_during_a_long_pass_take_no_share_beside_its_own",
@@ -252,7 +252,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "fresh-eyes",
         "a push consumer that nobody holds is collected",
-        "src/sprocketmq/client/push_consumer.py",
+        "src/sprocketmq/client/consume/push_consumer.py",
         "    _runs_by_itself = True\n",
         "    _runs_by_itself = False\n",
         "tests/inproc/client/test_client_shutdown.py::test_a_push_consumer_that_nobody_holds_goes_on",
@@ -276,7 +276,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "users are answered before they are written",
-        "src/sprocketmq/broker/users.py",
+        "src/sprocketmq/broker/security/users.py",
         "        change()\n        try:\n            self.save()\n",
         "        change()\n        try:\n            pass\n",
         f"{TABLES}::test_what_an_answer_said_holds_after_a_power_cut",
@@ -284,7 +284,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "what waits for a deleted topic makes it anew",
-        "src/sprocketmq/broker/undeliverable.py",
+        "src/sprocketmq/broker/delivery/undeliverable.py",
         "        elif self._is_deleted(message.topic):",
         "        elif False:",
         "tests/inproc/broker/test_undeliverable.py::test_what_waits_for_a_topic_that_was_deleted_makes_no_topic",
@@ -292,7 +292,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "the timer delivers what a damaged unit points at",
-        "src/sprocketmq/broker/waiting_records.py",
+        "src/sprocketmq/broker/delivery/waiting_records.py",
         "        return record if self._window[begin:end] == ",
         "        return record if True or self._window[begin:end] == ",
         "tests/inproc/broker/test_damaged_timer_files.py::test_a_unit_that_points_to_another_record_delivers_nothing_and_is_said",
@@ -300,7 +300,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "the timer follows a list into another slot",
-        "src/sprocketmq/broker/timer_messages.py",
+        "src/sprocketmq/broker/delivery/timer_messages.py",
         "                or self.rules.floor(unit.slot_ms) != self.rules.floor(part.slot_ms)\n",
         "",
         "tests/inproc/broker/test_damaged_timer_files.py::test_a_list_that_goes_round_or_elsewhere_ends",
@@ -308,7 +308,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "members expire by the time of the day",
-        "src/sprocketmq/broker/handlers/consumers.py",
+        "src/sprocketmq/broker/handlers/groups/consumers.py",
         "command.version, broker.clock.steady_ms())",
         "command.version, now_ms)",
         "tests/inproc/broker/test_broker_members.py::test_a_clock_that_is_set_ends_no_member_and_no_lock",
@@ -316,7 +316,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a clock that is set forward gives all open half messages up",
-        "src/sprocketmq/core/transaction_check.py",
+        "src/sprocketmq/core/transactions/transaction_check.py",
         "    if min(now_ms, believed_ms) - born_timestamp_ms > rules.reserved_ms:",
         "    if now_ms - born_timestamp_ms > rules.reserved_ms:",
         f"{TRANSACTIONS}::test_a_clock_that_is_set_gives_no_half_message_up",
@@ -332,7 +332,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a name server forgets its brokers when its clock is set",
-        "src/sprocketmq/broker/namesrv.py",
+        "src/sprocketmq/broker/namesrv/namesrv.py",
         "self.table.expire(self.clock.steady_ms())",
         "self.table.expire(self.clock.now_ms())",
         "tests/inproc/broker/test_broker_namesrv.py::test_a_clock_that_is_set_makes_the_name_server_forget_no_broker",
@@ -340,7 +340,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "a held pull waits by the time of the day",
-        "src/sprocketmq/broker/parked.py",
+        "src/sprocketmq/broker/delivery/parked.py",
         "self._room.expire(self._clock.steady_ms())",
         "self._room.expire(self._clock.now_ms())",
         "tests/inproc/broker/test_broker_long_polling.py::test_a_clock_that_is_set_makes_no_pull_wait_longer_or_shorter",

@@ -6,9 +6,9 @@ from mutant import Mutant
 
 __all__ = ["EXACTLY_ONCE_MUTANTS"]
 
-CORE = "src/sprocketmq/core/decision_ledger.py"
-HALVES = "src/sprocketmq/spark/half_messages.py"
-COMMIT = "src/sprocketmq/spark/exactly_once.py"
+CORE = "src/sprocketmq/core/transactions/decision_ledger.py"
+HALVES = "src/sprocketmq/spark/transactions/half_messages.py"
+COMMIT = "src/sprocketmq/spark/transactions/exactly_once.py"
 LAWS = "tests/unit/core/test_decision_ledger.py"
 SINK = "tests/inproc/spark/test_transactional_sink.py"
 LONG = "tests/inproc/spark/test_long_transactional_batches.py"
@@ -17,7 +17,7 @@ EXACTLY_ONCE_MUTANTS = [
     Mutant(
         "spark",
         "who asks for a cluster last sets the retry timeout of all",
-        "src/sprocketmq/spark/cluster.py",
+        "src/sprocketmq/spark/cluster/cluster.py",
         "copy.copy(first)",
         "first",
         "tests/inproc/spark/test_time_limits_of_a_process.py",
@@ -25,7 +25,7 @@ EXACTLY_ONCE_MUTANTS = [
     Mutant(
         "spark",
         "a transactional write sends with the time limits of the write before it",
-        "src/sprocketmq/spark/responder.py",
+        "src/sprocketmq/spark/transactions/responder.py",
         "options.access, *limits_ms, *of_rows)",
         "options.access, *of_rows)",
         "tests/inproc/spark/test_time_limits_of_a_process.py",
@@ -33,7 +33,7 @@ EXACTLY_ONCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "the first write of a group sets limit and compression of all",
-        "src/sprocketmq/spark/responder.py",
+        "src/sprocketmq/spark/transactions/responder.py",
         "*limits_ms, *of_rows)",
         "*limits_ms)",
         "tests/inproc/spark/test_time_limits_of_a_process.py",
@@ -121,7 +121,7 @@ EXACTLY_ONCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "a half is committed whose row is shown",
-        "src/sprocketmq/spark/responder.py",
+        "src/sprocketmq/spark/transactions/responder.py",
         "        if answer is LocalTransactionState.COMMIT_MESSAGE and await self.shown.has(message):",
         "        if False:",
         f"{SINK}::test_a_half_is_committed_when_asked_about_unless_its_row_is_shown",
@@ -146,7 +146,7 @@ EXACTLY_ONCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "an END without an answer counts",
-        "src/sprocketmq/spark/half_ends.py",
+        "src/sprocketmq/spark/transactions/half_ends.py",
         "    except RocketMQError:\n        return False",
         "    except RocketMQError:\n        return True",
         f"{SINK}::test_a_commit_waits_for_halves_whose_ends_were_not_answered",
@@ -203,7 +203,7 @@ EXACTLY_ONCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "what a broker asked about counts as settled",
-        "src/sprocketmq/spark/settling.py",
+        "src/sprocketmq/spark/transactions/settling.py",
         "        return not self._open\n",
         "        return True\n",
         f"{LONG}::test_a_commit_waits_while_the_answer_to_a_question_is_not_known",
@@ -211,7 +211,7 @@ EXACTLY_ONCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "what a broker gave up is left where it is",
-        "src/sprocketmq/spark/settling.py",
+        "src/sprocketmq/spark/transactions/settling.py",
         "            await self._take_up(address, half)\n",
         "            pass\n",
         f"{LONG}::test_decided_rows_that_a_broker_gave_up_appear",
@@ -219,7 +219,7 @@ EXACTLY_ONCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "a half may be decided until the broker asks its last question",
-        "src/sprocketmq/core/half_lifetime.py",
+        "src/sprocketmq/core/transactions/half_lifetime.py",
         "(questions - kept) * self.interval_ms",
         "questions * self.interval_ms",
         "tests/unit/core/test_half_lifetime.py::test_a_half_that_may_be_decided_has_a_question_left",

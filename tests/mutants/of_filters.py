@@ -58,7 +58,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "an older heartbeat replaces a newer filter",
-        f"{BROKER}/filters.py",
+        f"{BROKER}/delivery/filters.py",
         "            if version < data.client_version or (version == data.client_version and not old.is_dead):  # law 1\n"
         "                return\n",
         "",
@@ -67,7 +67,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "a wrong new expression leaves the old filter in force",
-        f"{BROKER}/filters.py",
+        f"{BROKER}/delivery/filters.py",
         "            if filters.pop(topic, None) is not None:\n",
         "            if topic in filters:\n",
         f"{TABLE} {INPROC}::test_a_wrong_expression_is_no_filter_and_its_pulls_are_told_so",
@@ -75,7 +75,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "topics that the heartbeat no longer names keep their filters alive",
-        f"{BROKER}/filters.py",
+        f"{BROKER}/delivery/filters.py",
         "            if topic not in named and not known.is_dead:  # law 3\n",
         "            if topic in named and not known.is_dead:\n",
         f"{INPROC}::test_the_same_version_brings_a_dead_filter_back_and_other_topics_die",
@@ -83,7 +83,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "any message wakes a pull that filters by properties",
-        f"{BROKER}/handlers/pull.py",
+        f"{BROKER}/handlers/messages/pull.py",
         "match = wanted.match if wanted.match_record is None else ArrivalProbe(broker.store, header, wanted)",
         "match = wanted.match",
         f"{INPROC}::test_a_held_pull_is_woken_only_by_what_its_filter_wants",
@@ -91,7 +91,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "a held pull looks again at what it has judged already",
-        f"{BROKER}/filters.py",
+        f"{BROKER}/delivery/filters.py",
         "        self._offset = found.next_offset\n",
         "",
         f"{TABLE}::test_a_probe_judges_each_message_once_and_gives_up_at_the_scan_limit",
@@ -99,7 +99,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "conditions are served although they are switched off",
-        f"{BROKER}/handlers/pull_checks.py",
+        f"{BROKER}/handlers/messages/pull_checks.py",
         "        elif not broker.config.enable_property_filter:\n"
         "            return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(kind))\n",
         "",
@@ -108,7 +108,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "a group that lost its subscriptions is never asked for them",
-        f"{BROKER}/consumers.py",
+        f"{BROKER}/tables/consumers.py",
         "        return without_sub and (group is None or not group.subscriptions)\n",
         "        return False\n",
         f"{INPROC}::test_a_heartbeat_without_subscriptions_of_an_unknown_group_asks_for_them",
@@ -116,7 +116,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "a heartbeat without subscriptions is taken as one of none",
-        f"{BROKER}/handlers/consumers.py",
+        f"{BROKER}/handlers/groups/consumers.py",
         "    without_sub = data.without_sub and fingerprint != 0\n",
         "    without_sub = False\n",
         f"{INPROC}::test_heartbeats_of_version_2_may_leave_out_what_did_not_change",
@@ -124,7 +124,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "nothing is told of filters while they are switched off",
-        f"{BROKER}/handlers/pull_checks.py",
+        f"{BROKER}/handlers/messages/pull_checks.py",
         "    known = broker.filters.get(group_name, topic)\n    if known is None:\n",
         "    if not broker.config.enable_property_filter:\n"
         "        return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))\n"
@@ -134,7 +134,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "no filter is taken while they are switched off",
-        f"{BROKER}/handlers/consumers.py",
+        f"{BROKER}/handlers/groups/consumers.py",
         "        if not without_sub:\n",
         "        if not without_sub and broker.config.enable_property_filter:\n",
         f"{INPROC}::test_what_is_wrong_with_a_filter_is_told_whether_filters_are_served_or_not",

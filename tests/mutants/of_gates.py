@@ -80,7 +80,7 @@ GATES_MUTANTS = [
     Mutant(
         "gates",
         "bytes inside of a message count as a record",
-        f"{BROKER}/access.py",
+        f"{BROKER}/security/access.py",
         "        if not units or units[0].physical_offset != physical_offset:",
         "        if False:",
         f"{PUSHES}::test_bytes_inside_of_a_message_that_look_like_a_record_are_none",
@@ -88,7 +88,7 @@ GATES_MUTANTS = [
     Mutant(
         "gates",
         "a crafted key finds messages of other topics",
-        f"{BROKER}/handlers/lookup.py",
+        f"{BROKER}/handlers/messages/lookup.py",
         " and RecordView(record).topic_bytes == topic",
         "",
         f"{PUSHES}::test_a_key_with_the_hash_of_another_topic_s_key_finds_nothing_of_that_topic",
@@ -112,7 +112,7 @@ GATES_MUTANTS = [
     Mutant(
         "gates",
         "whoever may look at the cluster sees passwords",
-        f"{BROKER}/handlers/auth.py",
+        f"{BROKER}/handlers/admin/auth.py",
         "        info.password = None\n",
         "        pass\n",
         f"{PUSHES}::test_passwords_are_told_to_super_users_only",
@@ -120,7 +120,7 @@ GATES_MUTANTS = [
     Mutant(
         "gates",
         "a name without a signature passes for a Super user",
-        f"{BROKER}/users.py",
+        f"{BROKER}/security/users.py",
         "user.is_super and self._not_authentic(command) is None",
         "user.is_super",
         f"{PUSHES}::test_nobody_passes_for_a_super_user_by_naming_him",
@@ -128,7 +128,7 @@ GATES_MUTANTS = [
     Mutant(
         "gates",
         "a name that nobody vouches for has its rights",
-        f"{BROKER}/users.py",
+        f"{BROKER}/security/users.py",
         "        if stranger is not None:  # a name",
         "        if False:  # a name",
         f"{PUSHES}::test_a_name_that_nobody_vouches_for_has_no_rights",
@@ -136,7 +136,7 @@ GATES_MUTANTS = [
     Mutant(
         "gates",
         "the replication port gives the log to anybody",
-        f"{BROKER}/replication.py",
+        f"{BROKER}/replication/replication.py",
         "        if not self._may_copy(split_address(connection.remote_address)[0]):",
         "        if False:",
         f"{PUSHES}::test_where_clients_prove_who_they_are_only_named_addresses_get_the_log",
@@ -144,7 +144,7 @@ GATES_MUTANTS = [
     Mutant(
         "gates",
         "whoever says that he is of a producer group sees its half messages",
-        f"{BROKER}/consumers.py",
+        f"{BROKER}/tables/consumers.py",
         " and may_know(connection)]",
         "]",
         f"{PUSHES}::test_only_who_may_send_to_the_topic_is_asked_about_a_half_message",
@@ -152,7 +152,7 @@ GATES_MUTANTS = [
     Mutant(
         "gates",
         "anybody announces brokers at a name server that names who may",
-        f"{BROKER}/namesrv.py",
+        f"{BROKER}/namesrv/namesrv.py",
         "        if command.code in self._changing and not self._may_change(connection.peer[0]):",
         "        if False:",
         "tests/inproc/broker/test_namesrv_access.py::test_who_is_not_named_changes_nothing_and_may_look",

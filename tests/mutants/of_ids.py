@@ -14,7 +14,7 @@ ID_MUTANTS = [
     Mutant(
         "ids",
         "a batch's own key goes behind the properties of each message",
-        f"{BROKER}/handlers/send.py",
+        f"{BROKER}/handlers/messages/send.py",
         "        messages.append(\n            StoredMessage(topic, queue_id, part, raw,",
         "        messages.append(\n            StoredMessage(topic, queue_id, part, raw + (header.properties or '').encode(),",
         BATCH_IDS,
@@ -30,7 +30,7 @@ ID_MUTANTS = [
     Mutant(
         "ids",
         "a message's last separator is written for it",
-        f"{BROKER}/handlers/send.py",
+        f"{BROKER}/handlers/messages/send.py",
         "        code = tags_code(props.get_property(raw, props.TAGS)) if b",
         "        raw = raw.rstrip(b'\\x02') + b'\\x02'\n        code = tags_code(props.get_property(raw, props.TAGS)) if b",
         BATCH_IDS,
@@ -54,7 +54,7 @@ ID_MUTANTS = [
     Mutant(
         "ids",
         "the marks of another broker stay",
-        f"{BROKER}/stamps.py",
+        f"{BROKER}/tables/stamps.py",
         "                raw = props.remove_property(raw, name)\n",
         "                pass\n",
         "tests/inproc/broker/test_broker_send.py::test_the_marks_of_another_broker_go",
@@ -70,7 +70,7 @@ ID_MUTANTS = [
     Mutant(
         "ids",
         "a committed message keeps the way to its queue",
-        f"{BROKER}/transactions.py",
+        f"{BROKER}/delivery/transactions.py",
         "    message = _copy(half, topic, raw)\n",
         "    message = _copy(half, topic, half.raw_properties)\n",
         "tests/inproc/broker/test_broker_transactions.py::test_a_commit_stores_the_message_and_marks_the_half",
@@ -78,7 +78,7 @@ ID_MUTANTS = [
     Mutant(
         "ids",
         "a batch that has a delay itself is stored as if it had none",
-        f"{BROKER}/handlers/send.py",
+        f"{BROKER}/handlers/messages/send.py",
         "    if is_delayed(of_batch):\n",
         "    if False:\n",
         "tests/inproc/broker/test_broker_send.py::test_a_batch_that_has_a_delay_itself_is_refused",

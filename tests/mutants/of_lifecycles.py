@@ -57,7 +57,7 @@ LIFECYCLE_MUTANTS = [
     Mutant(
         "S5",
         "a shutdown in a listener waits for itself",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "        return self._service_started and self.service.runs_caller\n",
         "        return False\n",
         f"{SHUTDOWN}::test_a_listener_may_shut_its_consumer_down",
@@ -89,7 +89,7 @@ LIFECYCLE_MUTANTS = [
     Mutant(
         "S1",
         "shutdown leaves what send_async began",
-        f"{CLIENT}/running_producer.py",
+        f"{CLIENT}/produce/running_producer.py",
         "            self._end_checks, self.flush, self._end_batches,",
         "            self._end_checks, self._end_batches,",
         f"{SHUTDOWN}::test_shutdown_waits_for_a_send_that_is_answered_late",
@@ -105,7 +105,7 @@ LIFECYCLE_MUTANTS = [
     Mutant(
         "S1",
         "the brokers do not hear of a filter that changes while its consumer starts",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "        if self.subscriptions == wanted:\n",
         "        if True:\n",
         f"{SHUTDOWN}::test_a_filter_that_changes_while_its_consumer_starts_holds",
@@ -113,7 +113,7 @@ LIFECYCLE_MUTANTS = [
     Mutant(
         "producers",
         "flush waits for every send that comes while it waits",
-        f"{CLIENT}/running_producer.py",
+        f"{CLIENT}/produce/running_producer.py",
         "        if begun:\n            await asyncio.wait(begun)\n",
         "        while self.begun:\n            await asyncio.wait(self.begun)\n",
         f"{SHUTDOWN}::test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_meanwhile",
@@ -121,7 +121,7 @@ LIFECYCLE_MUTANTS = [
     Mutant(
         "producers",
         "flush of batches waits for every send that comes while it waits",
-        f"{CLIENT}/batch_accumulator.py",
+        f"{CLIENT}/produce/batch_accumulator.py",
         "        for *_, future, _ in here:\n            while not future.done():\n",
         "        if here:\n            while self._here():\n",
         f"{SHUTDOWN}::test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_meanwhile",
@@ -129,7 +129,7 @@ LIFECYCLE_MUTANTS = [
     Mutant(
         "S1",
         "a heartbeat under way registers again who has left",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "            await self.heartbeats.over(address)\n",
         "",
         f"{SHUTDOWN}::test_a_heartbeat_under_way_does_not_bring_back_who_has_left",
@@ -145,7 +145,7 @@ LIFECYCLE_MUTANTS = [
     Mutant(
         "S4",
         "a poll outlives its consumer",
-        f"{CLIENT}/poll_service.py",
+        f"{CLIENT}/read/poll_service.py",
         "            if self._closed:",
         "            if False:",
         f"{SHUTDOWN}::test_a_poll_that_waits_ends_with_its_consumer",

@@ -6,8 +6,8 @@ from typing import Final
 
 from mutant import Mutant
 
-CHECKS: Final = "src/sprocketmq/broker/name_checks.py"
-PATHS: Final = "src/sprocketmq/store/paths.py"
+CHECKS: Final = "src/sprocketmq/broker/security/name_checks.py"
+PATHS: Final = "src/sprocketmq/store/files/paths.py"
 DOOR: Final = "tests/inproc/broker/test_hostile_names.py"
 REGISTRATIONS: Final = "tests/inproc/broker/test_hostile_registrations.py"
 LENGTHS: Final = "tests/inproc/broker/test_long_names.py"
@@ -30,7 +30,7 @@ NAME_MUTANTS = [
     Mutant(
         "names",
         "the name server takes any name",
-        "src/sprocketmq/broker/namesrv.py",
+        "src/sprocketmq/broker/namesrv/namesrv.py",
         "return refusal_of_names(command) or handler",
         "return handler",
         f"{DOOR}::test_no_request_reaches_a_file_that_is_not_the_stores",
@@ -38,7 +38,7 @@ NAME_MUTANTS = [
     Mutant(
         "names",
         "the topics of a registration are not looked at",
-        "src/sprocketmq/broker/namesrv_requests.py",
+        "src/sprocketmq/broker/namesrv/namesrv_requests.py",
         'names_problem("a topic of the registration", topics) or queues_problem(topics)',
         "queues_problem(topics)",
         f"{DOOR}::test_no_request_reaches_a_file_that_is_not_the_stores",
@@ -78,7 +78,7 @@ NAME_MUTANTS = [
     Mutant(
         "names",
         "a broadcasting client keeps its progress where its name leads",
-        "src/sprocketmq/client/offset_store.py",
+        "src/sprocketmq/client/group/offset_store.py",
         'Path(path_below(base, client_id, group, "offsets.json"))',
         'base / client_id / group / "offsets.json"',
         f"{FENCE}::test_a_clients_own_progress_is_kept_below_its_folder",
@@ -86,7 +86,7 @@ NAME_MUTANTS = [
     Mutant(
         "names",
         "an odd folder among the queues becomes a topic",
-        "src/sprocketmq/store/consume_queue_table.py",
+        "src/sprocketmq/store/queue/consume_queue_table.py",
         "            if not is_folder_name(topic):\n",
         "            if False:\n",
         f"{FENCE}::test_a_folder_of_an_odd_name_among_the_queues_is_left_alone",
@@ -94,7 +94,7 @@ NAME_MUTANTS = [
     Mutant(
         "aside",
         "a waiting message that is refused for good is tried for ever",
-        "src/sprocketmq/broker/undeliverable.py",
+        "src/sprocketmq/broker/delivery/undeliverable.py",
         "        except ConfigurationError as error:\n            self._set_aside(message, str(error), now_ms)\n            return None\n",
         "        except MemoryError:\n            return None\n",
         f"{ASIDE}::test_the_message_behind_those_that_can_never_be_delivered_is_delivered",
@@ -102,7 +102,7 @@ NAME_MUTANTS = [
     Mutant(
         "aside",
         "a full disk sets messages aside",
-        "src/sprocketmq/broker/undeliverable.py",
+        "src/sprocketmq/broker/delivery/undeliverable.py",
         "        except ConfigurationError as error:\n            self._set_aside(message, str(error), now_ms)\n            return None\n",
         "        except Exception as error:\n            self.counts[message.topic] += 1\n            return None\n",
         f"{ASIDE}::test_what_is_refused_for_now_waits_and_is_not_set_aside",
@@ -110,7 +110,7 @@ NAME_MUTANTS = [
     Mutant(
         "aside",
         "a timer message for the timer goes round and round",
-        "src/sprocketmq/broker/undeliverable.py",
+        "src/sprocketmq/broker/delivery/undeliverable.py",
         "message.topic in SEND_FORBIDDEN or message.topic == TIMER_TOPIC",
         "message.topic in SEND_FORBIDDEN",
         f"{ASIDE}::test_the_message_behind_those_that_can_never_be_delivered_is_delivered",
@@ -126,7 +126,7 @@ NAME_MUTANTS = [
     Mutant(
         "aside",
         "a timer message is taken though its copy will not fit",
-        "src/sprocketmq/broker/timer_messages.py",
+        "src/sprocketmq/broker/delivery/timer_messages.py",
         "        if len(raw) > most_bytes:\n",
         "        if False:\n",
         f"{ASIDE}::test_what_was_taken_is_delivered_whatever_the_size_of_its_properties",
@@ -134,7 +134,7 @@ NAME_MUTANTS = [
     Mutant(
         "aside",
         "a half message is taken though its copy will not fit",
-        "src/sprocketmq/broker/handlers/special_messages.py",
+        "src/sprocketmq/broker/handlers/messages/special_messages.py",
         "    if len(message.properties) > MAX_HALF_PROPERTIES_BYTES:\n",
         "    if False:\n",
         f"{ASIDE}::test_what_was_taken_is_delivered_whatever_the_size_of_its_properties",
@@ -142,7 +142,7 @@ NAME_MUTANTS = [
     Mutant(
         "aside",
         "a timer message made by hand goes anywhere",
-        "src/sprocketmq/broker/timer_messages.py",
+        "src/sprocketmq/broker/delivery/timer_messages.py",
         "        if queue_id >= queues:\n",
         "        if False:\n",
         f"{ASIDE}::test_a_timer_message_made_by_hand_goes_where_its_sender_may_send",
@@ -222,7 +222,7 @@ NAME_MUTANTS = [
     Mutant(
         "names",
         "an orderly consumer of a large topic gets no locks",
-        "src/sprocketmq/broker/handlers/locks.py",
+        "src/sprocketmq/broker/handlers/groups/locks.py",
         "    if len(queues) <= MAX_QUEUES:\n",
         "    if len(queues) <= 2_000:\n",
         f"{LENGTHS}::test_an_orderly_consumer_locks_all_queues_of_a_large_topic",
@@ -230,7 +230,7 @@ NAME_MUTANTS = [
     Mutant(
         "names",
         "all queues of a request are locked in one go",
-        "src/sprocketmq/broker/handlers/locks.py",
+        "src/sprocketmq/broker/handlers/groups/locks.py",
         "            now_ms = broker.clock.steady_ms()\n",
         "            share, now_ms = body.mq_set if share[0] == body.mq_set[0] else [], broker.clock.steady_ms()\n",
         f"{LENGTHS}::test_queues_are_locked_and_unlocked_in_steps",
@@ -254,7 +254,7 @@ NAME_MUTANTS = [
     Mutant(
         "names",
         "a client's topic may have any length",
-        "src/sprocketmq/client/validators.py",
+        "src/sprocketmq/client/settings/validators.py",
         "    if len(topic) > limit:\n",
         "    if False:\n",
         "tests/unit/client/test_client_options.py::test_names_have_javas_characters_and_lengths",
@@ -262,7 +262,7 @@ NAME_MUTANTS = [
     Mutant(
         "names",
         "a client's group may have any length",
-        "src/sprocketmq/client/validators.py",
+        "src/sprocketmq/client/settings/validators.py",
         "    if len(group) > _MAX_GROUP:\n",
         "    if False:\n",
         "tests/unit/client/test_client_options.py::test_names_have_javas_characters_and_lengths",

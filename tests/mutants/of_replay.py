@@ -6,9 +6,9 @@ from mutant import Mutant
 
 __all__ = ["REPLAY_MUTANTS"]
 
-TAPE, REPLAY = "src/sprocketmq/core/decision_tape.py", "src/sprocketmq/core/decision_replay.py"
-RECORD, RECORDER = "src/sprocketmq/core/decision_record.py", "src/sprocketmq/client/recorder.py"
-STORY = "src/sprocketmq/core/decision_story.py"
+TAPE, REPLAY = "src/sprocketmq/core/replay/decision_tape.py", "src/sprocketmq/core/replay/decision_replay.py"
+RECORD, RECORDER = "src/sprocketmq/core/replay/decision_record.py", "src/sprocketmq/client/observe/recorder.py"
+STORY = "src/sprocketmq/core/replay/decision_story.py"
 MACHINES = "tests/unit/core/test_decision_replay.py"
 FILES = "tests/unit/client/test_client_recorder.py"
 RUNS = "tests/inproc/client/test_client_record.py"

@@ -29,7 +29,7 @@ ROBUSTNESS_MUTANTS = [
     Mutant(
         "tools",
         "a question about a member that is not there leaves its group behind",
-        "src/sprocketmq/broker/handlers/relay.py",
+        "src/sprocketmq/broker/handlers/messages/relay.py",
         "broker.groups.table.get(group)",
         "broker.groups.find(group, now_ms)",
         f"{VALUES}::test_no_value_of_any_field_is_left_unanswered_or_changes_anything_by_a_refusal[broker-309-cluster0]",
@@ -37,7 +37,7 @@ ROBUSTNESS_MUTANTS = [
     Mutant(
         "files",
         "who only looks at a short file falls over its end",
-        "src/sprocketmq/store/mapped_file.py",
+        "src/sprocketmq/store/files/mapped_file.py",
         "if self.read_only and os.fstat(fd).st_size < self.size_bytes:",
         "if False:",
         f"{CHECK}::test_a_short_last_file_reads_as_a_start_would_extend_it_and_stays_as_it_is",
@@ -45,7 +45,7 @@ ROBUSTNESS_MUTANTS = [
     Mutant(
         "files",
         "the largest file of a queue counts as the size of all",
-        "src/sprocketmq/store/check.py",
+        "src/sprocketmq/store/tools/check.py",
         "key=lambda size: (whole[size], size)",
         "key=lambda size: -size",
         f"{CHECK}::test_one_short_file_does_not_count_as_the_size_of_all",
@@ -53,7 +53,7 @@ ROBUSTNESS_MUTANTS = [
     Mutant(
         "files",
         "a checkpoint that cannot be read is a traceback",
-        "src/sprocketmq/store/checkpoint.py",
+        "src/sprocketmq/store/files/checkpoint.py",
         "        except OSError as error:\n            raise StoreCorrupt(",
         "        except ZeroDivisionError as error:\n            raise StoreCorrupt(",
         f"{CHECK}::test_a_checkpoint_that_cannot_be_read_is_one_sentence",
@@ -63,7 +63,7 @@ ROBUSTNESS_MUTANTS += [
     Mutant(
         "transactions",
         "the mark of a half that was set aside ends its transaction at the next start",
-        "src/sprocketmq/core/transaction_check.py",
+        "src/sprocketmq/core/transactions/transaction_check.py",
         "            elif offset not in self._set_aside:",
         "            else:",
         "tests/unit/core/test_transaction_check.py::test_a_copy_that_a_start_set_aside_is_no_end_for_the_next_start",
@@ -71,7 +71,7 @@ ROBUSTNESS_MUTANTS += [
     Mutant(
         "transactions",
         "an END that names a half which was set aside is taken for a second one",
-        "src/sprocketmq/core/transaction_check.py",
+        "src/sprocketmq/core/transactions/transaction_check.py",
         "return offset in self._settled and offset not in self._set_aside",
         "return offset in self._settled",
         "tests/unit/core/test_transaction_check.py::test_an_end_that_names_a_half_which_was_set_aside_is_the_first_end",
@@ -79,7 +79,7 @@ ROBUSTNESS_MUTANTS += [
     Mutant(
         "transactions",
         "the mark of a half that was set aside does not say so",
-        "src/sprocketmq/broker/transactions.py",
+        "src/sprocketmq/broker/delivery/transactions.py",
         '            named[SET_ASIDE] = "true"\n',
         "            pass\n",
         "tests/inproc/broker/test_broker_transactions.py::test_two_kills_between_copies_and_progress_end_no_transaction",
@@ -95,7 +95,7 @@ ROBUSTNESS_MUTANTS += [
     Mutant(
         "net",
         "who waits for a registration waits for all later ones as well",
-        "src/sprocketmq/broker/registration.py",
+        "src/sprocketmq/broker/replication/registration.py",
         "        wanted = self._wanted\n        while",
         "        wanted = self._wanted + 1\n        while",
         "tests/unit/broker/test_registration.py::test_a_hundred_changes_during_a_round_cost_one_more_and_later_ones_are_not_waited_for",

@@ -55,7 +55,7 @@ SENDING_MUTANTS = [
     Mutant(
         "producers",
         "a first try that failed is forgotten and made again",
-        f"{CLIENT}/sender.py",
+        f"{CLIENT}/remoting/sender.py",
         "        return await self.deliver(outgoing, chosen, timeout_ms, first, begun, end_s)",
         "        return await self.deliver(outgoing, chosen, timeout_ms, first, None, end_s)",
         f"{SHORT}::test_a_message_that_is_stored_with_a_but_is_stored_once_unless_told_otherwise",
@@ -63,7 +63,7 @@ SENDING_MUTANTS = [
     Mutant(
         "producers",
         "a queue whose turn it was is passed over",
-        f"{CLIENT}/sender.py",
+        f"{CLIENT}/remoting/sender.py",
         "            target = chosen or first\n",
         "            target = chosen\n",
         f"{SHORT}::test_sends_take_all_queues_in_turn_also_where_the_short_way_opens",
@@ -71,7 +71,7 @@ SENDING_MUTANTS = [
     Mutant(
         "producers",
         "who cancels a send leaves it waiting for its answer",
-        f"{CLIENT}/sender.py",
+        f"{CLIENT}/remoting/sender.py",
         "                except BaseException:\n                    begun.connection.forget(begun.opaque)\n",
         "                except BaseException:\n",
         f"{SHORT}::test_a_send_that_is_cancelled_is_forgotten",
@@ -79,7 +79,7 @@ SENDING_MUTANTS = [
     Mutant(
         "producers",
         "a host that says nothing is asked for ever",
-        f"{CLIENT}/sender.py",
+        f"{CLIENT}/remoting/sender.py",
         "            self._api.pool.doubt(begun.address, begun.connection, begun.started_s)\n",
         "",
         f"{SHORT}::test_a_host_that_says_nothing_during_a_whole_send_is_connected_anew",
@@ -87,7 +87,7 @@ SENDING_MUTANTS = [
     Mutant(
         "producers",
         "what is sent again has the properties of later",
-        f"{CLIENT}/message_writer.py",
+        f"{CLIENT}/remoting/message_writer.py",
         "        properties = message.properties.copy()\n",
         "        properties = message.properties\n",
         f"{SHORT}::test_what_is_sent_again_is_what_was_sent_first",
@@ -95,7 +95,7 @@ SENDING_MUTANTS = [
     Mutant(
         "producers",
         "a forked child gives its messages the ids of its parent",
-        f"{CLIENT}/unique_keys.py",
+        f"{CLIENT}/remoting/unique_keys.py",
         "        self._stem_ms = -1\n\n    def next",
         "\n    def next",
         "tests/unit/client/test_client_parts.py::test_a_forked_child_makes_other_unique_keys",

@@ -16,7 +16,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a batch that another driver repeats is judged again",
-        f"{SPARK}/kept_verdicts.py",
+        f"{SPARK}/retry/kept_verdicts.py",
         "self._checked() if self._can_be_a_repeat else None",
         "None",
         f"{KEPT}::test_a_batch_that_another_driver_repeats_keeps_its_verdicts",
@@ -24,7 +24,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "verdicts of a batch that an operator took back are those of the batch that has its number now",
-        f"{SPARK}/kept_verdicts.py",
+        f"{SPARK}/retry/kept_verdicts.py",
         '(checked["batch"], checked["offsets"]) != (self._batch_id, self._offsets)',
         'checked["batch"] != self._batch_id',
         f"{KEPT}::test_verdicts_of_a_batch_that_an_operator_took_back_count_for_nothing",
@@ -32,7 +32,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "kept verdicts count before they are checked",
-        f"{SPARK}/kept_verdicts.py",
+        f"{SPARK}/retry/kept_verdicts.py",
         "        self._check(kept, written)\n        self._note(judgement, written, marked.schema)\n",
         "        self._note(judgement, written, marked.schema)\n        self._check(kept, written)\n",
         f"{KEPT}::test_verdicts_that_nobody_checked_count_for_nothing",
@@ -40,7 +40,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "kept verdicts of which a part is gone are taken for the batch",
-        f"{SPARK}/kept_verdicts.py",
+        f"{SPARK}/retry/kept_verdicts.py",
         'if there == checked["rows"]:',
         "if there:",
         f"{KEPT}::test_kept_verdicts_of_which_some_are_gone_are_not_taken_for_the_batch",
@@ -48,7 +48,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a call that failed counts as one that judged",
-        f"{SPARK}/row_retry.py",
+        f"{SPARK}/retry/row_retry.py",
         "            kept.call_failed()\n",
         "",
         f"{KEPT}::test_a_call_that_failed_can_be_made_again",
@@ -56,7 +56,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "the ledger of a transactional write is read as rows",
-        f"{SPARK}/cluster.py",
+        f"{SPARK}/cluster/cluster.py",
         "|CHECKPOINT_TOPIC|{LEDGER_PREFIX}.*",
         "|CHECKPOINT_TOPIC",
         "tests/inproc/spark/test_stream_topics.py::test_a_pattern_for_everything_does_not_mean_the_brokers_own_topics",
@@ -64,7 +64,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a broker is looked for where another topic's expired route has it",
-        f"{SPARK}/cluster.py",
+        f"{SPARK}/cluster/cluster.py",
         " if now_s <= route.good_until_s)",
         ")",
         "tests/inproc/spark/test_stream_lookups.py::test_what_was_said_of_another_topic_long_ago_leads_nowhere",
@@ -72,7 +72,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "the good rows are sent back, too",
-        f"{SPARK}/row_retry.py",
+        f"{SPARK}/retry/row_retry.py",
         "self._send_back(judged.where(bad), batch_id)",
         "self._send_back(judged, batch_id)",
         f"{BATCH}::test_good_rows_are_written_and_the_others_are_sent_back",
@@ -80,7 +80,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "what a second task lost takes the place of what the first one lost",
-        f"{SPARK}/counted_losses.py",
+        f"{SPARK}/read/counted_losses.py",
         "        return value1 | value2\n",
         "        return value2\n",
         f"{REPORT}::test_what_several_tasks_tell_is_in_the_report_each_offset_once",
@@ -88,7 +88,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a task tells the report of another read",
-        f"{SPARK}/counted_losses.py",
+        f"{SPARK}/read/counted_losses.py",
         "    number = int(report) - 1  # options count from 1\n",
         "    number = 0\n",
         f"{REPORT}::test_what_several_tasks_tell_is_in_the_report_each_offset_once",
@@ -96,7 +96,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a message goes back once for each of its bad rows",
-        f"{SPARK}/hand_back.py",
+        f"{SPARK}/retry/hand_back.py",
         "            if row.place not in self._done:\n",
         "            if row is not None:\n",
         f"{COPIES}::test_a_message_goes_back_once_however_many_of_its_rows_are_bad",
@@ -104,7 +104,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a row with a reason is copied by the broker, which cannot add it",
-        f"{SPARK}/hand_back.py",
+        f"{SPARK}/retry/hand_back.py",
         "        copied = [row for row in rows if row.reason]\n"
         "        asked = {row.message: row for row in rows if not row.reason}\n",
         "        copied: list[BadRow] = []\n        asked = {row.message: row for row in rows}\n",
@@ -113,7 +113,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a dead letter is retried when it has a reason",
-        f"{SPARK}/retry_copies.py",
+        f"{SPARK}/retry/retry_copies.py",
         "        dead = asked_level < 0\n",
         "        dead = asked_level < 0 and not row.reason\n",
         f"{COPIES}::test_dead_letters_are_a_table_under_the_topics_they_came_from",
@@ -121,7 +121,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a long reason fails its row",
-        f"{SPARK}/retry_copies.py",
+        f"{SPARK}/retry/retry_copies.py",
         "    room = max(1, min(_LONGEST_REASON_BYTES, _PROPERTIES_BYTES - taken))\n",
         "    room = _PROPERTIES_BYTES\n",
         f"{COPIES}::test_a_reason_that_is_too_long_is_cut_and_never_fails_its_row",
@@ -129,7 +129,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "the topic of a dead letter is that of the dead letters",
-        f"{SPARK}/decode.py",
+        f"{SPARK}/columns/decode.py",
         "_COPIES: Final = (RETRY_PREFIX, DLQ_PREFIX)\n",
         "_COPIES: Final = (RETRY_PREFIX,)\n",
         "tests/unit/spark/test_decode.py::test_a_dead_letter_goes_by_the_name_of_its_origin_topic",
@@ -137,7 +137,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a replayed message still says why it died",
-        "src/sprocketmq/client/dead_letter_message.py",
+        "src/sprocketmq/client/dead_letters/dead_letter_message.py",
         "        *(props.RETRY_REASON, props.RETRY_TOPIC,",
         "        *(props.RETRY_TOPIC,",
         f"{COPIES}::test_a_replayed_dead_letter_is_what_was_first_sent",
@@ -145,7 +145,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a letter is replayed among the dead letters",
-        f"{SPARK}/row_messages.py",
+        f"{SPARK}/send/row_messages.py",
         "        if not to or to.startswith((DLQ_PREFIX, RETRY_PREFIX)):\n",
         "        if not to:\n",
         f"{COPIES}::test_a_letter_that_does_not_say_where_it_came_from_is_not_replayed",
@@ -161,7 +161,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a secret stands in the text of the options",
-        f"{SPARK}/access.py",
+        f"{SPARK}/options/access.py",
         '    secret_key: str = field(default="", repr=False)\n',
         '    secret_key: str = field(default="")\n',
         f"{ACCESS}::test_secrets_are_in_no_repr",
@@ -169,7 +169,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "tasks pull without a signature",
-        f"{SPARK}/reader.py",
+        f"{SPARK}/read/reader.py",
         "        self._cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)\n",
         "        unsigned = __import__('dataclasses').replace(options.access, access_key='')\n"
         "        self._cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, unsigned)\n",
@@ -178,7 +178,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "rows of one key go to any queue",
-        f"{SPARK}/row_sender.py",
+        f"{SPARK}/send/row_sender.py",
         "            return queue_of_sharding_key(row.sharding_key, queues)\n",
         "            return None\n",
         f"{PLAIN}::test_rows_of_one_key_are_stored_in_one_queue_in_their_order",
@@ -186,7 +186,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "the batches of one queue are all sent at once",
-        f"{SPARK}/message_sender.py",
+        f"{SPARK}/write/message_sender.py",
         "        for part in _parts(run):\n            await self._send_batch(part, queue, gate)\n\n",
         "        await _all_of([self._send_batch(part, queue, gate) for part in reversed(list(_parts(run)))])\n\n",
         f"{PLAIN}::test_rows_of_one_key_are_stored_in_one_queue_in_their_order",
@@ -194,7 +194,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a batch that runs again is cut into tasks by the options of today",
-        f"{SPARK}/stream_reader.py",
+        f"{SPARK}/read/stream_reader.py",
         "        if (tasks := upto.tasks) is None:",
         "        if (tasks := None) is None:",
         "tests/inproc/spark/test_stream_reader.py::test_a_batch_that_runs_again_is_cut_into_tasks_as_it_was",
@@ -202,7 +202,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "two rows are one if their marks are equal, whatever they say",
-        f"{SPARK}/write_marks.py",
+        f"{SPARK}/send/write_marks.py",
         """*map(value, _MARKS), f.sha2("body", 256))""",
         "*map(value, _MARKS))",
         "tests/system/spark/test_write_marks.py::test_rows_with_equal_marks_that_say_different_things_are_all_kept",
@@ -210,7 +210,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a replayed dead letter is a repeat of its first life",
-        f"{SPARK}/row_retry.py",
+        f"{SPARK}/retry/row_retry.py",
         """f.concat_ws("/", "messageId", f.try_element_at("properties", f.lit(props.REPLAY_ID)))""",
         """f.concat_ws("/", "messageId")""",
         "tests/system/spark/test_write_marks.py::test_a_replayed_dead_letter_is_no_repeat",
@@ -226,7 +226,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "two queries of one group send each retry back twice",
-        f"{SPARK}/membership.py",
+        f"{SPARK}/cluster/membership.py",
         "        return sorted(members - {self.client_id})\n",
         "        return []\n",
         "tests/inproc/spark/test_stream_reader.py::"
@@ -235,7 +235,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a copy is tried once",
-        f"{SPARK}/retry_copies.py",
+        f"{SPARK}/retry/retry_copies.py",
         "        await cluster.retrying(ask)\n",
         "        await ask()\n",
         f"{COPIES}::test_a_copy_is_tried_until_the_timeout_of_its_user",
@@ -243,7 +243,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a refused row is nowhere, though its user wants a dead letter",
-        f"{SPARK}/message_sender.py",
+        f"{SPARK}/write/message_sender.py",
         "            self.refused.settle()\n",
         "",
         "tests/inproc/spark/test_refused_rows.py::test_with_dlq_they_are_dead_letters_with_topic_and_reason",
@@ -251,7 +251,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "dead letters of a write go to the first broker by name alone",
-        f"{SPARK}/refused_rows.py",
+        f"{SPARK}/write/refused_rows.py",
         "                if home == homes[-1]:\n",
         "                if True:\n",
         "tests/inproc/spark/test_refused_rows.py::test_letters_go_to_another_broker_when_the_first_one_is_dead",
@@ -259,7 +259,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a write that runs again gives its dead letters new ids",
-        f"{SPARK}/message_sender.py",
+        f"{SPARK}/write/message_sender.py",
         "RefusedRows(options, stamp)",
         "RefusedRows(options)",
         "tests/inproc/spark/test_refused_rows.py::test_a_write_that_runs_again_gives_its_letters_the_ids_they_had",
@@ -267,7 +267,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "rows that are to be compressed go by columns, as they are",
-        f"{SPARK}/message_sender.py",
+        f"{SPARK}/write/message_sender.py",
         "options.max_message_bytes, options.compress_from_bytes - 1)",
         "options.max_message_bytes)",
         "tests/inproc/spark/test_refused_rows.py::test_long_bodies_are_compressed_and_come_as_they_were",
@@ -275,7 +275,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "rows that go by columns are numbered anew in each batch",
-        f"{SPARK}/message_sender.py",
+        f"{SPARK}/write/message_sender.py",
         "_SEQUENCE: range(self.sent, self.sent + batch.num_rows)}",
         "_SEQUENCE: range(batch.num_rows)}",
         f"{PLAIN}::test_plain_rows_carry_the_notes_of_their_task",
@@ -283,7 +283,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "rows of a batch are counted by their bodies alone",
-        f"{SPARK}/message_sender.py",
+        f"{SPARK}/write/message_sender.py",
         "    return batch_element_size(len(message.body), properties_bytes) + _ADDED_BYTES\n",
         "    return len(message.body) + _ADDED_BYTES\n",
         f"{PLAIN}::test_rows_with_large_properties_fit_into_their_batches",
@@ -291,7 +291,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "whatever compressed bodies grow to goes into one batch",
-        f"{SPARK}/decode.py",
+        f"{SPARK}/columns/decode.py",
         "            if unpacked and size_bytes + len(body) > _MOST_BYTES:\n",
         "            if unpacked and False:\n",
         "tests/unit/spark/test_decode.py::test_bodies_that_unpack_to_more_than_fits_come_in_several_batches",
@@ -299,7 +299,7 @@ SPARK_ROW_MUTANTS = [
     Mutant(
         "spark",
         "a row counts as stored whatever the broker says of its disk and slaves",
-        f"{SPARK}/message_sender.py",
+        f"{SPARK}/write/message_sender.py",
         "            if result.status.name not in self._options.accepted_send_status:\n",
         "            if False:\n",
         "tests/inproc/spark/test_weak_acknowledgements.py::"

@@ -31,7 +31,7 @@ STORM_MUTANTS = [
     Mutant(
         "S3",
         "rebalances have no minimum interval",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "PacedWork(self.clock, REBALANCE_MIN_INTERVAL_MS, ",
         "PacedWork(self.clock, 0, ",
         f"{STORMS}::test_a_broker_that_says_a_thousand_times_that_the_group_changed_is_one_wish",
@@ -39,7 +39,7 @@ STORM_MUTANTS = [
     Mutant(
         "S1",
         "each queue that a broker has forgotten makes a heartbeat",
-        f"{CLIENT}/heartbeats.py",
+        f"{CLIENT}/remoting/heartbeats.py",
         "        self._soon.soon()\n",
         "        self._spawn(self.to_all())\n        self._lanes.clear()\n",
         f"{STORMS}::test_256_queues_of_a_broker_that_forgot_us_make_few_heartbeats",
@@ -47,7 +47,7 @@ STORM_MUTANTS = [
     Mutant(
         "producers",
         "a question to name servers has no part in the timeout of a send",
-        f"{CLIENT}/routes.py",
+        f"{CLIENT}/remoting/routes.py",
         "came = await awaited.line.wait(timeout_ms)",
         "came = await awaited.line.wait(None)",
         f"{LIMITS}::test_a_send_that_no_name_server_can_be_asked_for_ends_in_time",
@@ -79,7 +79,7 @@ STORM_MUTANTS = [
     Mutant(
         "producers",
         "the end of a transaction has no limit of its own",
-        f"{CLIENT}/sender.py",
+        f"{CLIENT}/remoting/sender.py",
         "invoke_oneway(address, command, left_ms)",
         "invoke_oneway(address, command)",
         f"{LIMITS}::test_the_end_of_a_transaction_whose_broker_cannot_be_reached_is_given_up_in_time",
@@ -103,7 +103,7 @@ STORM_MUTANTS = [
     Mutant(
         "producers",
         "a message that waits behind others of its queue waits for ever",
-        f"{CLIENT}/batch_accumulator.py",
+        f"{CLIENT}/produce/batch_accumulator.py",
         "            _fail(late, _waited_too_long())\n",
         "            pass\n",
         f"{LIMITS}::test_batched_sends_to_a_broker_that_does_not_answer_end_in_time",
@@ -111,7 +111,7 @@ STORM_MUTANTS = [
     Mutant(
         "S1",
         "all brokers' heartbeats wait for each other",
-        f"{CLIENT}/heartbeats.py",
+        f"{CLIENT}/remoting/heartbeats.py",
         "        for address in self._targets():\n            self.begin(address)\n",
         "        await self.to_all()\n",
         f"{LIMITS}::test_a_frozen_broker_holds_up_no_heartbeat_to_another",
@@ -119,7 +119,7 @@ STORM_MUTANTS = [
     Mutant(
         "producers",
         "a request fails while any broker of its topic is down",
-        f"{CLIENT}/request_reply.py",
+        f"{CLIENT}/produce/request_reply.py",
         "                except NetworkError as error:\n",
         "                except ZeroDivisionError as error:\n",
         f"{LIMITS}::test_a_request_is_answered_while_another_broker_of_its_topic_is_down",
@@ -143,7 +143,7 @@ STORM_MUTANTS = [
     Mutant(
         "producers",
         "a new topic has four queues, whatever its producer says",
-        f"{CLIENT}/sender.py",
+        f"{CLIENT}/remoting/sender.py",
         "settings.create_topic_key, settings.default_topic_queue_nums, left_ms",
         "settings.create_topic_key, 4, left_ms",
         f"{LIMITS}::test_a_topic_that_is_sent_into_being_has_as_many_queues_as_its_producer_says",

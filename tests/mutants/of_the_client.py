@@ -24,7 +24,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "client",
         "a name server's numbers of queues become lists, whatever they are",
-        f"{CLIENT}/api.py",
+        f"{CLIENT}/remoting/api.py",
         "return checked_route(topic, bodies.TopicRouteData.decode(answer.body))",
         "return bodies.TopicRouteData.decode(answer.body)",
         f"{HOSTILE_ROUTES}::test_a_route_of_too_many_queues_is_refused_in_a_sentence[less-than-none]",
@@ -32,7 +32,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "client",
         "so many brokers have as many queues as one may have",
-        f"{CORE}/route_table.py",
+        f"{CORE}/produce/route_table.py",
         "    if max(reading, writing) > MAX_QUEUES_OF_A_ROUTE:",
         "    if False:",
         f"{HOSTILE_ROUTES}::test_a_route_of_too_many_queues_is_refused_in_a_sentence[on-many-brokers]",
@@ -40,7 +40,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "client",
         "an order of topics by and by names as many queues as it likes",
-        f"{CORE}/route_table.py",
+        f"{CORE}/produce/route_table.py",
         "int(count) > MAX_QUEUES_OF_A_ROUTE - len(queues):",
         "int(count) > MAX_QUEUES_OF_A_ROUTE:",
         f"{HOSTILE_ROUTES}::test_a_route_of_too_many_queues_is_refused_in_a_sentence[by-and-by]",
@@ -48,7 +48,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "client",
         "who comes when a first route is there overtakes who has waited for it",
-        f"{CLIENT}/routes.py",
+        f"{CLIENT}/remoting/routes.py",
         "        if queues and not self.awaited:\n",
         "        if queues:\n",
         f"{SEND_ORDER}[sharding-key]",
@@ -56,7 +56,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "client",
         "who comes when a broker's address is there overtakes who has waited for it",
-        f"{CLIENT}/sender.py",
+        f"{CLIENT}/remoting/sender.py",
         "        if self._awaited and name in self._awaited:  # nobody is overtaken\n",
         "        if not name:\n",
         f"{SEND_ORDER}[queue]",
@@ -64,7 +64,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "client",
         "a copy of a body that stays compressed does not say so",
-        f"{CLIENT}/sender.py",
+        f"{CLIENT}/remoting/sender.py",
         "        if not sys_flag & COMPRESSED:\n",
         "        if sys_flag >= 0:\n",
         "tests/inproc/client/test_client_compressed_copies.py",
@@ -72,7 +72,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "client",
         "a topic whose route cannot be used keeps those behind it from being refreshed",
-        f"{CLIENT}/routes.py",
+        f"{CLIENT}/remoting/routes.py",
         "        except RocketMQError as error:  # a route",
         "        except TopicNotExist as error:  # a route",
         f"{HOSTILE_ROUTES}::test_a_topic_whose_route_is_refused_does_not_keep_those_behind_it_from_being_refreshed",
@@ -80,7 +80,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S1",
         "members of one client id do not share an instance",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "            instance = cls._instances.setdefault(made._key, made)\n",
         "            instance = made\n",
         f"{LIFE}::test_members_of_one_instance_name_share_one_client_id_and_one_instance",
@@ -88,7 +88,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S1",
         "what a second client asks of a shared instance is dropped",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "        check_shared(client_id, instance._options, options)\n",
         "",
         f"{SHARED_OPTIONS}::test_a_producer_with_tls_never_gets_the_plain_connections_of_another",
@@ -96,7 +96,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S1",
         "a context of its own is not looked at where both speak TLS",
-        f"{CLIENT}/shared_options.py",
+        f"{CLIENT}/settings/shared_options.py",
         '*("tls", "ssl_context", ',
         '*("tls", ',
         f"{SHARED_OPTIONS}::test_an_option_that_differs_holds_or_is_refused_by_its_name",
@@ -104,7 +104,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S1",
         "a client id has an instance on each loop",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "        if instance._loop is not asyncio.get_running_loop():\n",
         "        if False:\n",
         f"{SHARED_OPTIONS}::test_the_faces_share_a_client_on_one_loop_and_are_refused_on_another",
@@ -112,7 +112,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S1",
         "the same name servers in another order are another cluster",
-        f"{CLIENT}/shared_options.py",
+        f"{CLIENT}/settings/shared_options.py",
         "    return frozenset(parse_addresses(options.addresses))",
         "    return frozenset({options.addresses})",
         f"{SHARED_OPTIONS}::test_name_servers_of_one_cluster_are_one_list_in_any_order",
@@ -120,7 +120,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S1",
         "tools see the options of whoever came first",
-        f"{CLIENT}/running_info.py",
+        f"{CLIENT}/consume/running_info.py",
         "running.group, running.options",
         "running.group, running.instance._options",
         f"{SHARED_OPTIONS}::test_tools_see_each_consumers_own_options",
@@ -128,7 +128,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S1",
         "the first member that leaves closes the instance of all",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "if self._users or self._closed:",
         "if self._closed:",
         f"{LIFE}::test_the_broker_hears_of_the_leaving_at_once",
@@ -136,7 +136,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S1",
         "no heartbeat after the first",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "        self.heartbeats.soon()\n\n    def _broker_addresses",
         "\n    def _broker_addresses",
         f"{INSTANCE}::test_heartbeats_keep_a_quiet_member_in_its_group",
@@ -144,7 +144,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S2",
         "the retry topic is not subscribed",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "if settings.clustering and self._with_retry_topic:",
         "if False:",
         f"{LIFE}::test_running_info_and_direct_consumption_are_served",
@@ -152,7 +152,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S2",
         "a consumer starts although no name server answers",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "            await instance.routes.refresh(topic)",
         "            pass",
         f"{SHARING}::test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing",
@@ -160,7 +160,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S2",
         "brokers are not told that a consumer left",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "        await self.instance.remove_consumer(self.group.name)\n",
         "",
         f"{LIFE}::test_the_broker_hears_of_the_leaving_at_once",
@@ -168,7 +168,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S2",
         "shutdown gives up the queues before the running listener has ended",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "        if self._service_started and not await self.service.close(",
         "        await self.rebalancer.drop_all()\n        if self._service_started and not await self.service.close(",
         f"{LIFE}::test_shutdown_waits_for_the_running_listener_and_keeps_its_result",
@@ -176,7 +176,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S3",
         "averaged allocation leaves queues out and gives others twice",
-        f"{CORE}/allocation.py",
+        f"{CORE}/group/allocation.py",
         "index * size + min(index, remainder)",
         "index * size",
         f"{UNIT}/test_allocation.py::test_avg_gives_contiguous_runs_and_the_first_get_one_more",
@@ -184,7 +184,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S3",
         "each member sorts the members its own way",
-        f"{CORE}/allocation.py",
+        f"{CORE}/group/allocation.py",
         "all_ids = sorted(set(client_ids), key=java_order)",
         "all_ids = list(client_ids)",
         f"{UNIT}/test_allocation.py::test_names_are_sorted_by_utf16_units_as_java_does "
@@ -193,7 +193,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S3",
         "a reassigned queue goes on being consumed",
-        f"{CORE}/rebalance.py",
+        f"{CORE}/group/rebalance.py",
         "        entry.process_queue.drop()\n",
         "",
         f"{UNIT}/test_rebalance.py::test_a_reassigned_queue_is_dropped_at_once_and_leaves_when_removed",
@@ -201,7 +201,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S3",
         "a queue whose pulls died is never taken up again",
-        f"{CORE}/rebalance.py",
+        f"{CORE}/group/rebalance.py",
         "                drops.append(self._drop(queue, DropReason.PULL_EXPIRED))",
         "                pass",
         f"{UNIT}/test_rebalance.py::test_an_expired_pull_drops_the_queue_and_brings_it_back",
@@ -209,7 +209,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S3",
         "a queue is given up without its progress being written",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "        await self._group.offset_store.persist(queue)\n        if self._locks_needed",
         "        if self._locks_needed",
         f"{SHARING}::test_a_restarted_group_goes_on_where_it_stopped",
@@ -217,7 +217,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S3",
         "the broker's word that members changed is not heard",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "            self.rebalance_soon()\n            return None",
         "            return None",
         f"{SHARING}::test_a_member_that_leaves_is_replaced_at_once",
@@ -225,7 +225,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S4",
         "an illegal offset does not stop the queue",
-        f"{CORE}/pull_cursor.py",
+        f"{CORE}/consume/pull_cursor.py",
         "            queue.drop()\n",
         "",
         f"{UNIT}/test_pull_cursor.py::test_an_illegal_offset_drops_the_queue_with_the_brokers_correction",
@@ -233,7 +233,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S4",
         "an empty answer moves progress over messages that are not finished",
-        f"{CORE}/pull_cursor.py",
+        f"{CORE}/consume/pull_cursor.py",
         "        if queue.count == 0:\n            effects",
         "        if True:\n            effects",
         f"{UNIT}/test_pull_cursor.py::test_without_messages_progress_moves_only_when_nothing_is_cached",
@@ -241,7 +241,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S4",
         "the span limit stops orderly consumption too",
-        f"{CORE}/flow_control.py",
+        f"{CORE}/consume/flow_control.py",
         "if not orderly and process_queue.span",
         "if process_queue.span",
         f"{UNIT}/test_flow_control.py::test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption",
@@ -257,7 +257,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S4",
         "tags are compared by hash alone",
-        f"{CLIENT}/pull_loop.py",
+        f"{CLIENT}/read/pull_loop.py",
         "    if subscription.tags_set:",
         "    if False:",
         f"{PARTS}::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic",
@@ -265,7 +265,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S4",
         "progress does not pass filtered messages",
-        f"{CLIENT}/pull_loop.py",
+        f"{CLIENT}/read/pull_loop.py",
         "            self._owner.correct_offset(self.process_queue, effect.offset)",
         "            pass",
         f"{CONCURRENT}::test_tags_are_filtered_exactly_and_progress_passes_the_others",
@@ -273,7 +273,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S4",
         "a message that arrives wakes nobody",
-        f"{BROKER}/parked.py",
+        f"{BROKER}/delivery/parked.py",
         "        self._arrived.setdefault((topic, queue_id), set()).add(tags_code)\n        self._schedule()\n",
         "        self._arrived.setdefault((topic, queue_id), set()).add(tags_code)\n",
         f"{LONG_POLLING}::test_a_held_pull_is_woken_by_the_message_it_waits_for",
@@ -281,7 +281,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S4",
         "a pull that wakes commits the offset it carried when it came",
-        f"{BROKER}/handlers/pull.py",
+        f"{BROKER}/handlers/messages/pull.py",
         "    if may_park:\n        if header.sys_flag & PULL_COMMIT_OFFSET:",
         "    if header.sys_flag & PULL_COMMIT_OFFSET:\n"
         "        broker.offsets.commit(group, topic, queue_id, header.commit_offset)\n"
@@ -291,7 +291,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S5",
         "progress passes messages that are not finished",
-        f"{CORE}/process_queue.py",
+        f"{CORE}/consume/process_queue.py",
         "return offsets[0] if offsets else self.max_offset_seen + 1",
         "return self.max_offset_seen + 1",
         f"{UNIT}/test_process_queue.py::test_the_commit_offset_is_the_lowest_unfinished_message",
@@ -299,7 +299,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S5",
         "a dropped queue still moves progress",
-        f"{CORE}/process_queue.py",
+        f"{CORE}/consume/process_queue.py",
         "        if not known or self.dropped:",
         "        if not known:",
         f"{UNIT}/test_process_queue.py::test_a_dropped_queue_gives_nothing_out_and_moves_no_progress",
@@ -307,7 +307,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S5",
         "ack_index is not heeded",
-        f"{CORE}/consume_result.py",
+        f"{CORE}/consume/consume_result.py",
         "min(max(ack_index + 1, 0), batch_size)",
         "batch_size",
         f"{UNIT}/test_consume_result.py::test_ack_index_counts_only_with_success",
@@ -315,7 +315,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S5",
         "a failed message is done without a retry copy",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "            sent = await self._send_back(message, batch.context.delay_level_when_next_consume)",
         "            sent = True",
         f"{CONCURRENT}::test_ack_index_splits_a_batch_into_done_and_again",
@@ -323,7 +323,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S5",
         "a message that nobody took back is forgotten",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "            process_queue.put_back([message])\n",
         "",
         f"{CONCURRENT}::test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_s",
@@ -331,7 +331,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S5",
         "a worker goes on with what waits for it after the queue was given up",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "        if process_queue.dropped:\n            return item\n        one = self._one\n"
         "        if one is None or isinstance(item, Batch):\n            self._listener.run(",
         "        one = self._one\n        if one is None or isinstance(item, Batch):\n            self._listener.run(",
@@ -340,7 +340,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S6",
         "a late result brings back progress that was corrected",
-        f"{CORE}/consume_progress.py",
+        f"{CORE}/consume/consume_progress.py",
         "        if queue in self._frozen:\n            return False\n",
         "",
         f"{UNIT}/test_consume_progress.py::test_a_corrected_offset_is_frozen_until_the_queue_is_removed",
@@ -348,7 +348,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S6",
         "an unknown offset is taken for none and a start is guessed",
-        f"{CORE}/consume_progress.py",
+        f"{CORE}/consume/consume_progress.py",
         "    if stored_offset != OFFSET_NOT_FOUND:\n        return SkipThisRound()\n",
         "",
         f"{UNIT}/test_consume_progress.py::test_stored_progress_wins_and_unknown_progress_is_not_guessed",
@@ -356,7 +356,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S6",
         "a broker that does not answer counts as one without an offset",
-        f"{CLIENT}/offset_store.py",
+        f"{CLIENT}/group/offset_store.py",
         'offset of %s could not be read: %s", self._group, queue, error)\n            return OFFSET_UNKNOWN',
         'offset of %s could not be read: %s", self._group, queue, error)\n            return OFFSET_NOT_FOUND',
         f"{SHARING}::test_an_unknown_stored_offset_is_waited_for_not_guessed",
@@ -364,7 +364,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S6",
         "nothing is persisted while the consumer runs",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         '        await self._of_each_consumer("offsets", lambda consumer: consumer.persist_offsets())\n',
         "        return\n",
         f"{SHARING}::test_progress_is_persisted_every_5_s_and_never_goes_back",
@@ -372,7 +372,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S6",
         "an administrator cannot set a group back",
-        f"{BROKER}/offsets.py",
+        f"{BROKER}/tables/offsets.py",
         "        if offset != before:",
         "        if before is None or offset > before:",
         "tests/inproc/broker/test_broker_offsets.py::test_a_lower_commit_counts",
@@ -380,7 +380,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S7",
         "a result that comes during the send-back makes a second copy",
-        f"{CORE}/consume_timeout.py",
+        f"{CORE}/consume/consume_timeout.py",
         "            self._expired[key] = True\n            return Settlement.WAIT",
         "            return Settlement.SETTLE",
         f"{UNIT}/test_consume_timeout.py::test_a_result_during_the_send_back_waits_for_it",
@@ -388,7 +388,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S7",
         "a message expires one look after its limit",
-        f"{CORE}/consume_timeout.py",
+        f"{CORE}/consume/consume_timeout.py",
         "<= limit_ms:",
         "< limit_ms:",
         f"{UNIT}/test_consume_timeout.py::test_a_message_expires_exactly_at_its_limit",
@@ -396,7 +396,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S7",
         "progress does not pass a stuck message that was sent back",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "            self._timeouts.sent_back(message)\n            self._tracked.pop(message, None)\n"
         "            self._done(process_queue, [message])",
         "            self._timeouts.sent_back(message)\n            self._tracked.pop(message, None)",
@@ -405,7 +405,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S7",
         "the late result of a stuck message makes a second copy",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "            if batch.tracked:\n                own = self._own(batch)",
         "            if False:\n                own = self._own(batch)",
         f"{CONCURRENT}::test_one_stuck_message_holds_progress_until_its_timeout_and_makes_one_retry_copy",
@@ -413,7 +413,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S7",
         "a new limit does not hold for messages that already run",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "        self._timeouts.limit_ms = limit_ms\n        self._look()",
         "        self._timeouts.limit_ms = limit_ms",
         f"{CONCURRENT}::test_the_consume_timeout_can_be_changed_while_a_message_runs",
@@ -421,7 +421,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S8",
         "every retry waits as long as the first",
-        f"{CORE}/retry_schedule.py",
+        f"{CORE}/retry/retry_schedule.py",
         "FIRST_RETRY_LEVEL + reconsume_times",
         "FIRST_RETRY_LEVEL",
         f"{UNIT}/test_retry_schedule.py::test_send_back_decides",
@@ -429,7 +429,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S8",
         "one retry too many before the dead letter",
-        f"{CORE}/retry_schedule.py",
+        f"{CORE}/retry/retry_schedule.py",
         "reconsume_times >= max_times",
         "reconsume_times > max_times",
         f"{UNIT}/test_retry_schedule.py::test_send_back_decides",
@@ -437,7 +437,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S8",
         "a copy made by the client does not count up",
-        f"{CLIENT}/send_back.py",
+        f"{CLIENT}/group/send_back.py",
         "str(message.reconsume_times + 1)",
         "str(message.reconsume_times)",
         f"{PARTS}::test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up",
@@ -445,7 +445,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S8",
         "a refused send-back is not sent through the inner producer",
-        f"{CLIENT}/send_back.py",
+        f"{CLIENT}/group/send_back.py",
         "        return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)",
         "        return False",
         f"{CONCURRENT}::test_a_refused_send_back_goes_through_the_inner_producer",
@@ -453,7 +453,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S8",
         "the second retry forgets the topic it came from",
-        f"{BROKER}/handlers/send_back.py",
+        f"{BROKER}/handlers/messages/send_back.py",
         "    if props.get_property(raw, props.RETRY_TOPIC) is None:\n",
         "    if True:\n",
         f"{RETRY}::test_each_retry_waits_for_the_next_level_and_remembers_the_first_message",
@@ -461,7 +461,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S9",
         "a delay level above the highest is its own queue",
-        f"{CORE}/retry_schedule.py",
+        f"{CORE}/retry/retry_schedule.py",
         "return min(max(level, 0), len(self.delays_ms))",
         "return max(level, 0)",
         f"{UNIT}/test_retry_schedule.py::test_a_level_too_high_is_the_highest_and_0_is_at_once",
@@ -469,7 +469,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S9",
         "messages behind a due one are delivered before their time",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "                if now_ms < unit.tags_code <= latest_ms:\n                    return False\n",
         "",
         f"{RETRY}::test_a_level_that_fires_again_and_again_stays_exact",
@@ -477,7 +477,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S9",
         "progress of a level moves before the delivery",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "                self._deliver(records, unit, now_ms)\n",
         "                self._note(level, unit.queue_offset + 1)\n                self._deliver(records, unit, now_ms)\n",
         "tests/inproc/broker/test_broker_delay.py::test_a_put_that_is_refused_in_the_middle_of_a_step_neither_skips_nor_repeats",
@@ -485,7 +485,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S9",
         "a delayed message comes back to another queue than its own",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "self._put(copy_of(record, topic, queue_id, record[2]), now_ms)",
         "self._put(copy_of(record, topic, 0, record[2]), now_ms)",
         f"{RETRY}::test_a_delayed_message_comes_at_its_time_and_not_before",
@@ -493,7 +493,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S10",
         "a turn begins without a valid lock",
-        f"{CORE}/orderly_turn.py",
+        f"{CORE}/consume/orderly_turn.py",
         "if self.clustering and not queue.lock.is_valid(now_ms):",
         "if False:",
         f"{UNIT}/test_orderly_turn.py::test_without_a_lock_a_turn_does_not_begin",
@@ -501,7 +501,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S10",
         "a message whose dead letter could not be stored is skipped",
-        f"{CORE}/orderly_turn.py",
+        f"{CORE}/consume/orderly_turn.py",
         "        queue.put_back(failed)\n",
         "",
         f"{UNIT}/test_orderly_turn.py::test_a_dead_letter_that_could_not_be_stored_blocks_the_queue",
@@ -509,7 +509,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S10",
         "anybody may unlock a queue",
-        f"{CORE}/queue_lock.py",
+        f"{CORE}/consume/queue_lock.py",
         "if lock is None or lock.client_id != client_id:\n            return False\n        del",
         "if lock is None:\n            return False\n        del",
         f"{UNIT}/test_queue_lock.py::test_only_the_owner_unlocks",
@@ -517,7 +517,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S10",
         "the broker's lock ends before the client stops trusting it",
-        f"{CORE}/queue_lock.py",
+        f"{CORE}/consume/queue_lock.py",
         "BROKER_LOCK_MAX_LIVE_MS = 60_000",
         "BROKER_LOCK_MAX_LIVE_MS = 20_000",
         f"{UNIT}/test_queue_lock.py::test_one_renewal_may_fail_and_the_broker_keeps_longer_than_the_client_trusts",
@@ -525,7 +525,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S10",
         "a worker goes on with what it has in hand after the queue was dropped",
-        f"{CLIENT}/orderly_service.py",
+        f"{CLIENT}/listen/orderly_service.py",
         "if process_queue.dropped or self._closing or time.perf_counter() > end_s:",
         "if self._closing or time.perf_counter() > end_s:",
         f"{ORDERLY}::test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand",
@@ -533,7 +533,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S10",
         "a queue is unlocked while its listener runs",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "if self._locks_needed and process_queue is not None and process_queue.consuming:",
         "if False:",
         f"{ORDERLY}::test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand",
@@ -541,7 +541,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S10",
         "a lock that the broker refuses to renew is still trusted",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "                    active[queue].lock.lost()\n",
         "                    active[queue].lock.granted(asked_ms)\n",
         f"{ORDERLY}::test_a_lost_lock_stops_consumption_in_the_middle",
@@ -549,7 +549,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S10",
         "the broker keeps the locks that a client gives back",
-        f"{BROKER}/handlers/locks.py",
+        f"{BROKER}/handlers/groups/locks.py",
         "            broker.locks.unlock_batch(body.consumer_group, share, body.client_id)\n",
         "            pass\n",
         "tests/inproc/broker/test_broker_members.py::test_only_the_owner_unlocks",
@@ -565,7 +565,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S11",
         "failures are not told from successes",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "failed = len(batch.messages) - acked",
         "failed = 0",
         f"{CONCURRENT}::test_statistics_count_what_happened",
@@ -573,7 +573,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S11",
         "tools see another queue state than the consumer's",
-        f"{CLIENT}/running_info.py",
+        f"{CLIENT}/consume/running_info.py",
         "_process_queue_info(process_queue, offset, orderly=running.service.orderly)",
         "_process_queue_info(ProcessQueue(queue), -1, orderly=running.service.orderly)",
         f"{INSTANCE}::test_running_info_tells_what_is_cached_and_how_far_progress_is",
@@ -581,7 +581,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S11",
         "consuming directly, for a tool, moves progress or retries",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "        return batch\n\n    def _call(",
         "        self._settle([batch], batch.process_queue)\n        return batch\n\n    def _call(",
         f"{INSTANCE}::test_consuming_directly_has_no_effect_on_progress_retries_or_numbers",

@@ -15,13 +15,13 @@ OPTIONS = "tests/unit/client/test_client_options.py"
 PARTS = "tests/unit/client/test_client_parts.py"
 POOL = "tests/unit/client/test_client_listener_pool.py"
 RETRY = "tests/inproc/broker/test_broker_retry.py"
-SEND_BACK = f"{BROKER}/handlers/send_back.py"
+SEND_BACK = f"{BROKER}/handlers/messages/send_back.py"
 
 DRIVER_MUTANTS = [
     Mutant(
         "S1",
         "the unit is not part of the client id",
-        f"{CLIENT}/options.py",
+        f"{CLIENT}/settings/options.py",
         "        if self.unit_name:\n            parts.append(self.unit_name)\n",
         "",
         f"{OPTIONS}::test_the_client_id_is_javas",
@@ -29,7 +29,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S1",
         "two clients without a name of their own share one",
-        f"{CLIENT}/options.py",
+        f"{CLIENT}/settings/options.py",
         '            name = f"{os.getpid()}#{time.time_ns() + next(_serial)}"\n',
         '            name = f"{os.getpid()}"\n',
         f"{LIFE}::test_the_default_instance_name_is_unique_per_client",
@@ -37,7 +37,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S1",
         "a second consumer of a group takes the first one's place",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "        if consumer.group_name in self._consumers:\n",
         "        if False:\n",
         f"{LIFE}::test_a_second_consumer_of_a_group_needs_an_instance_of_its_own",
@@ -45,7 +45,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S1",
         "the last member leaves the connections open",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "        await self.routes.aclose()\n        await self.pool.aclose()\n",
         "        await self.routes.aclose()\n",
         f"{LIFE}::test_shutdown_leaves_no_thread_no_socket_and_no_task",
@@ -53,7 +53,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S1",
         "a name server that does not answer is asked again and again",
-        f"{CLIENT}/name_servers.py",
+        f"{CLIENT}/remoting/name_servers.py",
         "                    self._chosen = (self._chosen + 1) % len(self._addresses)\n",
         "                    pass\n",
         f"{PARTS}::test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried",
@@ -61,7 +61,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S1",
         "progress is never written by the clock",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         '        await self._of_each_consumer("offsets", lambda consumer: consumer.persist_offsets())\n',
         "        pass\n",
         f"{SHARING}::test_progress_is_persisted_every_5_s_and_never_goes_back",
@@ -69,7 +69,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S1",
         "a pool never gets smaller",
-        f"{CLIENT}/listener_pool.py",
+        f"{CLIENT}/listen/listener_pool.py",
         "            self._to_leave.append(None)\n",
         "            pass\n",
         f"{POOL}::test_resize_takes_idle_workers_away_and_allows_new_ones",
@@ -77,7 +77,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S1",
         "what the broker refuses to take back has no other way",
-        f"{CLIENT}/send_back.py",
+        f"{CLIENT}/group/send_back.py",
         "        level = -1 if delay_level < 0 else retry_level(message.reconsume_times, delay_level)\n",
         "        return False\n",
         f"{CONCURRENT}::test_a_refused_send_back_goes_through_the_inner_producer",
@@ -85,7 +85,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S2",
         "a number out of range is taken",
-        f"{CLIENT}/push_settings.py",
+        f"{CLIENT}/settings/push_settings.py",
         "            check_range(name, getattr(self, name), low, high)\n",
         "            pass\n",
         f"{OPTIONS}::test_a_mistake_is_one_sentence",
@@ -93,7 +93,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S2",
         "broadcasting progress goes to the broker",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "            if clustering\n            else LocalFileOffsetStore(",
         "            if True\n            else LocalFileOffsetStore(",
         f"{SHARING}::test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file",
@@ -101,7 +101,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S2",
         "an orderly listener is called as a concurrent one",
-        f"{CLIENT}/push_consumer.py",
+        f"{CLIENT}/consume/push_consumer.py",
         "        self._listener, self._orderly, self._batch_size = listener, orderly, batch_size\n",
         "        self._listener, self._orderly, self._batch_size = listener, False, batch_size\n",
         f"{ORDERLY}::test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause",
@@ -109,7 +109,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S2",
         "the broker is not asked about a filter",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "        await self._check_expressions()\n",
         "",
         "tests/inproc/client/test_client_filters.py::test_a_wrong_condition_is_told_at_the_start",
@@ -117,7 +117,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S3",
         "members that broadcast share the queues out",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "        if not self._group.clustering:\n            return list(queues)\n",
         "",
         f"{SHARING}::test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file",
@@ -125,7 +125,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S5",
         "one worker does everything",
-        f"{CLIENT}/listener_pool.py",
+        f"{CLIENT}/listen/listener_pool.py",
         "        count = min(count, self._workers, len(chunk)) - chunk.invited\n",
         "        count = 1 - chunk.invited\n",
         f"{POOL}::test_no_more_than_the_workers_run_at_once_and_all_of_them_do {CONCURRENT}::test_a_slow_listener_uses_all_its_workers",
@@ -141,7 +141,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S5",
         "a retried message is shown under its retry topic",
-        f"{CLIENT}/pull_loop.py",
+        f"{CLIENT}/read/pull_loop.py",
         "            message.topic = _property(message, props.RETRY_TOPIC) or message.topic\n",
         "            pass\n",
         f"{PARTS}::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic",
@@ -149,7 +149,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S5",
         "what a listener raises counts as success",
-        f"{CLIENT}/listener_call.py",
+        f"{CLIENT}/listen/listener_call.py",
         "        if batch.failure is not None:\n            batch.status = self._failed\n",
         "        if batch.failure is not None:\n            batch.status = type(self._failed)('CONSUME_SUCCESS')\n",
         f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id",
@@ -157,7 +157,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S5",
         "a message is sent back by another place than its own",
-        f"{CLIENT}/send_back.py",
+        f"{CLIENT}/group/send_back.py",
         "            offset=message.commit_log_offset,\n",
         "            offset=message.commit_log_offset + 1,\n",
         f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id",
@@ -165,7 +165,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S5",
         "broadcasting sends failures back",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "        process_queue = batch.process_queue\n        if not self._group.clustering:\n",
         "        process_queue = batch.process_queue\n        if False:\n",
         f"{CONCURRENT}::test_broadcasting_does_not_retry",
@@ -173,7 +173,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S5",
         "what async listeners did is never settled",
-        f"{CLIENT}/listener_pool.py",
+        f"{CLIENT}/listen/listener_pool.py",
         "                finished.append(result)\n                if not self._woken:",
         "                if not self._woken:",
         f"{CONCURRENT}::test_async_listeners_run_on_the_loop_and_retry_alike",
@@ -181,7 +181,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S5",
         "shutdown does not wait for listeners",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "        ended = await self._pool.close(timeout_ms)\n",
         "        ended = await self._pool.close(0)\n",
         f"{LIFE}::test_shutdown_waits_for_the_running_listener_and_keeps_its_result",
@@ -189,7 +189,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S6",
         "a group that comes back does not find its progress",
-        f"{CLIENT}/offset_store.py",
+        f"{CLIENT}/group/offset_store.py",
         "        return OFFSET_NOT_FOUND if offset is None else offset\n",
         "        return OFFSET_NOT_FOUND\n",
         f"{SHARING}::test_a_restarted_group_goes_on_where_it_stopped",
@@ -197,7 +197,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S6",
         "a broken offset file is not replaced by its backup",
-        f"{CLIENT}/offset_store.py",
+        f"{CLIENT}/group/offset_store.py",
         "        for path in (self.path, self._backup):\n",
         "        for path in (self.path,):\n",
         f"{PARTS}::test_a_broken_offset_file_falls_back_to_its_backup",
@@ -205,7 +205,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S6",
         "a timestamp is read as UTC",
-        f"{CLIENT}/push_settings.py",
+        f"{CLIENT}/settings/push_settings.py",
         ".astimezone().timestamp() * 1000)",
         '.replace(tzinfo=__import__("datetime").timezone.utc).timestamp() * 1000 + 1)',
         f"{OPTIONS}::test_consume_timestamp_is_local_time",
@@ -213,7 +213,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S6",
         "a message whose listener did not end in time counts as done",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "        await self.rebalancer.drop_all()\n",
         "        for queue, one in self.rebalancer.table.active().items():\n"
         "            self.group.offset_store.progress.update(queue, one.max_offset_seen + 1)\n"
@@ -223,7 +223,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S7",
         "waiting for a worker counts as running",
-        f"{CLIENT}/concurrent_service.py",
+        f"{CLIENT}/listen/concurrent_service.py",
         "            self._pool.submit(process_queue.take(_ALL, now_ms), process_queue)\n",
         "            taken = process_queue.take(_ALL, now_ms)\n"
         "            for message in taken:\n"
@@ -236,7 +236,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S7",
         "what is finished stays in the table of deadlines",
-        f"{CORE}/consume_timeout.py",
+        f"{CORE}/consume/consume_timeout.py",
         "        if self._running.pop(key, None) is not None or",
         "        if self._running.get(key, None) is not None or",
         "tests/unit/core/test_consume_timeout.py::test_nothing_finished_is_kept_behind_a_stuck_message",
@@ -300,7 +300,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S10",
         "a queue is taken up without its lock",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "            locked = await self._lock(adds) if self._locks_needed and adds else set(adds)\n",
         "            locked = set(adds)\n",
         f"{ORDERLY}::test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free",
@@ -308,7 +308,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S10",
         "locks are not renewed",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "                    active[queue].lock.granted(asked_ms)\n",
         "                    pass\n",
         f"{ORDERLY}::test_locks_are_renewed_while_the_consumer_lives",
@@ -316,7 +316,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S10",
         "batches are taken from the newest on",
-        f"{CORE}/orderly_turn.py",
+        f"{CORE}/consume/orderly_turn.py",
         "        batch = queue.take(self.batch_size, now_ms)\n",
         "        batch = queue.take(self.batch_size, now_ms)[::-1]\n",
         "tests/unit/core/test_orderly_turn.py::test_a_turn_hands_out_batches_in_order_until_nothing_is_pending",
@@ -324,7 +324,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S10",
         "who leaves keeps its locks",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "            await self._unlock_when_due(drop, process_queue)\n",
         "            pass\n",
         f"{ORDERLY}::test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once",
@@ -332,7 +332,7 @@ DRIVER_MUTANTS = [
     Mutant(
         "S10",
         "broadcasting in order waits for a lock that nobody gives",
-        f"{CLIENT}/orderly_service.py",
+        f"{CLIENT}/listen/orderly_service.py",
         "clustering=self._group.clustering",
         "clustering=True",
         f"{ORDERLY}::test_orderly_broadcasting_needs_no_lock",

@@ -99,7 +99,7 @@ HOT_PATH_MUTANTS = [
     Mutant(
         "hot",
         "the short way reads past a pending reset",
-        f"{BROKER}/handlers/pull_checks.py",
+        f"{BROKER}/handlers/messages/pull_checks.py",
         "        or broker.offsets.resets\n",
         "",
         PULLS,
@@ -107,7 +107,7 @@ HOT_PATH_MUTANTS = [
     Mutant(
         "hot",
         "a group that may not consume does so on the short way",
-        f"{BROKER}/handlers/pull_checks.py",
+        f"{BROKER}/handlers/messages/pull_checks.py",
         "        or not group.consume_enable\n        or not topic.perm",
         "        or not topic.perm",
         PULLS,
@@ -131,7 +131,7 @@ HOT_PATH_MUTANTS = [
     Mutant(
         "hot",
         "every full file of a queue stays mapped once it was read",
-        f"{STORE}/consume_queue.py",
+        f"{STORE}/queue/consume_queue.py",
         "        if len(self._read) > self.read_limit:\n",
         "        if not self._read:\n",
         "tests/unit/store/test_read_at_once.py",
@@ -195,7 +195,7 @@ HOT_PATH_MUTANTS = [
     Mutant(
         "hot",
         "the ids of a batch are those of its first message",
-        f"{BROKER}/stamps.py",
+        f"{BROKER}/tables/stamps.py",
         "        places[:] = np.arange(physical_offset, physical_offset + step * count, step)\n",
         "        places[:] = physical_offset\n",
         BATCHES,
@@ -227,7 +227,7 @@ HOT_PATH_MUTANTS = [
     Mutant(
         "hot",
         "units that do not fit the reserved space are lost",
-        f"{STORE}/consume_queue.py",
+        f"{STORE}/queue/consume_queue.py",
         "            while done < len(units):\n",
         "            if done < len(units):\n",
         "tests/unit/store/test_message_store.py",
@@ -235,7 +235,7 @@ HOT_PATH_MUTANTS = [
     Mutant(
         "hot",
         "the writer may use space that is still being written",
-        f"{STORE}/space_ahead.py",
+        f"{STORE}/files/space_ahead.py",
         "            self._pending = (file, begin, self._executor",
         "            file.room = begin + step\n            self._pending = (file, begin, self._executor",
         f"{AHEAD}::test_zeros_are_written_only_behind_what_the_writer_may_use",
@@ -243,7 +243,7 @@ HOT_PATH_MUTANTS = [
     Mutant(
         "hot",
         "requests wait for the zeros of the whole log",
-        f"{STORE}/space_ahead.py",
+        f"{STORE}/files/space_ahead.py",
         "_FROM_BYTES <= begin < file.size_bytes",
         "begin > file.size_bytes",
         f"{AHEAD}::test_a_log_that_grows_finds_its_space_written_by_the_thread",
@@ -251,7 +251,7 @@ HOT_PATH_MUTANTS = [
     Mutant(
         "hot",
         "a disk that is full for the thread is full for ever",
-        f"{STORE}/space_ahead.py",
+        f"{STORE}/files/space_ahead.py",
         "contextlib.suppress(OSError, StoreNotWritable)",
         "contextlib.nullcontext()",
         f"{AHEAD}::test_what_the_thread_cannot_do_the_writer_does_and_no_message_fails",

@@ -20,7 +20,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S1",
         "a name server list that came from the environment is never looked at again",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         "        if not self.name_servers.is_fixed:\n",
         "        if False:\n",
         f"{INSTANCE}::test_name_servers_that_moved_are_found_through_the_environment",
@@ -28,7 +28,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S1",
         "an address server that answers nonsense takes the name servers away",
-        f"{CLIENT}/name_servers.py",
+        f"{CLIENT}/remoting/name_servers.py",
         "        except (OSError, ValueError, ConfigurationError) as error:\n",
         "        except OSError as error:\n",
         f"{PARTS}::test_an_address_server_is_asked_before_the_first_request_and_again_for_a_new_list",
@@ -36,7 +36,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S1",
         "two requests that fail together skip a name server",
-        f"{CLIENT}/name_servers.py",
+        f"{CLIENT}/remoting/name_servers.py",
         "if address == self.chosen:",
         "if True:",
         f"{PARTS}::test_requests_that_fail_together_move_to_the_next_name_server_not_past_it",
@@ -44,7 +44,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S1",
         "one consumer's failing progress keeps that of the others from being written",
-        f"{CLIENT}/instance.py",
+        f"{CLIENT}/remoting/instance.py",
         '            except Exception:\n                log.exception("group %s: the periodic %s failed", consumer.group_name, what)\n',
         "            except ZeroDivisionError:\n                pass\n",
         f"{INSTANCE}::test_one_consumers_failure_keeps_no_other_from_its_periodic_work",
@@ -52,7 +52,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S1",
         "a listener pool never follows what waits for it",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "        if waiting >= threshold:\n",
         "        if False:\n",
         f"{INSTANCE}::test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_afterwards",
@@ -60,7 +60,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S2",
         "brokers that do not answer hold up a shutdown without end",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "await asyncio.wait_for(self._leave(), _LEAVE_TIMEOUT_S)",
         "await self._leave()",
         f"{INSTANCE}::test_brokers_that_do_not_answer_hold_up_a_shutdown_for_a_limited_time_and_no_heartbeat_names_who_left",
@@ -68,7 +68,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S2",
         "who could not say goodbye goes on being named in heartbeats",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "            self.instance.forget_consumer(self.group.name)\n",
         "            pass\n",
         f"{INSTANCE}::test_brokers_that_do_not_answer_hold_up_a_shutdown_for_a_limited_time_and_no_heartbeat_names_who_left",
@@ -76,7 +76,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S3",
         "a strategy that fails takes all queues away",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "            return None\n        self._strategy_fails.discard(topic)\n",
         "            return []\n        self._strategy_fails.discard(topic)\n",
         f"{SHARING}::test_a_strategy_that_fails_takes_nothing_away_and_is_asked_again",
@@ -84,7 +84,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S3",
         "a broker that cannot share out queues leaves its members without any",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:\n",
         "            if True:\n",
         f"{SHARING}::test_the_broker_shares_the_queues_out_where_it_is_asked_to",
@@ -92,7 +92,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S3",
         "CONSISTENT_HASH has another number of virtual nodes than asked for",
-        f"{CORE}/allocation.py",
+        f"{CORE}/group/allocation.py",
         "        return AllocateByConsistentHash(virtual_node_count)\n",
         "        return AllocateByConsistentHash()\n",
         f"{ALLOCATION}::test_all_six_strategies_are_found_by_javas_names",
@@ -148,7 +148,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S2",
         "a start leaves the queues to the next round of rebalance",
-        f"{CLIENT}/running_consumer.py",
+        f"{CLIENT}/consume/running_consumer.py",
         "        await self.announce()\n        await self.rebalance()\n",
         "        await self.announce()\n",
         f"{CONCURRENT}::test_messages_that_wait_already_are_consumed_too",
@@ -156,7 +156,7 @@ INSTANCE_MUTANTS = [
     Mutant(
         "S3",
         "a queue that is taken up begins behind its next message",
-        f"{CLIENT}/rebalancer.py",
+        f"{CLIENT}/consume/rebalancer.py",
         "            return decision.offset\n",
         "            return decision.offset + (decision.offset > 0)\n",
         f"{LONG}::test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind[concurrent]",

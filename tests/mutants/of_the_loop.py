@@ -23,7 +23,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "all brokers of a connection that closes are forgotten in one go",
-        "src/sprocketmq/broker/namesrv.py",
+        "src/sprocketmq/broker/namesrv/namesrv.py",
         "            asyncio.get_running_loop().call_soon(self._let_go, gone, tell)\n",
         "            self._let_go(gone, tell)\n",
         f"{REGISTERED}::test_the_brokers_of_a_connection_that_closes_go_one_in_a_turn_of_the_loop",
@@ -39,7 +39,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "a group is moved in all queues of a topic in one go",
-        "src/sprocketmq/broker/handlers/offset_reset.py",
+        "src/sprocketmq/broker/handlers/groups/offset_reset.py",
         "in_steps(queue_ids, _QUEUES_PER_STEP):",
         "in_steps(queue_ids, 1 << 30):",
         f"{QUEUES}::test_a_group_is_moved_in_all_queues_of_a_topic_in_steps",
@@ -55,7 +55,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "settings of a request have any length",
-        "src/sprocketmq/broker/name_checks.py",
+        "src/sprocketmq/broker/security/name_checks.py",
         "    if size <= _MOST_SETTINGS_BYTES:",
         "    if True:",
         f"{QUEUES}::test_long_settings_are_refused",
@@ -63,7 +63,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "a broker assigns any number of queues",
-        "src/sprocketmq/broker/handlers/assignment.py",
+        "src/sprocketmq/broker/handlers/groups/assignment.py",
         "if queues is not None and len(queues) > _MOST_QUEUES:",
         "if False:",
         f"{QUEUES}::test_a_broker_assigns_no_more_queues_than_it_can_in_one_go",
@@ -87,7 +87,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "whoever a message wakes is answered at once",
-        "src/sprocketmq/broker/parked.py",
+        "src/sprocketmq/broker/delivery/parked.py",
         "while (self._again or turns) and perf_counter() < ends_s:",
         "while self._again or turns:",
         f"{PULLS}::test_many_pulls_are_woken_by_one_message_in_shares_of_the_loop",
@@ -95,7 +95,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "what arrives while waiters are looked at is forgotten",
-        "src/sprocketmq/broker/parked.py",
+        "src/sprocketmq/broker/delivery/parked.py",
         "if what in self._arrived:  # meanwhile",
         "if self._arrived.pop(what, None):",
         f"{PULLS}::test_a_message_that_arrives_while_waiters_are_looked_at_is_looked_at_by_all_of_them",
@@ -103,7 +103,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "a queue's waiters are woken to the last before those of the next queue",
-        "src/sprocketmq/broker/parked.py",
+        "src/sprocketmq/broker/delivery/parked.py",
         "        self._turns.append(what)\n        try:",
         "        self._turns.appendleft(what)\n        try:",
         f"{PULLS}::test_a_queue_with_few_waiters_does_not_stand_behind_one_with_many",
@@ -111,7 +111,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "no pull's time is over any more once many were",
-        "src/sprocketmq/broker/parked.py",
+        "src/sprocketmq/broker/delivery/parked.py",
         "                self._arm()\n",
         "                pass\n",
         f"{PULLS}::test_many_pulls_whose_time_is_over_are_answered_in_shares_of_the_loop",
@@ -119,7 +119,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "a filter judges as many messages as it likes in one go",
-        "src/sprocketmq/broker/filters.py",
+        "src/sprocketmq/broker/delivery/filters.py",
         "return match_record(record) if now_s < ends_s else None",
         "return match_record(record)",
         f"{PULLS}::test_a_filtered_pull_ends_with_its_share_and_the_next_one_goes_on",
@@ -127,7 +127,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "what a member tells of its queues is read at once",
-        "src/sprocketmq/broker/handlers/relay.py",
+        "src/sprocketmq/broker/handlers/messages/relay.py",
         "in_steps(_offsets(body), _QUEUES_A_STEP):",
         "in_steps(_offsets(body), 1 << 30):",
         f"{STATUS}::test_a_member_of_many_queues_is_told_of_in_steps_and_in_full",
@@ -143,7 +143,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "what all members tell may be longer than a frame",
-        "src/sprocketmq/broker/handlers/relay.py",
+        "src/sprocketmq/broker/handlers/messages/relay.py",
         "    if room.is_full:",
         "    if False:",
         f"{STATUS}::test_what_all_members_tell_has_to_fit_into_a_frame",
@@ -151,7 +151,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "a member may have more queues than a topic",
-        "src/sprocketmq/broker/handlers/relay.py",
+        "src/sprocketmq/broker/handlers/messages/relay.py",
         "if len(shares) > MAX_QUEUES // _QUEUES_A_STEP:",
         "if False:",
         f"{STATUS}::test_a_member_has_no_more_queues_than_a_topic",
@@ -159,7 +159,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "a batch holds as many messages as fit into its bytes",
-        "src/sprocketmq/broker/handlers/send.py",
+        "src/sprocketmq/broker/handlers/messages/send.py",
         "if is_batch and has_more_elements(command.body, most):",
         "if False:",
         BATCHES,
@@ -175,7 +175,7 @@ LOOP_MUTANTS = [
     Mutant(
         "client",
         "automatic batches grow beyond the messages that a broker takes",
-        "src/sprocketmq/core/send_batches.py",
+        "src/sprocketmq/core/produce/send_batches.py",
         " or len(items) >= self._max_items:",
         ":",
         "tests/unit/core/test_send_batches.py::test_a_batch_holds_no_more_messages_than_a_broker_takes",
@@ -215,7 +215,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "each key of the name server is a write of its file",
-        "src/sprocketmq/broker/table_file.py",
+        "src/sprocketmq/broker/tables/table_file.py",
         "if self._file.path is None or self._is_changed:\n            return",
         "if self._file.path is not None:\n            self._file.save(self._content())  # type: ignore[arg-type]\n            return",
         f"{KEYS}::test_a_thousand_keys_in_one_write_cost_a_few_writes_of_the_file",
@@ -223,7 +223,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "all parts of a registration have one data version",
-        "src/sprocketmq/broker/registration.py",
+        "src/sprocketmq/broker/replication/registration.py",
         "version.timestamp + number)",
         "version.timestamp)",
         f"{PARTS}::test_a_large_table_goes_in_parts_and_a_name_server_of_4_9_has_all_of_it_after_each_round",
@@ -231,7 +231,7 @@ LOOP_MUTANTS = [
     Mutant(
         "namesrv",
         "an interrupted registration counts as taken",
-        "src/sprocketmq/core/namesrv_table.py",
+        "src/sprocketmq/core/cluster/namesrv_table.py",
         "if known is None else known.data_version\n        )",
         "if known is None else data_version\n        )",
         "tests/unit/core/test_namesrv_table.py"
@@ -240,7 +240,7 @@ LOOP_MUTANTS = [
     Mutant(
         "namesrv",
         "a part of a registration is taken for all of it",
-        "src/sprocketmq/core/namesrv_table.py",
+        "src/sprocketmq/core/cluster/namesrv_table.py",
         "registration.wanted and is_whole:",
         "registration.wanted:",
         f"{REGISTERED}::test_parts_do_not_make_a_name_server_drop_the_topics_of_the_other_parts",
@@ -248,7 +248,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "offsets of queues that do not exist are kept",
-        "src/sprocketmq/broker/handlers/offsets.py",
+        "src/sprocketmq/broker/handlers/groups/offsets.py",
         "header.queue_id >= max(config.read_queue_nums, config.write_queue_nums)",
         "False",
         f"{BOUNDED}[offsets_of_queues_that_are_not_there-cluster0]",
@@ -264,7 +264,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "queues that nobody has are locked without an end",
-        "src/sprocketmq/core/queue_lock.py",
+        "src/sprocketmq/core/consume/queue_lock.py",
         "if self._count >= self.max_locks:",
         "if False:",
         f"{BOUNDED}[locks-cluster0]",
@@ -272,7 +272,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "a stop forgets a table whose text is being made",
-        "src/sprocketmq/broker/table_file.py",
+        "src/sprocketmq/broker/tables/table_file.py",
         "self._making, self._is_changed = None, True",
         "self._making = None",
         f"{WRITES}::test_a_stop_while_a_large_table_is_made_writes_it",

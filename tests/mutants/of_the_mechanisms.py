@@ -8,20 +8,20 @@ __all__ = ["MECHANISM_MUTANTS"]
 
 CORE = "src/sprocketmq/core"
 UNIT = "tests/unit/core"
-ALLOCATION, ALLOCATIONS = f"{CORE}/allocation.py", f"{UNIT}/test_allocation.py"
-REBALANCE, REBALANCES = f"{CORE}/rebalance.py", f"{UNIT}/test_rebalance.py"
-CURSOR, CURSORS = f"{CORE}/pull_cursor.py", f"{UNIT}/test_pull_cursor.py"
-FLOW, FLOWS = f"{CORE}/flow_control.py", f"{UNIT}/test_flow_control.py"
-ROUTES, ROUTE_TESTS = f"{CORE}/route_table.py", f"{UNIT}/test_route_table.py"
-CACHED, CACHE_TESTS = f"{CORE}/process_queue.py", f"{UNIT}/test_process_queue.py"
-RESULT, RESULTS = f"{CORE}/consume_result.py", f"{UNIT}/test_consume_result.py"
-PROGRESS, PROGRESSES = f"{CORE}/consume_progress.py", f"{UNIT}/test_consume_progress.py"
-TIMEOUT, TIMEOUTS = f"{CORE}/consume_timeout.py", f"{UNIT}/test_consume_timeout.py"
-SCHEDULE, SCHEDULES = f"{CORE}/retry_schedule.py", f"{UNIT}/test_retry_schedule.py"
-LOCKS, LOCK_TESTS = f"{CORE}/queue_lock.py", f"{UNIT}/test_queue_lock.py"
-TURN, TURNS = f"{CORE}/orderly_turn.py", f"{UNIT}/test_orderly_turn.py"
+ALLOCATION, ALLOCATIONS = f"{CORE}/group/allocation.py", f"{UNIT}/test_allocation.py"
+REBALANCE, REBALANCES = f"{CORE}/group/rebalance.py", f"{UNIT}/test_rebalance.py"
+CURSOR, CURSORS = f"{CORE}/consume/pull_cursor.py", f"{UNIT}/test_pull_cursor.py"
+FLOW, FLOWS = f"{CORE}/consume/flow_control.py", f"{UNIT}/test_flow_control.py"
+ROUTES, ROUTE_TESTS = f"{CORE}/produce/route_table.py", f"{UNIT}/test_route_table.py"
+CACHED, CACHE_TESTS = f"{CORE}/consume/process_queue.py", f"{UNIT}/test_process_queue.py"
+RESULT, RESULTS = f"{CORE}/consume/consume_result.py", f"{UNIT}/test_consume_result.py"
+PROGRESS, PROGRESSES = f"{CORE}/consume/consume_progress.py", f"{UNIT}/test_consume_progress.py"
+TIMEOUT, TIMEOUTS = f"{CORE}/consume/consume_timeout.py", f"{UNIT}/test_consume_timeout.py"
+SCHEDULE, SCHEDULES = f"{CORE}/retry/retry_schedule.py", f"{UNIT}/test_retry_schedule.py"
+LOCKS, LOCK_TESTS = f"{CORE}/consume/queue_lock.py", f"{UNIT}/test_queue_lock.py"
+TURN, TURNS = f"{CORE}/consume/orderly_turn.py", f"{UNIT}/test_orderly_turn.py"
 NUMBERS, NUMBER_TESTS = f"{CORE}/statistics.py", f"{UNIT}/test_statistics.py"
-QUEUES, PULL = "src/sprocketmq/store/queue_log_store.py", "src/sprocketmq/broker/handlers/pull.py"
+QUEUES, PULL = "src/sprocketmq/store/queue_log_store.py", "src/sprocketmq/broker/handlers/messages/pull.py"
 BROKER_PULL = "tests/inproc/broker/test_broker_pull.py"
 
 MECHANISM_MUTANTS = [
@@ -212,7 +212,7 @@ MECHANISM_MUTANTS = [
     Mutant(
         "S4",
         "a SQL92 condition is sent as a tag",
-        f"{CORE}/subscription.py",
+        f"{CORE}/group/subscription.py",
         "sub_string=expression.expression, sub_version=now_ms, expression_type=SQL92",
         "sub_string=expression.expression, sub_version=now_ms, expression_type=TAG",
         f"{UNIT}/test_subscription.py::test_sql92_is_carried_as_it_is",
@@ -308,7 +308,7 @@ MECHANISM_MUTANTS = [
     Mutant(
         "S8",
         "a producer tries the broker again that just failed",
-        f"{CORE}/send_latency.py",
+        f"{CORE}/produce/send_latency.py",
         "            if name != last_broker and (is_available is None or is_available(name)):\n",
         "            if is_available is None or is_available(name):\n",
         f"{UNIT}/test_send_latency.py::test_a_retry_goes_to_another_broker",
@@ -364,7 +364,7 @@ MECHANISM_MUTANTS = [
     Mutant(
         "S10",
         "a queue with cached messages is unlocked at once",
-        "src/sprocketmq/client/rebalancer.py",
+        "src/sprocketmq/client/consume/rebalancer.py",
         "if drop.reason is DropReason.SHUTDOWN or not process_queue.pending_count or delay_ms == 0:",
         "if True:",
         "tests/inproc/client/test_client_orderly_progress.py::test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later",
@@ -478,7 +478,7 @@ MECHANISM_MUTANTS = [
     Mutant(
         "S4",
         "a hole in a queue's files goes unnoticed",
-        "src/sprocketmq/store/mapped_file_queue.py",
+        "src/sprocketmq/store/files/mapped_file_queue.py",
         "if start % size or (index and start != starts[index - 1] + size):",
         "if start % size:",
         "tests/unit/store/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",

@@ -102,7 +102,7 @@ LOWER_MUTANTS = [
     Mutant(
         "store",
         "the head of a record is written first",
-        f"{STORE}/commit_log.py",
+        f"{STORE}/log/commit_log.py",
         "        view[at + 8 : end] = record[8:]\n        view[at : at + 8] = record[:8]",
         "        view[at : at + 8] = record[:8]\n        view[at + 8 : end] = record[8:]",
         "tests/unit/store/test_torn_writes.py",
@@ -110,7 +110,7 @@ LOWER_MUTANTS = [
     Mutant(
         "store",
         "a record inside a body is taken for a record",
-        f"{STORE}/commit_log.py",
+        f"{STORE}/log/commit_log.py",
         "    if record.physical_offset != physical_offset:\n        return False\n",
         "",
         "tests/unit/store/test_message_store.py::test_a_record_inside_a_body_is_no_record",
@@ -118,7 +118,7 @@ LOWER_MUTANTS = [
     Mutant(
         "store",
         "recovery does not look at checksums",
-        f"{STORE}/recovery.py",
+        f"{STORE}/recovery/recovery.py",
         "self._log.scan(self.begin, check_crc=self._check_crc,",
         "self._log.scan(self.begin, check_crc=False,",
         f"{RECOVERY}::test_a_last_record_damaged_at_any_byte_never_takes_its_neighbours_down",
@@ -126,7 +126,7 @@ LOWER_MUTANTS = [
     Mutant(
         "store",
         "queue entries that point behind the end of the log stay",
-        f"{STORE}/recovery.py",
+        f"{STORE}/recovery/recovery.py",
         "            queue.truncate_to(kept)\n",
         "            pass\n",
         f"{RECOVERY}::test_entries_whose_records_never_reached_the_disk_are_dropped",
@@ -134,7 +134,7 @@ LOWER_MUTANTS = [
     Mutant(
         "store",
         "what lies behind the end is not zeroed and comes back",
-        f"{STORE}/recovery.py",
+        f"{STORE}/recovery/recovery.py",
         "            log.truncate_to_end()\n",
         "            pass\n",
         f"{RECOVERY}::test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back",
@@ -142,7 +142,7 @@ LOWER_MUTANTS = [
     Mutant(
         "store",
         "who appends during a sync is told that it was covered",
-        f"{STORE}/flush.py",
+        f"{STORE}/services/flush.py",
         "                    self.flushed_offset = end\n",
         "                    self.flushed_offset = self._log.max_offset\n",
         f"{FLUSH}::test_what_was_appended_during_a_sync_is_not_covered_by_it",
@@ -150,7 +150,7 @@ LOWER_MUTANTS = [
     Mutant(
         "store",
         "each waiter gets a sync of its own",
-        f"{STORE}/flush.py",
+        f"{STORE}/services/flush.py",
         "            end = self._log.max_offset\n            if end > self.flushed_offset:",
         "            end = self._waiters[0][0] if self._waiters else self._log.max_offset\n            if end > self.flushed_offset:",
         f"{FLUSH}::test_many_waiters_share_one_sync",
@@ -158,7 +158,7 @@ LOWER_MUTANTS = [
     Mutant(
         "store",
         "the store takes messages after a sync that failed",
-        f"{STORE}/flush.py",
+        f"{STORE}/services/flush.py",
         "        self._on_failure(error)\n",
         "",
         f"{FLUSH}::test_a_failed_sync_fails_its_waiters_and_the_store_takes_nothing_more",
@@ -166,7 +166,7 @@ LOWER_MUTANTS = [
     Mutant(
         "store",
         "two stores of one process share a directory",
-        f"{STORE}/lock_file.py",
+        f"{STORE}/files/lock_file.py",
         "            if self._path in _held:",
         "            if False:",
         "tests/unit/store/test_files.py::test_a_second_broker_in_this_process_is_kept_out",
@@ -174,7 +174,7 @@ LOWER_MUTANTS = [
     Mutant(
         "store",
         "the lock file is not locked",
-        f"{STORE}/lock_file.py",
+        f"{STORE}/files/lock_file.py",
         "        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)",
         "        pass",
         "tests/unit/store/test_files.py::test_a_second_broker_in_another_process_is_kept_out",
@@ -318,7 +318,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "a query that died in its first batch asks for the latest offset anew",
-        f"{SPARK}/stream_reader.py",
+        f"{SPARK}/read/stream_reader.py",
         "        return StreamOffset(initial=self._options.starting.kind).to_json()",
         "        return self._first_step(None)",
         f"{STREAM}::test_a_query_that_dies_before_its_first_batch_is_done_reads_the_same_again",
@@ -326,7 +326,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "where the first batch began is not journaled",
-        f"{SPARK}/plan.py",
+        f"{SPARK}/read/plan.py",
         "dict(start.queues) if first else {}",
         "{}",
         f"{STREAM}::test_the_start_of_the_first_batch_is_read_from_its_journaled_end",
@@ -342,7 +342,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "a batch under a limit starves a small queue",
-        f"{SPARK}/trigger_limits.py",
+        f"{SPARK}/read/trigger_limits.py",
         "end[queue] = start[queue] + 1 + spare * (size - 1) // rest",
         "end[queue] = start[queue] + limit * size // total",
         "tests/unit/spark/test_trigger_limits.py::test_a_limit_starves_nobody_and_is_kept",
@@ -350,7 +350,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "the last batch is never committed",
-        f"{SPARK}/stream_reader.py",
+        f"{SPARK}/read/stream_reader.py",
         "        self._eager_commit(position)\n",
         "",
         f"{STREAM}::test_a_batch_is_committed_when_the_next_one_is_asked_for_and_not_before",
@@ -358,7 +358,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "a batch is committed before it is done",
-        f"{SPARK}/stream_reader.py",
+        f"{SPARK}/read/stream_reader.py",
         "        self._look_at_rest(step)\n        tasks =",
         "        self._eager_commit(step.end)\n        tasks =",
         f"{STREAM}::test_a_batch_is_committed_when_the_next_one_is_asked_for_and_not_before",
@@ -366,7 +366,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "a pull that brings less than was guessed leaves a gap",
-        "src/sprocketmq/client/queue_reader.py",
+        "src/sprocketmq/client/read/queue_reader.py",
         "                at = pulled.next_begin_offset\n",
         "                at = segment.limit\n",
         f"{READER}::test_answers_that_stop_short_leave_no_gap",
@@ -374,7 +374,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "a pull that brings more than was guessed is read twice",
-        "src/sprocketmq/client/queue_reader.py",
+        "src/sprocketmq/client/read/queue_reader.py",
         "upto = min(pulled.next_begin_offset, segment.limit)",
         "upto = pulled.next_begin_offset",
         f"{READER}::test_a_filtered_answer_that_covers_more_than_its_part_gives_nothing_twice",
@@ -382,7 +382,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "chunks come out as they arrive",
-        "src/sprocketmq/client/queue_reader.py",
+        "src/sprocketmq/client/read/queue_reader.py",
         "                        self._ready.extend(self._held.popleft().chunks)",
         "                        self._ready.extendleft(self._held.popleft().chunks)",
         f"{READER}::test_each_message_of_the_ranges_comes_once_and_in_order",
@@ -390,7 +390,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "a queue that answers early is read before the one that comes first",
-        "src/sprocketmq/client/queue_reader.py",
+        "src/sprocketmq/client/read/queue_reader.py",
         "            self._held.append(segment)\n",
         "            self._held.append(segment)\n            self._ranges.rotate(-1)\n",
         f"{READER}::test_a_read_that_is_repeated_gives_the_same_order_whichever_queue_answers_late",
@@ -398,7 +398,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "records outside the wanted range are decoded along",
-        f"{SPARK}/decode.py",
+        f"{SPARK}/columns/decode.py",
         "        if not wanted.all():",
         "        if False:",
         "tests/unit/spark/test_decode.py::test_records_outside_the_wanted_range_are_left_out",
@@ -406,7 +406,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "a retried message goes by the name of its retry topic",
-        f"{SPARK}/decode.py",
+        f"{SPARK}/columns/decode.py",
         "    return pc.if_else(pc.and_(copied.take(pa.array(rows.which)), pc.is_valid(origin)), origin, topics)",
         "    return topics",
         "tests/unit/spark/test_decode.py::test_a_retried_message_keeps_the_name_of_its_origin_topic",
@@ -414,7 +414,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "odd records are decoded as if they were ordinary",
-        f"{SPARK}/decode.py",
+        f"{SPARK}/columns/decode.py",
         '(head["magic"] != MAGIC_V1).any() or ',
         "",
         "tests/unit/spark/test_decode.py::test_records_of_a_topic_too_long_for_one_length_byte_decode_as_one_by_one",
@@ -422,7 +422,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "bad rows are sent back before the good ones are written",
-        f"{SPARK}/row_retry.py",
+        f"{SPARK}/retry/row_retry.py",
         "        self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n"
         "        self._send_back(judged.where(bad), batch_id)\n",
         "        self._send_back(judged.where(bad), batch_id)\n"
@@ -432,7 +432,7 @@ LOWER_MUTANTS = [
     Mutant(
         "spark",
         "rows are judged once for writing and once more for sending back",
-        f"{SPARK}/row_retry.py",
+        f"{SPARK}/retry/row_retry.py",
         "            judged = kept.keep(self._judged(rows, batch_id))\n",
         "            judged = self._judged(rows, batch_id)\n",
         f"{ROWS}::test_each_row_is_judged_once",

@@ -19,7 +19,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "a decided batch that was planned anew with other rows is skipped",
-        "src/sprocketmq/core/decision_ledger.py",
+        "src/sprocketmq/core/transactions/decision_ledger.py",
         "    if decision.rows is not None and rows is not None and decision.rows != rows:",
         "    if False:",
         "tests/inproc/spark/test_replanned_batches.py::"
@@ -28,7 +28,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "a second ledger is made while the broker of the first is away",
-        f"{SPARK}/ledger_place.py",
+        f"{SPARK}/transactions/ledger_place.py",
         "        await _hold_places(api, topic, {name: at for name, at in masters.items() if name not in permissions})",
         "        pass",
         f"{PLACE}::test_no_second_ledger_is_made_while_the_broker_of_the_first_is_away",
@@ -36,7 +36,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "of two ledgers the first by name counts, whatever the other decided",
-        f"{SPARK}/ledger_place.py",
+        f"{SPARK}/transactions/ledger_place.py",
         "    kept = full or homes[:1]",
         "    kept = homes[:1]",
         f"{PLACE}::test_of_two_ledgers_the_one_without_decisions_keeps_the_place",
@@ -44,7 +44,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "a home is hidden before it was looked at",
-        f"{SPARK}/ledger_place.py",
+        f"{SPARK}/transactions/ledger_place.py",
         "    await set_permission(api, address, topic, READ)\n",
         "    await set_permission(api, address, topic, NOTHING)\n",
         f"{PLACE}::test_a_home_whose_emptying_was_cut_off_can_still_be_read",
@@ -52,7 +52,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "of two empty ledgers the first by name is kept, though it takes no decision",
-        f"{SPARK}/ledger_place.py",
+        f"{SPARK}/transactions/ledger_place.py",
         "key=lambda name: permissions[name] != READ_WRITE)",
         "key=lambda name: False)",
         f"{PLACE}::test_of_two_empty_ledgers_the_one_that_can_be_written_is_kept",
@@ -60,7 +60,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "what a second ledger adds is not compared with a third",
-        f"{SPARK}/ledger_merge.py",
+        f"{SPARK}/transactions/ledger_merge.py",
         "                    known[newest := decision.batch] = decision, name\n",
         "                    newest = decision.batch\n",
         f"{PLACE}::test_two_other_ledgers_that_decided_a_batch_differently_are_a_question_for_a_person",
@@ -68,7 +68,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "exactly-once",
         "a merged decision keeps where its writer had read to in another ledger",
-        f"{SPARK}/ledger_merge.py",
+        f"{SPARK}/transactions/ledger_merge.py",
         "        anew = replace(decision, read_to=end)",
         "        anew = decision",
         f"{PLACE}::test_of_two_ledgers_with_decisions_none_is_forgotten",
@@ -76,7 +76,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "a replica is asked for what its master has",
-        f"{SPARK}/cluster.py",
+        f"{SPARK}/cluster/cluster.py",
         "        if MASTER not in registered.broker_addrs:",
         "        if registered.broker_addrs:\n            return next(iter(registered.broker_addrs.values()))\n        if True:",
         f"{REPLICAS}::test_a_batch_does_not_end_where_a_replica_ends",
@@ -84,7 +84,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "a replica says what is not there",
-        "src/sprocketmq/client/queue_reader.py",
+        "src/sprocketmq/client/read/queue_reader.py",
         "            if is_replica and (",
         "            if False and (",
         f"{REPLICAS}::test_a_task_loses_nothing_that_only_the_master_has",
@@ -92,7 +92,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "a replica that acts as master is one",
-        "src/sprocketmq/client/masters.py",
+        "src/sprocketmq/client/remoting/masters.py",
         "(broker.enable_acting_master and not _may_be_written(route, broker_name))",
         "False",
         "tests/unit/client/test_masters.py::test_a_replica_that_acts_as_master_is_none",
@@ -100,7 +100,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "a broker that comes late is read from its beginning",
-        f"{SPARK}/plan.py",
+        f"{SPARK}/read/plan.py",
         "        at = self._starts.get(queue, held.min) if position is None else position",
         "        at = held.min if position is None else position",
         f"{LATE}::test_a_stream_that_began_at_the_latest_reads_nothing_old",
@@ -108,7 +108,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "the rule for late queues is forgotten with the first batch",
-        f"{SPARK}/plan.py",
+        f"{SPARK}/read/plan.py",
         "lost=losses, late=start.late)",
         "lost=losses)",
         f"{LATE}::test_a_stream_that_began_at_the_latest_reads_nothing_old",
@@ -116,7 +116,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "a topic that is added to a query begins by the rule of its start",
-        f"{SPARK}/late_queues.py",
+        f"{SPARK}/read/late_queues.py",
         "(late is not None and late.covers(queue)):",
         "late is not None:",
         f"{LATE}::test_a_topic_that_is_added_to_a_query_begins_at_its_first_message",
@@ -124,7 +124,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "a new queue of a broker that was there begins by the clocks",
-        f"{SPARK}/late_start.py",
+        f"{SPARK}/options/late_start.py",
         "        if queue.broker_name in self.seen:",
         "        if False:",
         f"{LATE}::test_a_new_topic_of_a_broker_that_was_there_is_read_from_its_first_message_whatever_the_clocks_say",
@@ -132,7 +132,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "a queue without a commit is asked about at each look",
-        f"{SPARK}/late_queues.py",
+        f"{SPARK}/read/late_queues.py",
         "{queue: found.get(queue) for queue in new if queue not in unheard}",
         "found",
         f"{LATE}::test_a_queue_without_a_commit_is_asked_about_once",
@@ -140,7 +140,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "a queue whose broker is away fails the progress of all",
-        f"{SPARK}/group_progress.py",
+        f"{SPARK}/read/group_progress.py",
         "            return error\n        return None\n\n    answers = cluster.engine",
         "            raise\n        return None\n\n    answers = cluster.engine",
         f"{RETIRED}::test_progress_is_shown_to_the_brokers_that_are_there_and_the_others_are_left_alone",
@@ -148,7 +148,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "a broker that is gone for good is waited for",
-        f"{SPARK}/stream_reader.py",
+        f"{SPARK}/read/stream_reader.py",
         "        return bounds, {**watch.gone(sorted(missing - retired)), **gone}",
         "        return bounds, watch.gone(sorted(missing - retired))",
         f"{RETIRED}::test_a_bounded_run_ends_without_a_broker_that_is_retired",
@@ -156,7 +156,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "a living broker that is named is left while the name server does not answer",
-        f"{SPARK}/stream_reader.py",
+        f"{SPARK}/read/stream_reader.py",
         "queue for queue in missing if watch.is_answered and ",
         "queue for queue in missing if ",
         f"{RETIRED}::test_a_living_broker_that_is_named_is_not_left_while_the_name_server_does_not_answer",
@@ -164,7 +164,7 @@ SPARK_SOURCE_MUTANTS = [
     Mutant(
         "spark",
         "progress that is refused is told with each call",
-        f"{SPARK}/group_progress.py",
+        f"{SPARK}/read/group_progress.py",
         "now_s if is_first_refusal else now_s + _AGAIN_S",
         "now_s",
         f"{RETIRED}::test_refused_progress_is_told_again_at_once_and_then_each_ten_seconds",

@@ -15,7 +15,7 @@ SPARK_SPEED_MUTANTS = [
     Mutant(
         "spark-speed",
         "a separator inside a value is taken for the value",
-        f"{SPARK}/property_columns.py",
+        f"{SPARK}/columns/property_columns.py",
         "    if np.count_nonzero(separators) == count * len(texts) and not differing.any():",
         "    if not differing.any():",
         f"{SHAPES}::test_a_text_of_the_same_length_and_another_shape_is_not_taken_for_the_first",
@@ -23,7 +23,7 @@ SPARK_SPEED_MUTANTS = [
     Mutant(
         "spark-speed",
         "texts of one length are taken for texts of one shape",
-        f"{SPARK}/property_columns.py",
+        f"{SPARK}/columns/property_columns.py",
         "    differing = (words ^ words[0]) & fixed.view(np.uint64)",
         "    differing = (words ^ words[0]) & np.uint64(0)",
         f"{SHAPES}::test_a_text_of_the_same_length_and_another_shape_is_not_taken_for_the_first",
@@ -31,7 +31,7 @@ SPARK_SPEED_MUTANTS = [
     Mutant(
         "spark-speed",
         "a message without a property has it, empty",
-        f"{SPARK}/property_columns.py",
+        f"{SPARK}/columns/property_columns.py",
         "        if valid < self._count:\n",
         "        if False:\n",
         f"{SHAPES}::test_both_ways_give_what_one_by_one_gives",
@@ -39,7 +39,7 @@ SPARK_SPEED_MUTANTS = [
     Mutant(
         "spark-speed",
         "a record may reach into the next body",
-        f"{SPARK}/record_starts.py",
+        f"{SPARK}/columns/record_starts.py",
         "    return starts if (starts[np.minimum(at, len(starts) - 1)] == begins).all() else None",
         "    return starts",
         f"{STARTS}::test_a_record_that_reaches_into_the_next_body_is_refused",
@@ -47,7 +47,7 @@ SPARK_SPEED_MUTANTS = [
     Mutant(
         "spark-speed",
         "a run of records goes on over one of another size",
-        f"{SPARK}/record_starts.py",
+        f"{SPARK}/columns/record_starts.py",
         "        if not same.all():\n",
         "        if False:\n",
         f"{STARTS}::test_runs_of_alike_records_behind_each_other",
@@ -55,7 +55,7 @@ SPARK_SPEED_MUTANTS = [
     Mutant(
         "spark-speed",
         "a row of the source is written back with RocketMQ's own properties",
-        f"{SPARK}/row_columns.py",
+        f"{SPARK}/send/row_columns.py",
         "        keep &= ~np.isin(codes, left_out)",
         "        pass",
         f"{ROWS}::test_plain_rows_go_by_columns",
@@ -63,7 +63,7 @@ SPARK_SPEED_MUTANTS = [
     Mutant(
         "spark-speed",
         "a row with a sharding key goes by columns, to any queue",
-        f"{SPARK}/row_columns.py",
+        f"{SPARK}/send/row_columns.py",
         "    if any(columns[name].null_count < batch.num_rows for name in _UNUSUAL & columns.keys()):",
         "    if False:",
         f"{ROWS}::test_what_is_not_plain_is_left_to_one_by_one",
@@ -71,7 +71,7 @@ SPARK_SPEED_MUTANTS = [
     Mutant(
         "spark-speed",
         "a part is larger than a broker takes",
-        f"{SPARK}/row_columns.py",
+        f"{SPARK}/send/row_columns.py",
         "            upto = max(at + 1, min(upto, at + most_rows, count))",
         "            upto = max(at + 1, min(at + most_rows, count))",
         f"{ROWS}::test_parts_hold_all_elements_within_both_limits",

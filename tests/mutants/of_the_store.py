@@ -20,7 +20,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "two entries of one batch in the same slot forget each other",
-        f"{STORE}/index_file.py",
+        f"{STORE}/index/index_file.py",
         "        before[order[1:][again]] = numbers[order[:-1][again]]\n",
         "",
         f"{INDEX}::test_every_key_of_every_record_is_found_in_many_small_files",
@@ -28,7 +28,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "after a crash the slots are believed",
-        f"{STORE}/index_file.py",
+        f"{STORE}/index/index_file.py",
         "        slots[wrong] = table[wrong]\n",
         "",
         f"{INDEX}::test_after_a_crash_the_index_is_completed_from_what_the_disk_was_sure_to_have",
@@ -36,7 +36,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "index entries that are written again after a crash are not synced again",
-        f"{STORE}/index_file.py",
+        f"{STORE}/index/index_file.py",
         "changes == self.synced_changes:",
         "changes == self.synced_changes or changes > self.synced_changes + 1:  # the repair, and what it cut",
         f"{CUT}::test_index_entries_that_are_written_again_after_a_cut_survive_the_next_one",
@@ -44,7 +44,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "the names of log files that a killed process made are not synced",
-        f"{STORE}/recovery.py",
+        f"{STORE}/recovery/recovery.py",
         "            log.files.new_files = True  # the names",
         "            pass  # the names",
         f"{CUT}::test_the_names_of_files_that_a_killed_process_made_are_synced_by_the_next",
@@ -52,7 +52,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "of the queue files that a killed process wrote the newest two are synced",
-        f"{STORE}/recovery.py",
+        f"{STORE}/recovery/recovery.py",
         "        for file in reversed(queue.files.files):\n            queue.flushed",
         "        for file in reversed(queue.files.files[-2:]):\n            queue.flushed",
         f"{CUT}::test_all_queue_files_that_a_killed_process_wrote_are_synced_by_the_next",
@@ -60,7 +60,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "queues are synced only when a message has come since the start",
-        f"{STORE}/flush.py",
+        f"{STORE}/services/flush.py",
         "            if not dirty and indexed_offset in (-1,",
         "            if indexed_offset in (-1,",
         f"{CUT}::test_queues_are_synced_by_a_clean_stop_without_a_message_since_the_start",
@@ -84,7 +84,7 @@ STORE_MUTANTS = [
     Mutant(
         "timer",
         "a timer wheel that a killed process wrote is not synced",
-        f"{STORE}/timer_wheel.py",
+        f"{STORE}/timer/timer_wheel.py",
         "        self._is_new = self._may_differ = True  # a killed",
         "        pass  # a killed",
         f"{TIMER_FILES}::test_what_a_killed_process_wrote_is_on_the_disk_before_the_next_one_says_so",
@@ -92,7 +92,7 @@ STORE_MUTANTS = [
     Mutant(
         "timer",
         "the name of the timer's checkpoint, which live progress made, is not synced",
-        f"{STORE}/timer_check.py",
+        f"{STORE}/timer/timer_check.py",
         "        if not is_named:",
         "        if False:",
         f"{TIMER_FILES}::test_what_a_killed_process_wrote_is_on_the_disk_before_the_next_one_says_so",
@@ -100,7 +100,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "after a crash of ours the index is believed as far as it goes",
-        f"{STORE}/index_files.py",
+        f"{STORE}/index/index_files.py",
         "        if sure is None:\n            return counted\n        return min(sure.index_count, counted) if",
         "        return counted if",
         f"{INDEX}::test_after_a_crash_the_index_is_completed_from_what_the_disk_was_sure_to_have",
@@ -108,7 +108,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "a Java broker is told to begin behind what the index lacks",
-        f"{STORE}/checkpoint.py",
+        f"{STORE}/files/checkpoint.py",
         "            logics_ms = min(logics_ms, self.indexed_timestamp)\n",
         "            pass\n",
         f"{HANDOVER}::test_java_begins_where_the_index_of_a_killed_broker_is_sure",
@@ -116,7 +116,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "a killed broker's index file does not count what its slots point at",
-        f"{STORE}/index_file.py",
+        f"{STORE}/index/index_file.py",
         "        _HEADER.pack_into(self._mapping(), 0, *header)\n",
         "",
         f"{HANDOVER}::test_ours_killed_then_java_killed_then_ours_no_key_is_lost",
@@ -124,7 +124,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "index files end later than the checkpoint says",
-        f"{STORE}/dispatch.py",
+        f"{STORE}/services/dispatch.py",
         "            self._checkpoint.cover_index(int(store_timestamps.max()))\n",
         "            pass\n",
         f"{HANDOVER}::test_ours_killed_then_java_killed_then_ours_no_key_is_lost",
@@ -148,7 +148,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "entries of records that a crash took stay",
-        f"{STORE}/index_file.py",
+        f"{STORE}/index/index_file.py",
         "fine = (offsets < log_end) & (hashes >= 0)",
         "fine = (hashes >= 0)",
         f"{INDEX}::test_entries_of_records_that_a_crash_took_go_with_them",
@@ -156,7 +156,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "what a full disk kept out of the index is forgotten",
-        f"{STORE}/dispatch.py",
+        f"{STORE}/services/dispatch.py",
         "        self._index.put_rest()\n",
         "",
         f"{INDEX}::test_a_full_disk_holds_the_index_back_and_loses_no_key",
@@ -164,7 +164,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "a lost index is taken for complete, because the checkpoint says so",
-        f"{STORE}/dispatch.py",
+        f"{STORE}/services/dispatch.py",
         "if name == index.newest_name and offset > begin and at_record:",
         "if offset > begin and at_record:",
         f"{INDEX}::test_a_lost_index_is_noticed_and_built_anew",
@@ -172,7 +172,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "rollbacks are indexed",
-        f"{STORE}/dispatch.py",
+        f"{STORE}/services/dispatch.py",
         "_TRANSACTION_MASK, _ROLLBACK = 0xC, 0xC",
         "_TRANSACTION_MASK, _ROLLBACK = 0xC, 0x10",
         f"{INDEX}::test_half_messages_are_indexed_and_rollbacks_are_not",
@@ -180,7 +180,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "a value with a separator in it passes for the template's",
-        f"{STORE}/record_batch.py",
+        f"{STORE}/log/record_batch.py",
         "    differ |= ((texts - np.uint8(1)) < 2) & template.is_value  # a separator inside a value\n",
         "",
         f"{INDEX}::test_a_value_that_holds_a_separator_is_not_of_the_same_shape",
@@ -188,7 +188,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "records of several shapes are indexed as the first",
-        f"{STORE}/uniform_records.py",
+        f"{STORE}/services/uniform_records.py",
         "    if tails.tobytes() != tail * len(tails):\n        return None\n",
         "",
         f"{UNIFORM}::test_one_odd_record_leaves_them_all_to_be_taken_apart",
@@ -196,7 +196,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "a key with a separator in it passes for one that looks alike",
-        f"{STORE}/uniform_records.py",
+        f"{STORE}/services/uniform_records.py",
         ' or b"\\x01" in text or b"\\x02" in text',
         "",
         f"{UNIFORM}::test_one_odd_record_leaves_them_all_to_be_taken_apart",
@@ -204,7 +204,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "records are indexed that are not at their places",
-        f"{STORE}/uniform_records.py",
+        f"{STORE}/services/uniform_records.py",
         "        or (physical_offsets != np.arange(file_start + at, file_start + at + count * size, size)).any()\n",
         "",
         f"{UNIFORM}::test_a_record_that_is_not_sound_is_no_part_of_a_run",
@@ -212,7 +212,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "records are believed many at once without their checksums",
-        f"{STORE}/recovery.py",
+        f"{STORE}/recovery/recovery.py",
         "            whole &= np.array([crc32(data[begin:end]) & 0x7FFFFFFF == crc for begin, end, crc in bodies], bool)\n",
         "            pass\n",
         f"{RECOVERY}::test_a_last_record_damaged_at_any_byte_never_takes_its_neighbours_down",
@@ -220,7 +220,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "a torn entry is right if its beginning is",
-        f"{STORE}/recovery.py",
+        f"{STORE}/recovery/recovery.py",
         "        if not wanted.startswith(present) or",
         "        if wanted[:12] != present[:12] or",
         f"{RECOVERY}::test_a_last_entry_torn_at_any_byte_is_written_anew",
@@ -228,7 +228,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "a queue lost after a clean stop is not missed",
-        f"{STORE}/recovery.py",
+        f"{STORE}/recovery/recovery.py",
         "        return census is not None and census[0] == end and census != self._queues.census(end)",
         "        return False",
         f"{RECOVERY}::test_one_lost_queue_is_noticed_after_a_clean_stop",
@@ -236,7 +236,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "an acknowledged record is not on the disk",
-        f"{STORE}/flush.py",
+        f"{STORE}/services/flush.py",
         "                            file.sync()\n",
         "                            pass\n",
         f"{CUT}::test_what_was_acknowledged_survives_the_worst_cut",
@@ -244,7 +244,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "index files behind the head stay for ever",
-        f"{STORE}/retention.py",
+        f"{STORE}/services/retention.py",
         "            self._store.index.clean(files.start)\n",
         "",
         f"{RETENTION}::test_index_files_behind_the_head_go_with_the_log",
@@ -260,7 +260,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "a query by key does not see what was sent just now",
-        f"{HANDLERS}/lookup.py",
+        f"{HANDLERS}/messages/lookup.py",
         "    broker.index_building.catch_up()\n",
         "",
         "tests/inproc/broker/test_broker_lookup.py::test_messages_are_found_by_each_of_their_keys_at_once_and_in_the_order_of_the_log",
@@ -268,7 +268,7 @@ STORE_MUTANTS = [
     Mutant(
         "disk",
         "a full queue file is let go before there is space for the next one",
-        f"{STORE}/consume_queue.py",
+        f"{STORE}/queue/consume_queue.py",
         "        if file is None:\n            file = self",
         "        if file is None:\n            self.files.unmap()\n            file = self",
         "tests/unit/store/test_disk_space.py::test_a_queue_whose_next_file_has_no_space_is_read_to_its_end",
@@ -276,7 +276,7 @@ STORE_MUTANTS = [
     Mutant(
         "files",
         "a record with ten thousand keys is indexed as one with one",
-        f"{STORE}/dispatch.py",
+        f"{STORE}/services/dispatch.py",
         "        if number and done + work > max_records:\n",
         "        if number and number >= max_records:\n",
         f"{INDEX}::test_a_record_with_many_keys_counts_as_several",
@@ -284,7 +284,7 @@ STORE_MUTANTS = [
     Mutant(
         "store",
         "records far behind a queue that lost its entries are taken for damaged",
-        "src/sprocketmq/store/recovery.py",
+        "src/sprocketmq/store/recovery/recovery.py",
         "        if not from_first and queue.max_offset + _LARGEST_GAP < offset",
         "        if False and queue.max_offset + _LARGEST_GAP < offset",
         "tests/unit/store/test_recovery.py::test_a_queue_that_lost_many_entries_is_made_whole_from_an_earlier_begin",
@@ -292,7 +292,7 @@ STORE_MUTANTS = [
     Mutant(
         "disk",
         "an empty log file behind the end is damage",
-        f"{STORE}/commit_log.py",
+        f"{STORE}/log/commit_log.py",
         "or any(any(each.data[:64]) for each in later)",
         "or bool(later)",
         "tests/unit/store/test_disk_space.py::test_an_empty_log_file_that_a_full_disk_left_behind_the_end_is_no_problem",

@@ -17,7 +17,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "what is due is delivered though that cannot be noted",
-        f"{BROKER}/timer_messages.py",
+        f"{BROKER}/delivery/timer_messages.py",
         "            files.make_notable()\n",
         "",
         "tests/inproc/broker/test_broker_disk_full.py::test_what_is_due_waits_until_it_can_be_noted_that_it_was_delivered",
@@ -41,7 +41,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "what is far away is delivered at its roll",
-        f"{BROKER}/timer_messages.py",
+        f"{BROKER}/delivery/timer_messages.py",
         "_copy(record, unit.write_ms, now_ms, rolls=unit.rolls)",
         "_copy(record, unit.write_ms, now_ms, rolls=False)",
         f"{TIMER}::test_three_days_are_allowed_and_roll_on_the_way",
@@ -49,7 +49,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "a nearer slot does not move the timer",
-        f"{BROKER}/timer_messages.py",
+        f"{BROKER}/delivery/timer_messages.py",
         "            if self._armed_for <= nearest:\n",
         "            if self._armed_for:\n",
         f"{TIMER}::test_one_timer_for_the_nearest_slot_and_none_when_all_is_delivered",
@@ -57,7 +57,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "a message that was taken back comes all the same",
-        f"{BROKER}/timer_messages.py",
+        f"{BROKER}/delivery/timer_messages.py",
         "                if (topic, key) in keys:\n",
         "                if (topic, key) in ():\n",
         f"{TIMER}::test_a_message_that_was_taken_back_never_comes_and_its_neighbours_do",
@@ -65,7 +65,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "a slot that a kill interrupted begins anew",
-        f"{BROKER}/timer_messages.py",
+        f"{BROKER}/delivery/timer_messages.py",
         "            part.at = self.files.done  # a kill interrupted this slot\n",
         "            part.at = 0\n",
         f"{DELAY}::test_a_kill_between_a_delivery_and_its_progress_delivers_once_more_and_skips_nothing",
@@ -73,7 +73,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "delivered slots come again after a kill",
-        f"{STORE}/timer_files.py",
+        f"{STORE}/timer/timer_files.py",
         "            self.read_ms, self.done = live[1], 0 if self._live.differs else live[2]\n",
         "            pass\n",
         f"{FILES}::test_a_slot_that_was_delivered_before_a_kill_does_not_come_back",
@@ -81,7 +81,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "slots that point behind the log are believed",
-        f"{STORE}/timer_files.py",
+        f"{STORE}/timer/timer_files.py",
         "if slot.last >= self.log.end}",
         "if slot.last < 0}",
         f"{FILES}::test_after_a_power_cut_that_took_the_end_of_the_log_slots_that_point_there_are_linked_again",
@@ -89,7 +89,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "after a power cut entries are linked twice",
-        f"{STORE}/timer_files.py",
+        f"{STORE}/timer/timer_files.py",
         "        if newest is not None and newest >= self.queue_offset:\n",
         "        if False:\n",
         f"{FILES}::test_after_a_power_cut_the_checkpoint_counts_and_no_entry_is_linked_twice",
@@ -105,7 +105,7 @@ TIMER_MUTANTS = [
     Mutant(
         "delay",
         "a level that is no more is forgotten",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "            if topic == SCHEDULE_TOPIC:\n",
         "            if topic == SCHEDULE_TOPIC and queue_id < self.levels.max_level:\n",
         f"{DELAY}::test_a_level_that_is_no_more_is_emptied_at_the_times_its_messages_had",
@@ -113,7 +113,7 @@ TIMER_MUTANTS = [
     Mutant(
         "delay",
         "a kill takes the delay levels back to what the file says",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "            if live > self._progress.get(level, 0):\n",
         "            if live < 0:\n",
         f"{DELAY}::test_after_a_kill_nothing_that_was_delivered_comes_again",
@@ -121,7 +121,7 @@ TIMER_MUTANTS = [
     Mutant(
         "delay",
         "progress moves before the append",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "                self._deliver(records, unit, now_ms)\n                position = unit.queue_offset + 1\n"
         "                self._note(level, position)\n",
         "                position = unit.queue_offset + 1\n                self._note(level, position)\n"
@@ -131,7 +131,7 @@ TIMER_MUTANTS = [
     Mutant(
         "delay",
         "the progress of a step is kept when it has ended, so a kill repeats all of it",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "        self._live.change(level - 1, position)\n",
         "",
         f"{DELAY}::test_a_kill_in_the_middle_of_a_step_repeats_one_message_at_most",
@@ -139,7 +139,7 @@ TIMER_MUTANTS = [
     Mutant(
         "delay",
         "a level that is due delivers all before another one has its turn",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "                self._turns.append(level)\n            elif",
         "                self._turns.appendleft(level)\n            elif",
         f"{DELAY}::test_levels_that_are_due_at_once_take_turns",
@@ -147,7 +147,7 @@ TIMER_MUTANTS = [
     Mutant(
         "delay",
         "a step has no end",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "_STEP_MESSAGES: Final = 128 ",
         "_STEP_MESSAGES: Final = 100_000 ",
         f"{DELAY}::test_an_instant_with_thousands_of_messages_is_delivered_in_parts_so_that_requests_get_in_between",
@@ -155,7 +155,7 @@ TIMER_MUTANTS = [
     Mutant(
         "delay",
         "large messages do not end a step",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "                left_bytes -= unit.size\n",
         "",
         f"{DELAY}::test_large_messages_end_a_step_before_their_count_does",
@@ -163,7 +163,7 @@ TIMER_MUTANTS = [
     Mutant(
         "delay",
         "each message of a stream has a step of its own",
-        f"{BROKER}/schedule.py",
+        f"{BROKER}/delivery/schedule.py",
         "_PAUSE_MS: Final = 5 ",
         "_PAUSE_MS: Final = 0 ",
         f"{DELAY}::test_a_stream_of_messages_is_delivered_some_at_a_time_and_all_within_milliseconds",
@@ -171,7 +171,7 @@ TIMER_MUTANTS = [
     Mutant(
         "delay",
         "whatever looks like a record is delivered",
-        f"{BROKER}/waiting_records.py",
+        f"{BROKER}/delivery/waiting_records.py",
         "        if head[_PHYSICAL_OFFSET] == physical_offset and raw",
         "        if raw",
         "tests/unit/broker/test_waiting_records.py::test_a_damaged_record_is_none_and_its_neighbours_are_found",
@@ -179,7 +179,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "each timer message is read on its own",
-        f"{BROKER}/timer_messages.py",
+        f"{BROKER}/delivery/timer_messages.py",
         "            self._read_timer = asyncio.get_running_loop().call_soon(self._read_queue)\n",
         "            self._read_queue()\n",
         f"{TIMER}::test_the_queue_is_read_once_for_all_that_came_in_one_turn_of_the_loop",
@@ -187,7 +187,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "what was done of one slot stands beside the next one for a moment",
-        f"{STORE}/timer_files.py",
+        f"{STORE}/timer/timer_files.py",
         "            live.change(2, 0)  # law 3",
         "            pass  # law 3",
         f"{FILES}::test_what_was_done_of_one_slot_never_stands_beside_another",
@@ -195,7 +195,7 @@ TIMER_MUTANTS = [
     Mutant(
         "timer",
         "after a start the progress of the process before it is written over from its front",
-        f"{STORE}/live_progress.py",
+        f"{STORE}/files/live_progress.py",
         "        for index in reversed(range(len(numbers))):\n",
         "        for index in range(len(numbers)):\n",
         f"{FILES}::test_what_was_done_of_one_slot_never_stands_beside_another",

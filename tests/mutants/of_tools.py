@@ -18,7 +18,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "a reset stays pending, and the group is sent back for ever",
-        f"{BROKER}/offsets.py",
+        f"{BROKER}/tables/offsets.py",
         "return self.resets.pop((group, topic, queue_id), None)",
         "return self.resets.get((group, topic, queue_id))",
         f"{RESET}::test_the_next_pull_is_sent_to_the_new_place_once_and_its_own_commit_does_not_count",
@@ -26,7 +26,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "a commit of what was pulled before a reset undoes the reset",
-        f"{HANDLERS}/offsets.py",
+        f"{HANDLERS}/groups/offsets.py",
         "if broker.offsets.resets and broker.offsets.has_reset(group, topic, header.queue_id):",
         "if False:",
         f"{RESET}::test_what_the_group_commits_before_that_pull_is_ignored_and_counts_after_it",
@@ -34,7 +34,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "a reset without force moves a 4.9 group forward over messages",
-        f"{HANDLERS}/offset_reset.py",
+        f"{HANDLERS}/groups/offset_reset.py",
         "offset if header.is_force else min(offset, consumed)",
         "offset",
         f"{RESET}::test_as_4_9_a_reset_without_force_moves_no_queue_forward",
@@ -42,7 +42,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "source and clone share their offsets",
-        f"{BROKER}/offsets.py",
+        f"{BROKER}/tables/offsets.py",
         'self._committed[f"{topic}@{target}"] = dict(offsets)',
         'self._committed[f"{topic}@{target}"] = offsets',
         f"{RESET}::test_a_clone_stands_where_its_source_stands_and_goes_its_own_way_then",
@@ -50,7 +50,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "the wrong member is asked",
-        f"{HANDLERS}/relay.py",
+        f"{HANDLERS}/messages/relay.py",
         "[m for m in members.members.values() if m.client_id == client_id]",
         "[m for m in members.members.values()]",
         f"{RELAY}::test_running_info_goes_to_the_member_as_it_came_and_its_answer_back"
@@ -83,7 +83,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "after a silence a rate is that of hours",
-        f"{BROKER}/statistics.py",
+        f"{BROKER}/observe/statistics.py",
         "        elif series[-1][0] < now_ms - 2 * period_ms:",
         "        elif False:",
         f"{STATISTICS}::test_after_a_long_silence_the_rate_is_that_of_the_last_seconds",
@@ -107,7 +107,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "a topic that was taken away from a group is read all the same",
-        f"{BROKER}/groups.py",
+        f"{BROKER}/tables/groups.py",
         "return not self.forbidden.get(group, {}).get(topic, 0) & _FORBID_READ",
         "return True",
         f"{TOOLS}::test_a_topic_that_is_taken_away_from_a_group_is_not_read_until_it_is_given_back",
@@ -115,7 +115,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "the broker shares out its own queues only",
-        f"{BROKER}/route_lookup.py",
+        f"{BROKER}/namesrv/route_lookup.py",
         "        found += await self._of_others(topic)\n",
         "",
         f"{TOOLS}::test_queues_of_other_brokers_are_shared_out_too",

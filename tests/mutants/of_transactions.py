@@ -6,10 +6,10 @@ from mutant import Mutant
 
 __all__ = ["TRANSACTION_MUTANTS"]
 
-CORE = "src/sprocketmq/core/transaction_check.py"
-BROKER = "src/sprocketmq/broker/transactions.py"
-HANDLER = "src/sprocketmq/broker/handlers/transactions.py"
-REPLY = "src/sprocketmq/broker/handlers/reply.py"
+CORE = "src/sprocketmq/core/transactions/transaction_check.py"
+BROKER = "src/sprocketmq/broker/delivery/transactions.py"
+HANDLER = "src/sprocketmq/broker/handlers/messages/transactions.py"
+REPLY = "src/sprocketmq/broker/handlers/messages/reply.py"
 POLICY = "tests/unit/core/test_transaction_check.py"
 DRIVER = "tests/inproc/broker/test_broker_transactions.py"
 REPLIES = "tests/inproc/broker/test_broker_replies.py"

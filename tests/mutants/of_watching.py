@@ -6,7 +6,7 @@ from mutant import Mutant
 
 __all__ = ["WATCHING_MUTANTS"]
 
-METRICS = "src/sprocketmq/broker/metrics.py"
+METRICS = "src/sprocketmq/broker/observe/metrics.py"
 TESTS = "tests/inproc/broker/test_broker_metrics.py"
 
 WATCHING_MUTANTS: list[Mutant] = [
@@ -30,7 +30,7 @@ WATCHING_MUTANTS: list[Mutant] = [
 
 STATISTICS = "src/sprocketmq/core/statistics.py"
 OF_STATISTICS = "tests/unit/core/test_statistics.py"
-TRACE = "src/sprocketmq/client/trace.py"
+TRACE = "src/sprocketmq/client/observe/trace.py"
 OF_TRACE = "tests/inproc/client/test_client_trace.py"
 HOOKS = "src/sprocketmq/client/hooks.py"
 OF_HOOKS = "tests/inproc/client/test_client_hooks.py"
@@ -104,7 +104,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "what a filter took out comes nevertheless",
-        "src/sprocketmq/client/pull_loop.py",
+        "src/sprocketmq/client/read/pull_loop.py",
         "messages = group.hooks.filter_messages(seen)",
         "group.hooks.filter_messages(type(seen)(seen.group, seen.client_id, seen.message_queue, list(messages)))",
         f"{OF_HOOKS}::test_a_filter_hook_takes_messages_out_for_good",
@@ -112,7 +112,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "running info tells secrets",
-        "src/sprocketmq/client/running_info.py",
+        "src/sprocketmq/client/consume/running_info.py",
         '"machine_room_resolver"}) | _SECRET',
         '"machine_room_resolver"})',
         f"{OF_RUNNING_INFO}::test_running_info_says_every_option_by_javas_name_and_no_secret",
@@ -120,7 +120,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "a listener that returned nothing said RECONSUME_LATER",
-        "src/sprocketmq/client/consumer_requests.py",
+        "src/sprocketmq/client/consume/consumer_requests.py",
         "elif batch.returned_none:",
         "elif False:",
         f"{OF_RUNNING_INFO}::test_one_message_is_consumed_directly_without_any_effect",
@@ -128,7 +128,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "direct consumption calls hooks",
-        "src/sprocketmq/client/listener_call.py",
+        "src/sprocketmq/client/listen/listener_call.py",
         "direct._with_hooks = False",
         "direct._with_hooks = True",
         f"{OF_RUNNING_INFO}::test_one_message_is_consumed_directly_without_any_effect",
@@ -144,7 +144,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "a listener's span stays behind in its worker",
-        "src/sprocketmq/client/tracing.py",
+        "src/sprocketmq/client/observe/tracing.py",
         "self._context.detach(token)",
         "pass",
         "tests/inproc/client/test_client_tracing.py"
@@ -153,7 +153,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "the statistics are not in the log",
-        "src/sprocketmq/client/running_consumer.py",
+        "src/sprocketmq/client/consume/running_consumer.py",
         "                    if statistics_log.isEnabledFor(logging.INFO):\n",
         "                    if False:\n",
         "tests/inproc/client/test_client_running_info.py::test_the_log_has_the_statistics_of_each_full_minute",
@@ -161,7 +161,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "the log has the hour's statistics each minute",
-        "src/sprocketmq/client/running_consumer.py",
+        "src/sprocketmq/client/consume/running_consumer.py",
         "                if now_ms >= due_ms[number]:\n",
         "                if True:\n",
         "tests/inproc/client/test_client_running_info.py::test_the_log_has_the_statistics_of_each_full_minute",
@@ -169,7 +169,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "a listener that returned nothing is told as one that failed",
-        "src/sprocketmq/client/listener_call.py",
+        "src/sprocketmq/client/listen/listener_call.py",
         "            batch.returned_none = answer is None\n",
         "",
         "tests/inproc/client/test_client_hooks.py::test_consume_hooks_see_how_a_call_ended",
@@ -177,7 +177,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "a call that took too long is told as a success",
-        "src/sprocketmq/client/listener_call.py",
+        "src/sprocketmq/client/listen/listener_call.py",
         "        if 0 < limit_ms <= seen.spent_ms:\n",
         "        if False:\n",
         "tests/inproc/client/test_client_hooks.py::test_a_call_that_took_longer_than_the_consume_timeout_has_timed_out",
@@ -185,7 +185,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "trace records pile up without end",
-        "src/sprocketmq/client/trace.py",
+        "src/sprocketmq/client/observe/trace.py",
         "        if len(waiting) >= _MAX_WAITING:\n",
         "        if False:\n",
         "tests/inproc/client/test_client_trace.py::test_what_comes_too_fast_is_dropped_and_counted",
@@ -193,7 +193,7 @@ CLIENT_WATCHING_MUTANTS: list[Mutant] = [
     Mutant(
         "S11",
         "dropped trace records are not counted",
-        "src/sprocketmq/client/trace.py",
+        "src/sprocketmq/client/observe/trace.py",
         "            self.discarded += 1\n",
         "",
         "tests/inproc/client/test_client_trace.py::test_what_comes_too_fast_is_dropped_and_counted",

@@ -21,49 +21,49 @@ from typing import Any, Final
 
 import msgspec
 
-from sprocketmq.broker.access import Access, acl_file, codes_in, guarded, topic_at
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.broker.config_store import ConfigStore
-from sprocketmq.broker.consumers import ConsumerGroup, ConsumerTable, ProducerTable
-from sprocketmq.broker.counters import Counters
-from sprocketmq.broker.durability import DurableAnswers
-from sprocketmq.broker.filters import FilterTable, Wanted
-from sprocketmq.broker.groups import GroupTable
+from sprocketmq.broker.delivery.filters import FilterTable, Wanted
+from sprocketmq.broker.delivery.parked import ParkedPulls, PullRequest
+from sprocketmq.broker.delivery.schedule import Schedule
+from sprocketmq.broker.delivery.timer_messages import TimerMessages
+from sprocketmq.broker.delivery.transactions import Transactions
+from sprocketmq.broker.delivery.undeliverable import Undeliverable
 from sprocketmq.broker.handlers import Handler, handler_table, preceded
-from sprocketmq.broker.handlers.pull import answer_pull
-from sprocketmq.broker.handover import LiveHandover
+from sprocketmq.broker.handlers.messages.pull import answer_pull
 from sprocketmq.broker.housekeeping import Housekeeping
 from sprocketmq.broker.index_building import IndexBuilding
 from sprocketmq.broker.late_libraries import LateLibraries
 from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
 from sprocketmq.broker.live_config import LiveConfig
 from sprocketmq.broker.member_notices import MemberNotices
-from sprocketmq.broker.memory_span import memory_span_bytes
-from sprocketmq.broker.metrics import BrokerMetrics
-from sprocketmq.broker.name_checks import refusal_of_names
-from sprocketmq.broker.offsets import OffsetTable
-from sprocketmq.broker.parked import ParkedPulls, PullRequest
-from sprocketmq.broker.plain_access import PlainAccess
+from sprocketmq.broker.namesrv.route_lookup import RouteLookup
+from sprocketmq.broker.observe.counters import Counters
+from sprocketmq.broker.observe.memory_span import memory_span_bytes
+from sprocketmq.broker.observe.metrics import BrokerMetrics
+from sprocketmq.broker.observe.slow_requests import SlowRequests
+from sprocketmq.broker.observe.statistics import Statistics
 from sprocketmq.broker.ports import Ports
-from sprocketmq.broker.registration import Registration, parts_of
-from sprocketmq.broker.replication import Replication
-from sprocketmq.broker.request_modes import RequestModes
-from sprocketmq.broker.route_lookup import RouteLookup
-from sprocketmq.broker.schedule import Schedule
+from sprocketmq.broker.replication.durability import DurableAnswers
+from sprocketmq.broker.replication.handover import LiveHandover
+from sprocketmq.broker.replication.registration import Registration, parts_of
+from sprocketmq.broker.replication.replication import Replication
+from sprocketmq.broker.security.access import Access, acl_file, codes_in, guarded, topic_at
+from sprocketmq.broker.security.name_checks import refusal_of_names
+from sprocketmq.broker.security.plain_access import PlainAccess
+from sprocketmq.broker.security.users import UserAccess, inner_credentials
 from sprocketmq.broker.service import Part, Periodic, Service
 from sprocketmq.broker.short_ways import ShortWays
-from sprocketmq.broker.slow_requests import SlowRequests
-from sprocketmq.broker.stamps import Stamps
-from sprocketmq.broker.statistics import Statistics
-from sprocketmq.broker.table_file import WhenSaved, answer_when_saved
-from sprocketmq.broker.timer_messages import TimerMessages
-from sprocketmq.broker.topics import TopicTable
-from sprocketmq.broker.transactions import Transactions
-from sprocketmq.broker.undeliverable import Undeliverable
-from sprocketmq.broker.users import UserAccess, inner_credentials
+from sprocketmq.broker.tables.consumers import ConsumerGroup, ConsumerTable, ProducerTable
+from sprocketmq.broker.tables.groups import GroupTable
+from sprocketmq.broker.tables.offsets import OffsetTable
+from sprocketmq.broker.tables.request_modes import RequestModes
+from sprocketmq.broker.tables.stamps import Stamps
+from sprocketmq.broker.tables.table_file import WhenSaved, answer_when_saved
+from sprocketmq.broker.tables.topics import TopicTable
 from sprocketmq.core.access.need_readers import Place
-from sprocketmq.core.queue_lock import QueueLockTable
-from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC, DelayLevels
+from sprocketmq.core.consume.queue_lock import QueueLockTable
+from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.extras import needs_extra
@@ -75,7 +75,7 @@ from sprocketmq.net.pool import ConnectionPool, split_address
 from sprocketmq.net.server import Server
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
-from sprocketmq.store.live_progress import LiveProgress
+from sprocketmq.store.files.live_progress import LiveProgress
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from sprocketmq.core.access.addresses import AddressPattern, address_patterns
-from sprocketmq.core.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
+from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.message_store import FlushDiskType, StoreConfig
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES

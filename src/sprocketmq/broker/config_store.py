@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sprocketmq.broker.steps import Long, text_in_steps
-from sprocketmq.broker.table_file import TableFile, WhenSaved
+from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
 from sprocketmq.errors import StoreError, StoreNotWritable
 from sprocketmq.net.clock import Clock
 from sprocketmq.store.config_files import ConfigFile
@@ -45,10 +45,10 @@ from sprocketmq.wire.bodies import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.groups import GroupTable
-    from sprocketmq.broker.offsets import OffsetTable
-    from sprocketmq.broker.schedule import Schedule
-    from sprocketmq.broker.topics import TopicTable
+    from sprocketmq.broker.delivery.schedule import Schedule
+    from sprocketmq.broker.tables.groups import GroupTable
+    from sprocketmq.broker.tables.offsets import OffsetTable
+    from sprocketmq.broker.tables.topics import TopicTable
 
 __all__ = ["ConfigStore"]
 

@@ -65,7 +65,7 @@ class IndexBuilding:
         if self._store.undispatched_bytes:
             if self._ready is None:
                 # NumPy takes a tenth of a second to load; not on the loop, and not before there is a message.
-                self._ready = loop.run_in_executor(None, importlib.import_module, "sprocketmq.store.record_batch")
+                self._ready = loop.run_in_executor(None, importlib.import_module, "sprocketmq.store.log.record_batch")
             if self._ready.done():
                 try:
                     self._ready.result()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sprocketmq.broker.memory_span import memory_bytes
+from sprocketmq.broker.observe.memory_span import memory_bytes
 from sprocketmq.broker.service import Periodic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.clock import Clock

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sprocketmq.broker.config import BrokerConfig, told
-from sprocketmq.broker.memory_span import memory_span_bytes
-from sprocketmq.broker.name_checks import settings_length_problem, settings_problem
+from sprocketmq.broker.observe.memory_span import memory_span_bytes
+from sprocketmq.broker.security.name_checks import settings_length_problem, settings_problem
 from sprocketmq.errors import ConfigurationError, NoPermission, StoreError, StoreNotWritable
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.store.message_store import StoreConfig

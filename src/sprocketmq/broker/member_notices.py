@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Iterator
 from typing import Final
 
-from sprocketmq.broker.consumers import ConsumerGroup
 from sprocketmq.broker.steps import STEP
+from sprocketmq.broker.tables.consumers import ConsumerGroup
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import encode_command, request

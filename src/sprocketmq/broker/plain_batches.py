@@ -19,7 +19,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH
-from sprocketmq.broker.handlers.special_messages import is_delayed
+from sprocketmq.broker.handlers.messages.special_messages import is_delayed
 from sprocketmq.broker.plain_sends import NUMBERS, PlainSends, read_head
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection

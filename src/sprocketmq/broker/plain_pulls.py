@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from sprocketmq.broker.handlers.pull import answer_pull
-from sprocketmq.broker.handlers.pull_checks import wants_everything
+from sprocketmq.broker.handlers.messages.pull import answer_pull
+from sprocketmq.broker.handlers.messages.pull_checks import wants_everything
 from sprocketmq.broker.late_libraries import Library, is_loaded
-from sprocketmq.core.subscription import SQL92
+from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadStatus
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, RequestCode

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH
-from sprocketmq.broker.handlers.send import waits_for_disk
-from sprocketmq.broker.handlers.special_messages import is_special
-from sprocketmq.broker.stamps import Stamps
-from sprocketmq.broker.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN
+from sprocketmq.broker.handlers.messages.send import waits_for_disk
+from sprocketmq.broker.handlers.messages.special_messages import is_special
+from sprocketmq.broker.tables.stamps import Stamps
+from sprocketmq.broker.tables.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage

@@ -10,7 +10,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
-from sprocketmq.broker.slow_requests import SlowRequests
+from sprocketmq.broker.observe.slow_requests import SlowRequests
 from sprocketmq.errors import ClosedError, RocketMQError
 from sprocketmq.net.clock import Clock, Timer
 from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING
 
-from sprocketmq.broker.handlers.pull import handle_pull
-from sprocketmq.broker.handlers.send import handle_send
+from sprocketmq.broker.handlers.messages.pull import handle_pull
+from sprocketmq.broker.handlers.messages.send import handle_send
 from sprocketmq.broker.plain_batches import PlainBatches
 from sprocketmq.broker.plain_pulls import PlainPulls
 from sprocketmq.broker.plain_sends import PlainSends

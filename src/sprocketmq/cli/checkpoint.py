@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.access import PLAIN
 from sprocketmq.spark.checkpoint_files import Checkpoint, SourceLine
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.queue_bounds import held_bounds
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.options.access import PLAIN
+from sprocketmq.spark.read.queue_bounds import held_bounds
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["drop", "finish", "move", "show"]

@@ -7,8 +7,8 @@ import sys
 from datetime import datetime
 from typing import Any, Final
 
-from sprocketmq.client.dead_letter_message import DeadLetterMessage
-from sprocketmq.client.dead_letters import DeadLetters
+from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage
+from sprocketmq.client.dead_letters.dead_letters import DeadLetters
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.logs import escaped
 

@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from sprocketmq.client.recorder import record_lines
-from sprocketmq.core.decision_replay import Replay
-from sprocketmq.core.decision_story import Delivery, Happening, Hold, Story, duration
+from sprocketmq.client.observe.recorder import record_lines
+from sprocketmq.core.replay.decision_replay import Replay
+from sprocketmq.core.replay.decision_story import Delivery, Happening, Hold, Story, duration
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.logs import escaped
 

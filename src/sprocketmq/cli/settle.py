@@ -6,10 +6,10 @@ from __future__ import annotations
 import sys
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.ledger_merge import merge_ledger
-from sprocketmq.spark.responder import Responder
-from sprocketmq.spark.settling import Settling
-from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.spark.options.sink_options import sink_options
+from sprocketmq.spark.transactions.ledger_merge import merge_ledger
+from sprocketmq.spark.transactions.responder import Responder
+from sprocketmq.spark.transactions.settling import Settling
 
 __all__ = ["merge_decisions", "settle_halves"]
 

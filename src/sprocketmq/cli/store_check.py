@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from sprocketmq.logs import escaped
-from sprocketmq.store.check import Problem, StoreSummary, check_directory
+from sprocketmq.store.tools.check import Problem, StoreSummary, check_directory
 
 __all__ = ["check_store"]
 

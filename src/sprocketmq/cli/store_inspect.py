@@ -9,7 +9,7 @@ from typing import Any
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.logs import escaped
-from sprocketmq.store.inspect import StoreInspector
+from sprocketmq.store.tools.inspect import StoreInspector
 
 __all__ = ["inspect_store"]
 

@@ -31,7 +31,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
-from sprocketmq.client.listener_pool import called_by_no_listener
+from sprocketmq.client.listen.listener_pool import called_by_no_listener
 from sprocketmq.core.lifecycle import Lifecycle, LifeState, ShutdownStep, StartStep
 from sprocketmq.errors import ClosedError, ConfigurationError
 

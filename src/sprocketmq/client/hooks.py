@@ -33,7 +33,7 @@ from sprocketmq.wire.trace import DEFAULT_REGION, ConsumeReturnType, MessageType
 
 if TYPE_CHECKING:
     from sprocketmq.client.results import SendResult
-    from sprocketmq.core.open_transactions import LocalTransactionState
+    from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 
 __all__ = [
     "CheckForbiddenHook",

@@ -10,10 +10,10 @@ import ssl
 from collections.abc import Collection, Sequence
 from typing import Any, TypedDict
 
-from sprocketmq.client.sender import QueueSelector
-from sprocketmq.client.unreadable_bodies import UnreadableBody
-from sprocketmq.core.allocation import AllocationStrategy, MachineRoomResolver
-from sprocketmq.core.consume_progress import ConsumeFromWhere
+from sprocketmq.client.remoting.sender import QueueSelector
+from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
+from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
+from sprocketmq.core.group.allocation import AllocationStrategy, MachineRoomResolver
 from sprocketmq.net.clock import Clock
 from sprocketmq.wire.bodies import MessageModel
 from sprocketmq.wire.message import MessageQueue

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sprocketmq.client.validators import check_range
-from sprocketmq.core.retry_schedule import DelayLevels
+from sprocketmq.client.settings.validators import check_range
+from sprocketmq.core.retry.retry_schedule import DelayLevels
 
 __all__ = ["DeadLetter", "ListenerSignal", "RetryLater"]
 

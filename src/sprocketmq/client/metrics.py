@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from prometheus_client import Histogram
     from prometheus_client.core import Metric
 
-    from sprocketmq.client.producer import AsyncProducer, Producer
-    from sprocketmq.client.pull_consumer import AsyncPullConsumer, PullConsumer
-    from sprocketmq.client.push_consumer import AsyncPushConsumer, PushConsumer
-    from sprocketmq.client.running_consumer import RunningConsumer
+    from sprocketmq.client.consume.pull_consumer import AsyncPullConsumer, PullConsumer
+    from sprocketmq.client.consume.push_consumer import AsyncPushConsumer, PushConsumer
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
+    from sprocketmq.client.produce.producer import AsyncProducer, Producer
 
     Watched: TypeAlias = AsyncProducer | Producer | AsyncPushConsumer | PushConsumer | AsyncPullConsumer | PullConsumer
 

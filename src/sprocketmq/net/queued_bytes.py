@@ -21,7 +21,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final, Protocol
 
-from sprocketmq.core.queue_budget import QueueBudget
+from sprocketmq.core.consume.queue_budget import QueueBudget
 from sprocketmq.net.calm_log import CalmLog
 
 __all__ = ["COUNTED_IN_BYTES", "COUNTED_OUT_BYTES", "HIGH_WATER_BYTES", "Holder", "QueuedBytes"]

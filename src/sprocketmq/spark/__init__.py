@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import sprocketmq.logs  # noqa: F401 - its loggers tell what peers say in one line
 
 if TYPE_CHECKING:
-    from sprocketmq.spark.lag import LagReport
-    from sprocketmq.spark.loss_report import LossReport
     from sprocketmq.spark.losses import DataLoss
-    from sprocketmq.spark.progress_listener import RocketMQProgressListener
-    from sprocketmq.spark.row_retry import each_try_once, foreach_batch
-    from sprocketmq.spark.sent_back import send_back
+    from sprocketmq.spark.observe.loss_report import LossReport
+    from sprocketmq.spark.observe.progress_listener import RocketMQProgressListener
+    from sprocketmq.spark.read.lag import LagReport
+    from sprocketmq.spark.retry.row_retry import each_try_once, foreach_batch
+    from sprocketmq.spark.retry.sent_back import send_back
+    from sprocketmq.spark.send.write_marks import each_write_once
     from sprocketmq.spark.source import RocketMQDataSource, message_schema
-    from sprocketmq.spark.write_marks import each_write_once
 
 __all__ = [
     "DataLoss",

@@ -31,17 +31,17 @@ from pyspark.sql.types import (
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.extras import needs_extra
-from sprocketmq.spark.access import refuse_secrets_in_tables
-from sprocketmq.spark.given_options import CATALOG_PREFIX
-from sprocketmq.spark.option_table import OPTIONS
-from sprocketmq.spark.read_options import ReadOptions, read_options
-from sprocketmq.spark.sink_options import sink_options
-from sprocketmq.spark.source_columns import COLUMNS
+from sprocketmq.spark.options.access import refuse_secrets_in_tables
+from sprocketmq.spark.options.given_options import CATALOG_PREFIX
+from sprocketmq.spark.options.option_table import OPTIONS
+from sprocketmq.spark.options.read_options import ReadOptions, read_options
+from sprocketmq.spark.options.sink_options import sink_options
+from sprocketmq.spark.options.source_columns import COLUMNS
 
 if TYPE_CHECKING:
-    from sprocketmq.spark.reader import BatchReader
-    from sprocketmq.spark.stream_reader import StreamReader
-    from sprocketmq.spark.writer import BatchWriter, StreamWriter
+    from sprocketmq.spark.read.reader import BatchReader
+    from sprocketmq.spark.read.stream_reader import StreamReader
+    from sprocketmq.spark.write.writer import BatchWriter, StreamWriter
 
 __all__ = ["RocketMQDataSource", "message_schema"]
 
@@ -63,7 +63,7 @@ def message_schema(columns: tuple[str, ...] = tuple(COLUMNS)) -> StructType:
 
 
 class RocketMQDataSource(DataSource):
-    """RocketMQ topics as tables and streams. Options: ``sprocketmq.spark.option_table``; columns: ``message_schema()``.
+    """RocketMQ topics as tables and streams. Options: ``sprocketmq.spark.options.option_table``; columns: ``message_schema()``.
 
     ``import pyspark_rocketmq`` is not needed: Spark finds that module by itself. Elsewhere:
     ``spark.dataSource.register(RocketMQDataSource)``.
@@ -86,25 +86,25 @@ class RocketMQDataSource(DataSource):
         return schema
 
     def reader(self, schema: StructType) -> BatchReader:
-        from sprocketmq.spark.reader import BatchReader
+        from sprocketmq.spark.read.reader import BatchReader
 
         return BatchReader(self._read_options(schema, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:
         _needs((4, 2), "a stream of the rocketmq source (with limits and AvailableNow)")
-        from sprocketmq.spark.stream_reader import StreamReader
+        from sprocketmq.spark.read.stream_reader import StreamReader
 
         return StreamReader(self._read_options(schema, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        from sprocketmq.spark.writer import BatchWriter
+        from sprocketmq.spark.write.writer import BatchWriter
 
         _append_only(overwrite)
         return BatchWriter(sink_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         _needs((4, 1), "a stream into the rocketmq sink")
-        from sprocketmq.spark.writer import StreamWriter
+        from sprocketmq.spark.write.writer import StreamWriter
 
         _append_only(overwrite)
         return StreamWriter(sink_options(self.options), schema)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from sprocketmq.errors import RocketMQError, StoreCorrupt
-from sprocketmq.store.mapped_file import make_directories, not_writable, sync_directory
+from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
 
 __all__ = ["ConfigFile", "load_config", "replace_file", "save_config"]
 

@@ -18,15 +18,15 @@ import os
 import stat
 
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
-from sprocketmq.store import live_progress
-from sprocketmq.store.checkpoint import Checkpoint, IndexProgress
-from sprocketmq.store.disk_space import write_all
-from sprocketmq.store.flush import Flusher
-from sprocketmq.store.lock_file import LockFile
-from sprocketmq.store.mapped_file import make_directories, not_writable, sync_directory
+from sprocketmq.store.files import live_progress
+from sprocketmq.store.files.checkpoint import Checkpoint, IndexProgress
+from sprocketmq.store.files.disk_space import write_all
+from sprocketmq.store.files.lock_file import LockFile
+from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
 from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue_log_store import QueueLogStore
-from sprocketmq.store.recovery import Recovery
+from sprocketmq.store.recovery.recovery import Recovery
+from sprocketmq.store.services.flush import Flusher
 
 __all__ = ["DiskMessageStore"]
 

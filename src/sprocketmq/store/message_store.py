@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from sprocketmq.core.retry_schedule import DEFAULT_DELAY_LEVELS
+from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 from sprocketmq.wire.uniform_batch import UniformBatch

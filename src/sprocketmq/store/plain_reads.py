@@ -12,12 +12,12 @@ from itertools import accumulate, repeat
 from operator import eq
 from typing import Any
 
-from sprocketmq.core.retry_schedule import DelayLevels
-from sprocketmq.store.commit_log import CommitLog
-from sprocketmq.store.consume_queue import ConsumeQueue
-from sprocketmq.store.entry_repair import mended_units
+from sprocketmq.core.retry.retry_schedule import DelayLevels
+from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.message_store import ReadResult
+from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_LAYOUT, UNIT_SIZE_BYTES
+from sprocketmq.store.recovery.entry_repair import mended_units
 from sprocketmq.wire.record_layout import RECORD
 
 __all__ = ["read_at_once", "read_one_by_one"]

@@ -11,17 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from sprocketmq.core.retry_schedule import DelayLevels
+from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
-from sprocketmq.store.checkpoint import Checkpoint
-from sprocketmq.store.commit_log import CommitLog
-from sprocketmq.store.consume_queue import ConsumeQueue
-from sprocketmq.store.consume_queue_ext import ConsumeQueueExtTable
-from sprocketmq.store.consume_queue_table import ConsumeQueueTable
-from sprocketmq.store.dispatch import Dispatcher
-from sprocketmq.store.entry_repair import mended_units
-from sprocketmq.store.index_files import IndexFiles, index_text
-from sprocketmq.store.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.index.index_files import IndexFiles, index_text
+from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.message_store import (
     AppendResult,
     IndexHits,
@@ -32,9 +28,13 @@ from sprocketmq.store.message_store import (
     Unit,
 )
 from sprocketmq.store.plain_reads import read_at_once, read_one_by_one
+from sprocketmq.store.queue.consume_queue import ConsumeQueue
+from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable
+from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_run
-from sprocketmq.store.retention import Retention
-from sprocketmq.store.tags_code import tags_code_of_record
+from sprocketmq.store.recovery.entry_repair import mended_units
+from sprocketmq.store.services.dispatch import Dispatcher
+from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.record import encode_record, record_size, write_plain_record
 from sprocketmq.wire.record_layout import (
     HOSTS_V6,

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from sprocketmq.client.admin import Admin
+    from sprocketmq.client.consume.pull_consumer import PullConsumer
+    from sprocketmq.client.consume.push_consumer import PushConsumer
     from sprocketmq.client.keyword_options import (
         CommonOptions,
         ProducerOptions,
         PullConsumerOptions,
         PushConsumerOptions,
     )
-    from sprocketmq.client.producer import Producer
-    from sprocketmq.client.pull_consumer import PullConsumer
-    from sprocketmq.client.push_consumer import PushConsumer
+    from sprocketmq.client.produce.producer import Producer
 
 __all__ = ["EmbeddedRocketMQ"]
 
@@ -238,21 +238,21 @@ class EmbeddedRocketMQ:
 
     def producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> Producer:
         """A :class:`sprocketmq.Producer` bound to this RocketMQ and its clock, not yet started."""
-        from sprocketmq.client.producer import Producer
+        from sprocketmq.client.produce.producer import Producer
 
         here: ProducerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return Producer(group, **here)
 
     def push_consumer(self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]) -> PushConsumer:
         """A :class:`sprocketmq.PushConsumer` bound to this RocketMQ and its clock, not yet started."""
-        from sprocketmq.client.push_consumer import PushConsumer
+        from sprocketmq.client.consume.push_consumer import PushConsumer
 
         here: PushConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return PushConsumer(group, **here)
 
     def pull_consumer(self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]) -> PullConsumer:
         """A :class:`sprocketmq.PullConsumer` bound to this RocketMQ and its clock, not yet started."""
-        from sprocketmq.client.pull_consumer import PullConsumer
+        from sprocketmq.client.consume.pull_consumer import PullConsumer
 
         here: PullConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return PullConsumer(group, **here)

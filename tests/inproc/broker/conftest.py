@@ -18,7 +18,7 @@ from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from sprocketmq.wire.codes import RequestCode

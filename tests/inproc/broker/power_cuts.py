@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.store import live_progress
+from sprocketmq.store.files import live_progress
 
 __all__ = ["SETTINGS", "start_after_the_cut"]
 

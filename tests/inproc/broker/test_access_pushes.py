@@ -21,7 +21,7 @@ from test_broker_replication import Slave
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker import broker as broker_module
 from sprocketmq.broker.handlers import handler_table
-from sprocketmq.core.handover import HandoverState
+from sprocketmq.core.cluster.handover import HandoverState
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.acl_signature import ACCESS_KEY
 from sprocketmq.wire.bodies import HeartbeatData, PolicyEntryInfo, PolicyInfo, ProducerData, UserInfo

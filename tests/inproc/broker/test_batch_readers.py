@@ -12,8 +12,8 @@ import pytest
 
 from golden import GoldenFrame, frames
 from interop.remoting import decode_header, split_frame
-from sprocketmq.spark.decode import BatchDecoder
-from sprocketmq.spark.pull_body import PullBody
+from sprocketmq.spark.columns.decode import BatchDecoder
+from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.wire.batch import split_batch
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader

@@ -10,21 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.broker.handlers import (
+from sprocketmq.broker.handlers.admin import broker_config, cleanup, runtime_info, stats, topics
+from sprocketmq.broker.handlers.groups import (
     assignment,
-    broker_config,
-    cleanup,
     connections,
     consume_queue,
     groups,
     locks,
     offset_reset,
     offsets,
-    relay,
-    runtime_info,
-    stats,
-    topics,
 )
+from sprocketmq.broker.handlers.messages import relay
 from sprocketmq.wire.codes import ResponseCode
 
 FAMILIES = (

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC
+from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import config_files, live_progress
+from sprocketmq.store import config_files
+from sprocketmq.store.files import live_progress
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode

@@ -8,9 +8,9 @@ import os
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import disk_space
-from sprocketmq.store.live_progress import LiveProgress
-from sprocketmq.store.retention import Retention
+from sprocketmq.store.files import disk_space
+from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.codes import ResponseCode
 
 ROUND_MS = 10_000

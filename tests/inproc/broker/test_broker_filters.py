@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sprocketmq.broker.handlers.pull_checks import EVERYTHING
+from sprocketmq.broker.handlers.messages.pull_checks import EVERYTHING
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import (
     CheckClientConfigRequestBody,

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from sprocketmq.broker import Broker, BrokerConfig
-from sprocketmq.broker.metrics import fixed_labels
+from sprocketmq.broker.observe.metrics import fixed_labels
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.broker.handlers import relay
+from sprocketmq.broker.handlers.messages import relay
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, GetConsumerStatusBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode

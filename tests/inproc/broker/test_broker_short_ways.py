@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from written_to import WrittenTo
 
 from sprocketmq.broker import Broker, late_libraries
-from sprocketmq.broker.consumers import Member
 from sprocketmq.broker.plain_batches import PlainBatches
 from sprocketmq.broker.plain_sends import PlainSends
 from sprocketmq.broker.short_ways import ShortWays
-from sprocketmq.broker.stamps import Stamps
-from sprocketmq.core.subscription import parse_tag_expression
+from sprocketmq.broker.tables.consumers import Member
+from sprocketmq.broker.tables.stamps import Stamps
+from sprocketmq.core.group.subscription import parse_tag_expression
 from sprocketmq.net.address import packed_address
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection
@@ -535,9 +535,9 @@ def assert_batch_is_as_one_by_one(loop: asyncio.AbstractEventLoop, data: bytes, 
     short, fast, slow = Side(loop, short=True), Side(loop, short=False), Side(loop, short=False)
     request = send_frame(data, code=320, **{"i": "", "m": "true", **fields})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sprocketmq.broker.handlers.send._UNIFORM_FROM_BYTES", 1 << 30)
+        patch.setattr("sprocketmq.broker.handlers.messages.send._UNIFORM_FROM_BYTES", 1 << 30)
         answer = slow.feed(request + request)
-        patch.setattr("sprocketmq.broker.handlers.send._UNIFORM_FROM_BYTES", 0)
+        patch.setattr("sprocketmq.broker.handlers.messages.send._UNIFORM_FROM_BYTES", 0)
         patch.setattr("sprocketmq.broker.plain_batches._FROM_BYTES", 1)
         assert fast.feed(request + request) == answer
         assert short.feed(request + request) == answer

@@ -13,7 +13,7 @@ import pytest
 from written_to import WrittenTo
 
 from sprocketmq.broker import Broker
-from sprocketmq.broker.durability import DurableAnswers
+from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection, bytes_while_waiting

@@ -141,7 +141,7 @@ def test_a_producer_that_does_not_read_is_not_asked_about_its_halves_and_one_tha
 
 @pytest.mark.parametrize("limit", ["_MOST_BYTES", "_MOST_BYTES_PER_CONNECTION"])
 def test_pulls_that_wait_are_counted_by_their_bytes_too(cluster, client, limit, monkeypatch):
-    monkeypatch.setattr(f"sprocketmq.broker.parked.{limit}", 500_000)
+    monkeypatch.setattr(f"sprocketmq.broker.delivery.parked.{limit}", 500_000)
     client.send("flights")
     long_expression = "||".join(f"tag-{number:05}" for number in range(1_000))
     waiting = [

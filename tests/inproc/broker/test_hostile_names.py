@@ -17,7 +17,7 @@ import pytest
 
 from inproc.broker.conftest import Cluster
 from interop.hostile_requests import served_codes, templates
-from sprocketmq.broker.name_checks import NAMES, TEXTS
+from sprocketmq.broker.security.name_checks import NAMES, TEXTS
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import fastjson, headers
 from sprocketmq.wire.headers.ext_header import ExtHeader

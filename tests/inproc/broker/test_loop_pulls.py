@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from sprocketmq.broker import filters, parked
-from sprocketmq.broker.parked import ParkedPulls
-from sprocketmq.core.subscription import SQL92
+from sprocketmq.broker.delivery import filters, parked
+from sprocketmq.broker.delivery.parked import ParkedPulls
+from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import request
 from sprocketmq.wire.headers import PullMessageResponseHeader, SendMessageRequestHeaderV2

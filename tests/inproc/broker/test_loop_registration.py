@@ -13,7 +13,7 @@ import pytest
 from interop.large_tables import compressed_registration, dumped
 from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.broker.steps import STEP
-from sprocketmq.core.namesrv_table import NamesrvTable
+from sprocketmq.core.cluster.namesrv_table import NamesrvTable
 from sprocketmq.wire.bodies import DataVersion, RegistrationTopics
 
 MANY = 5_000

@@ -6,7 +6,7 @@ import pytest
 from test_broker_relay import Answering
 from test_loop_share import Turns, turns  # noqa: F401 - a fixture
 
-from sprocketmq.broker.handlers import relay
+from sprocketmq.broker.handlers.messages import relay
 from sprocketmq.wire.bodies import GetConsumerStatusBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import response

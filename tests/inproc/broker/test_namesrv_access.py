@@ -6,7 +6,7 @@ import pytest
 
 from interop.hostile_requests import templates
 from sprocketmq.broker import NameServerConfig
-from sprocketmq.broker.namesrv_requests import changing_codes, handler_table
+from sprocketmq.broker.namesrv.namesrv_requests import changing_codes, handler_table
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import ResponseCode
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from inproc.broker.test_broker_transactions import producer
-from sprocketmq.broker.metrics import look_at
+from sprocketmq.broker.observe.metrics import look_at
 from sprocketmq.core.resource_names import HALF_TOPIC, UNDELIVERABLE_TOPIC
-from sprocketmq.core.retry_schedule import SCHEDULE_TOPIC
+from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.message_store import StoredMessage

@@ -13,7 +13,7 @@ import pytest
 
 from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.store import config_files
-from sprocketmq.store.mapped_file import not_writable
+from sprocketmq.store.files.mapped_file import not_writable
 from sprocketmq.wire.bodies import (
     AclInfo,
     CreateTopicListRequestBody,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.send_permits import SendPermits
+from sprocketmq.client.produce.send_permits import SendPermits
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 
 MIB = 1024 * 1024

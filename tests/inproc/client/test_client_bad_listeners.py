@@ -13,7 +13,7 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.client.send_back import SendBack
+from sprocketmq.client.group.send_back import SendBack
 from sprocketmq.testing import EmbeddedRocketMQ
 
 Consumers = Callable[..., rmq.PushConsumer]

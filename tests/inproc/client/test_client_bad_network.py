@@ -11,10 +11,10 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.consume.running_consumer import RunningConsumer
+from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.results import PullResult
-from sprocketmq.client.running_consumer import RunningConsumer
-from sprocketmq.core.pull_cursor import PullStatus
+from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.testing import PULLS, EmbeddedRocketMQ
 from sprocketmq.testing.faults import Fault
 from sprocketmq.wire.codes import RequestCode

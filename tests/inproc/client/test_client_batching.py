@@ -12,7 +12,7 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
-from sprocketmq.client.batch_accumulator import BatchAccumulator
+from sprocketmq.client.produce.batch_accumulator import BatchAccumulator
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode

@@ -9,7 +9,7 @@ import pytest
 from recorder import Recorder
 
 import sprocketmq as rmq
-from sprocketmq.client import message_writer
+from sprocketmq.client.remoting import message_writer
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK

@@ -11,7 +11,7 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
-from sprocketmq.client.dead_letter_message import replay_copy
+from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 

@@ -216,7 +216,7 @@ def test_brokers_that_do_not_answer_hold_up_a_shutdown_for_a_limited_time_and_no
     other = consumers(Recorder(), group="other", instance_name="shared", mq_client_api_timeout_ms=5_000)
     send_all(producer, ["x"])
     rocketmq.wait_until(lambda: len(recorder) == 1)
-    monkeypatch.setattr("sprocketmq.client.running_consumer._LEAVE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("sprocketmq.client.consume.running_consumer._LEAVE_TIMEOUT_S", 0.05)
     silent = rocketmq.faults.drop((RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.UNREGISTER_CLIENT), times=None)
     consumer.shutdown()
     assert silent.hits

@@ -16,8 +16,8 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.client.instance import ClientInstance
-from sprocketmq.client.running_info import running_info_of
+from sprocketmq.client.consume.running_info import running_info_of
+from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.net.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire import bodies, headers

@@ -24,7 +24,7 @@ import pytest
 
 import sprocketmq as rmq
 from interop.group_history import History
-from sprocketmq.client.instance import ClientInstance
+from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.net.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ, ManualClock
 

@@ -15,11 +15,11 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.cli.main import app
-from sprocketmq.client.recorder import record_lines
-from sprocketmq.core.consume_progress import ConsumeProgress
-from sprocketmq.core.decision_replay import Replay
-from sprocketmq.core.decision_story import Story
-from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.client.observe.recorder import record_lines
+from sprocketmq.core.consume.consume_progress import ConsumeProgress
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.replay.decision_replay import Replay
+from sprocketmq.core.replay.decision_story import Story
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 

@@ -10,7 +10,7 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
-from sprocketmq.client.request_reply import ReplyDesk, _host
+from sprocketmq.client.produce.request_reply import ReplyDesk, _host
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode

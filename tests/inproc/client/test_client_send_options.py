@@ -10,7 +10,7 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
-from sprocketmq.client.sender import Sender
+from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode

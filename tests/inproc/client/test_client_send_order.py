@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.sender import Sender
+from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import Command

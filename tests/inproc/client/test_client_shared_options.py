@@ -12,9 +12,9 @@ import pytest
 from recorder import Recorder
 
 import sprocketmq as rmq
-from sprocketmq.client.instance import ClientInstance
-from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.shared_options import SHARED
+from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.shared_options import SHARED
 from sprocketmq.net.clock import SystemClock
 from sprocketmq.net.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ

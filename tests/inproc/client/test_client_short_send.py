@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.sender import Sender
+from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, decode_command, encode_command

@@ -10,9 +10,9 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.core.decision_record import MACHINES
-from sprocketmq.core.polled_queues import PolledQueues
-from sprocketmq.core.route_table import RouteTable
+from sprocketmq.core.consume.polled_queues import PolledQueues
+from sprocketmq.core.produce.route_table import RouteTable
+from sprocketmq.core.replay.decision_record import MACHINES
 from sprocketmq.testing import EmbeddedRocketMQ
 
 Consumers = Callable[..., rmq.PushConsumer]

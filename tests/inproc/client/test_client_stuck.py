@@ -16,7 +16,7 @@ import pytest
 from recorder import send_all
 
 import sprocketmq as rmq
-from sprocketmq.client.send_settings import SendSettings
+from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
@@ -250,8 +250,10 @@ def test_in_a_storm_of_stuck_failing_and_refused_messages_each_delivery_makes_at
     seed: int,
 ) -> None:
     # On a machine that is busy an answer may take seconds; one that does not come makes a second copy, as it must.
-    monkeypatch.setattr("sprocketmq.client.send_back.SEND_BACK_TIMEOUT_MS", 60_000)
-    monkeypatch.setattr("sprocketmq.client.instance.SendSettings", partial(SendSettings, send_msg_timeout_ms=60_000))
+    monkeypatch.setattr("sprocketmq.client.group.send_back.SEND_BACK_TIMEOUT_MS", 60_000)
+    monkeypatch.setattr(
+        "sprocketmq.client.remoting.instance.SendSettings", partial(SendSettings, send_msg_timeout_ms=60_000)
+    )
     rocketmq.create_topic("flights", queues=2)
     chance = random.Random(seed)
     count = 40

@@ -114,7 +114,7 @@ def test_a_trace_that_cannot_be_stored_changes_nothing(
 def test_what_comes_too_fast_is_dropped_and_counted(
     rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("sprocketmq.client.trace._MAX_WAITING", 3)
+    monkeypatch.setattr("sprocketmq.client.observe.trace._MAX_WAITING", 3)
     with rocketmq.producer("ops", enable_trace=True) as producer:
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(5)])
     assert "2 records were dropped" in caplog.text
@@ -124,7 +124,7 @@ def test_what_comes_too_fast_is_dropped_and_counted(
 def test_large_traces_are_cut_into_messages_that_fit(
     rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sprocketmq.client.trace._MAX_BYTES", 500)
+    monkeypatch.setattr("sprocketmq.client.observe.trace._MAX_BYTES", 500)
     with rocketmq.producer("ops", enable_trace=True, trace_msg_batch_num=20) as producer:
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(12)])
     messages = stored(rocketmq)

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from recorder import send_all
 
 import sprocketmq as rmq
-from sprocketmq.client.tracing import OpenTelemetryHook
+from sprocketmq.client.observe.tracing import OpenTelemetryHook
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import ResponseCode
 

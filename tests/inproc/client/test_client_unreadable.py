@@ -15,7 +15,7 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.client import message_writer
+from sprocketmq.client.remoting import message_writer
 from sprocketmq.testing import PULLS, EmbeddedRocketMQ
 from sprocketmq.wire.sys_flag import COMPRESSED
 

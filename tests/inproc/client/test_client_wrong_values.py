@@ -15,10 +15,10 @@ from typing import Any, Final
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.pull_settings import PullSettings
-from sprocketmq.client.push_settings import PushSettings
-from sprocketmq.client.send_settings import SendSettings
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.pull_settings import PullSettings
+from sprocketmq.client.settings.push_settings import PushSettings
+from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.testing import EmbeddedRocketMQ
 
 # Of the kinds of values, each is wrong for whatever is not of that kind.

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.client.api import RemotingApi
-from sprocketmq.client.queue_reader import QueueReader
+from sprocketmq.client.read.queue_reader import QueueReader
+from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.results import PullResult
-from sprocketmq.core.pull_cursor import PullStatus
+from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.errors import ClosedError, RemoteError, RequestTimeout, TopicNotExist
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import sprocketmq as rmq
-from sprocketmq.spark.stream_reader import StreamReader
+from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
 
 Readers = Callable[..., StreamReader]

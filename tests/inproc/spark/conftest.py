@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from as_spark import Readers
 
-from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
 
 

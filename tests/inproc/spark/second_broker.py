@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sprocketmq as rmq
 from sprocketmq.broker.broker import Broker
-from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.message import MessageQueue
 

@@ -55,7 +55,7 @@ def test_a_forked_worker_makes_connections_of_its_own(mq: EmbeddedRocketMQ) -> N
     send(mq, *range(20))
     program = """
 import json, os, sys
-from sprocketmq.spark.cluster import Cluster
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.source import RocketMQDataSource
 
 def count():

@@ -8,10 +8,10 @@ import pytest
 from as_spark import Readers, ask, first_batch, read, send
 
 import sprocketmq as rmq
-from sprocketmq.client.api import RemotingApi
-from sprocketmq.spark.cluster import Cluster
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import Reason
-from sprocketmq.spark.queue_bounds import gone_queues
+from sprocketmq.spark.read.queue_bounds import gone_queues
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import TopicStatsTable

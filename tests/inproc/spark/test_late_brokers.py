@@ -14,10 +14,10 @@ from second_broker import SecondBroker
 
 import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.group_progress import commit_offsets
-from sprocketmq.spark.late_queues import _CLOCKS_MS
-from sprocketmq.spark.stream_reader import StreamReader
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.read.group_progress import commit_offsets
+from sprocketmq.spark.read.late_queues import _CLOCKS_MS
+from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command
@@ -152,7 +152,7 @@ def test_a_topic_that_is_added_to_a_query_begins_at_its_first_message(mq: Embedd
 def clock_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's clock is a minute ahead of the brokers'."""
     ahead = SimpleNamespace(monotonic=time.monotonic, sleep=time.sleep, time=lambda: time.time() + 60)
-    monkeypatch.setattr("sprocketmq.spark.stream_reader.time", ahead)
+    monkeypatch.setattr("sprocketmq.spark.read.stream_reader.time", ahead)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])

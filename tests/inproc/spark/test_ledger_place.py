@@ -17,14 +17,14 @@ from spark_task import Task, leave_group
 from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.cli.settle import merge_decisions
-from sprocketmq.client.api import RemotingApi
-from sprocketmq.core.decision_ledger import Decision, DecisionLedger, Names
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger, Names
 from sprocketmq.errors import ConfigurationError, NetworkError
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.ledger_merge import Known
-from sprocketmq.spark.ledger_place import NOTHING, READ, READ_WRITE, _only_hold_place, set_permission
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.writer import BatchWriter, StreamWriter
+from sprocketmq.spark.transactions.ledger_merge import Known
+from sprocketmq.spark.transactions.ledger_place import NOTHING, READ, READ_WRITE, _only_hold_place, set_permission
+from sprocketmq.spark.write.writer import BatchWriter, StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.message import MessageQueue
 

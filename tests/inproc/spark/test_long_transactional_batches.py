@@ -27,11 +27,11 @@ from transactional_sink import (
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.settle import settle_halves
 from sprocketmq.errors import ConfigurationError, NetworkError
-from sprocketmq.spark import exactly_once
-from sprocketmq.spark import responder as responder_module
-from sprocketmq.spark.decision_topic import DecisionTopic
-from sprocketmq.spark.shown_rows import ShownRows
 from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions import responder as responder_module
+from sprocketmq.spark.transactions.decision_topic import DecisionTopic
+from sprocketmq.spark.transactions.shown_rows import ShownRows
 from sprocketmq.testing import EmbeddedRocketMQ
 
 GIVEN_UP = "TRANS_CHECK_MAX_TIME_TOPIC"

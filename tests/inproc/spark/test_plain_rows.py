@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sprocketmq.spark import message_sender
-from sprocketmq.spark.message_sender import MessageSender
-from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.writer import TaskResult
+from sprocketmq.spark.write import message_sender
+from sprocketmq.spark.write.message_sender import MessageSender
+from sprocketmq.spark.write.writer import TaskResult
 from sprocketmq.testing import EmbeddedRocketMQ
 
 COUNT = 1200

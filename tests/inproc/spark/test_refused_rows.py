@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.message_sender import MessageSender
-from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.options.sink_options import sink_options
+from sprocketmq.spark.send.write_marks import Stamp
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.write_marks import Stamp
+from sprocketmq.spark.write.message_sender import MessageSender
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import BrokerData, ClusterInfo
 

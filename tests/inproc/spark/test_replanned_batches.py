@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_task import Task, leave_group
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.writer import StreamWriter
+from sprocketmq.spark.write.writer import StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
 
 SCHEMA = StructType([StructField("body", BinaryType())])

@@ -11,13 +11,13 @@ import pytest
 from as_spark import Readers, ask, first_batch, next_batch
 
 import sprocketmq as rmq
-from sprocketmq.broker import registration
 from sprocketmq.broker.broker import Broker
+from sprocketmq.broker.replication import registration
 from sprocketmq.errors import NetworkError
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.group_progress import committed_offsets
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.offsets import QueueRange
-from sprocketmq.spark.reader import BatchReader, TaskPartition
+from sprocketmq.spark.read.group_progress import committed_offsets
+from sprocketmq.spark.read.reader import BatchReader, TaskPartition
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.message import MessageQueue

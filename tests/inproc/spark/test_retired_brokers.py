@@ -11,9 +11,9 @@ from as_spark import Readers, ask, first_batch, next_batch, read, send
 from second_broker import SecondBroker
 
 from sprocketmq.errors import ConfigurationError, NetworkError
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.group_progress import ShownProgress
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.offsets import StreamOffset
+from sprocketmq.spark.read.group_progress import ShownProgress
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command

@@ -9,11 +9,11 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError, RequestTimeout
-from sprocketmq.spark.bad_rows import BadRow, bad_row
-from sprocketmq.spark.hand_back import HandBack
-from sprocketmq.spark.retry_copies import joined_again
-from sprocketmq.spark.row_messages import replayed_rows
-from sprocketmq.spark.sent_back import SendBack
+from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
+from sprocketmq.spark.retry.hand_back import HandBack
+from sprocketmq.spark.retry.retry_copies import joined_again
+from sprocketmq.spark.retry.sent_back import SendBack
+from sprocketmq.spark.send.row_messages import replayed_rows
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode

@@ -15,8 +15,8 @@ from lazy_rows import Flag, LazyRows, Row
 
 import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark import row_retry
-from sprocketmq.spark.row_retry import RowRetry, foreach_batch
+from sprocketmq.spark.retry import row_retry
+from sprocketmq.spark.retry.row_retry import RowRetry, foreach_batch
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 

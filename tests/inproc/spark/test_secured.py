@@ -18,13 +18,13 @@ from spark_task import Died, Task, dies, leave_group
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.cli.main import app
 from sprocketmq.errors import ConfigurationError, RocketMQError
-from sprocketmq.spark.bad_rows import bad_row
-from sprocketmq.spark.exactly_once import ExactlyOnce
-from sprocketmq.spark.hand_back import HandBack
-from sprocketmq.spark.message_sender import MessageSender
-from sprocketmq.spark.read_options import read_options
-from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.spark.options.read_options import read_options
+from sprocketmq.spark.options.sink_options import sink_options
+from sprocketmq.spark.retry.bad_rows import bad_row
+from sprocketmq.spark.retry.hand_back import HandBack
 from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.transactions.exactly_once import ExactlyOnce
+from sprocketmq.spark.write.message_sender import MessageSender
 
 CA = trustme.CA()
 ACCOUNT = {"accessKey": "Spark777", "secretKey": "spark-secret", "admin": True}

@@ -13,10 +13,10 @@ import pytest
 from as_spark import Readers, ask, first_batch, next_batch, read, send
 
 import sprocketmq as rmq
-from sprocketmq.spark.cluster import Cluster, _Route
-from sprocketmq.spark.lag import source_lag
-from sprocketmq.spark.offset_search import offsets_by_time
-from sprocketmq.spark.queue_bounds import held_bounds
+from sprocketmq.spark.cluster.cluster import Cluster, _Route
+from sprocketmq.spark.read.lag import source_lag
+from sprocketmq.spark.read.offset_search import offsets_by_time
+from sprocketmq.spark.read.queue_bounds import held_bounds
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import Command
@@ -51,8 +51,8 @@ def fast_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         now.s += seconds
 
     clock = SimpleNamespace(monotonic=lambda: now.s, sleep=sleep, time=lambda: now.s)
-    monkeypatch.setattr("sprocketmq.spark.stream_reader.time", clock)
-    monkeypatch.setattr("sprocketmq.spark.broker_watch.time", clock)
+    monkeypatch.setattr("sprocketmq.spark.read.stream_reader.time", clock)
+    monkeypatch.setattr("sprocketmq.spark.read.broker_watch.time", clock)
     return sleep
 
 
@@ -90,7 +90,7 @@ def test_a_stream_of_many_topics_asks_no_more_than_so_often(
     end, _ = first_batch(reader)
     for _ in range(8):
         assert ask(reader, end) == end
-    from sprocketmq.spark import stream_reader
+    from sprocketmq.spark.read import stream_reader
 
     asked.clear()
     began_s = stream_reader.time.monotonic()

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from as_spark import Readers, ask, first_batch, next_batch, read, send
 
-from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.results import PullResult
-from sprocketmq.core.pull_cursor import PullStatus
+from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.errors import ConfigurationError, NetworkError
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.group_progress import commit_offsets
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import DataLoss, Loss
 from sprocketmq.spark.offsets import QueueRange, StreamOffset
-from sprocketmq.spark.reader import BatchReader, TaskPartition
+from sprocketmq.spark.read.group_progress import commit_offsets
+from sprocketmq.spark.read.reader import BatchReader, TaskPartition
+from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import TopicStatsTable
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
@@ -249,7 +249,7 @@ def numbers_of(reader: BatchReader, partition: TaskPartition) -> list[int]:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Loss]:
     """What tasks tell the driver."""
     found: list[Loss] = []
-    monkeypatch.setattr("sprocketmq.spark.reader.tell", lambda report, losses: found.extend(losses))
+    monkeypatch.setattr("sprocketmq.spark.read.reader.tell", lambda report, losses: found.extend(losses))
     return found
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from as_spark import Readers, ask, first_batch, next_batch, read, send
 
-from sprocketmq.client.api import RemotingApi
+from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.group_progress import commit_offsets, committed_offsets
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.read.group_progress import commit_offsets, committed_offsets
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.message import MessageQueue

@@ -8,7 +8,7 @@ import pytest
 from as_spark import Readers, ask, first_batch, next_batch, read, send
 
 from sprocketmq.errors import TopicNotExist
-from sprocketmq.spark.stream_reader import StreamReader
+from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
 
 

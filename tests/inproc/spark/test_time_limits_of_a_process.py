@@ -9,10 +9,10 @@ import pytest
 
 from spark_task import leave_group
 from sprocketmq.errors import RemoteError
-from sprocketmq.spark.cluster import Cluster
-from sprocketmq.spark.half_messages import HalfSender
-from sprocketmq.spark.responder import Responder
-from sprocketmq.spark.sink_options import SinkOptions, sink_options
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
+from sprocketmq.spark.transactions.half_messages import HalfSender
+from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.testing import EmbeddedRocketMQ
 
 

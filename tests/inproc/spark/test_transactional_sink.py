@@ -30,17 +30,17 @@ from transactional_sink import (
 import sprocketmq as rmq
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.settle import settle_halves
-from sprocketmq.client.transaction_producer import AsyncTransactionProducer
-from sprocketmq.core.decision_ledger import Decision
+from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer
+from sprocketmq.core.transactions.decision_ledger import Decision
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.net.connection import Connection
-from sprocketmq.spark import exactly_once
-from sprocketmq.spark.decision_topic import DecisionTopic
-from sprocketmq.spark.exactly_once import HalvesSent
-from sprocketmq.spark.half_messages import Half, HalfLane
-from sprocketmq.spark.responder import Responder
-from sprocketmq.spark.shown_rows import HALF_TOPIC
 from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions.decision_topic import DecisionTopic
+from sprocketmq.spark.transactions.exactly_once import HalvesSent
+from sprocketmq.spark.transactions.half_messages import Half, HalfLane
+from sprocketmq.spark.transactions.responder import Responder
+from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC
 from sprocketmq.wire.codes import RequestCode
 
 

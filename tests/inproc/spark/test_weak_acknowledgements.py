@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sprocketmq.errors import ConfigurationError, NetworkError
-from sprocketmq.spark.message_sender import MessageSender
-from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.spark.options.sink_options import sink_options
+from sprocketmq.spark.write.message_sender import MessageSender
 from sprocketmq.testing import EmbeddedRocketMQ
 
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from spark_task import leave_group
-from sprocketmq.core.decision_ledger import Decision
+from sprocketmq.core.transactions.decision_ledger import Decision
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.writer import StreamWriter
+from sprocketmq.spark.write.writer import StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
 
 __all__ = [

@@ -146,7 +146,7 @@ def test_half_a_pair_of_keys_is_refused_without_showing_it(keys: dict[str, str])
 
 
 def test_the_text_of_options_shows_no_secret() -> None:
-    from sprocketmq.client.options import ClientOptions
+    from sprocketmq.client.settings.options import ClientOptions
 
     options = ClientOptions(
         namesrv_addr="127.0.0.1:1", access_key="Worker77", secret_key="sesame7", security_token="token77"

@@ -15,7 +15,7 @@ from interop.apache_cluster import free_ports
 from interop.child import Child
 from interop.full_disk import THENS, FullDisk
 from interop.small_disk import KINDS, CannotMount, SmallDisk
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 
 pytestmark = pytest.mark.timeout(300)
 

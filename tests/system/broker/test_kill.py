@@ -15,7 +15,7 @@ from interop.apache_cluster import free_ports
 from interop.child import poll_until
 from interop.send_ledger import BROKER_CONF, SendLedger, kill_repeatedly
 from interop.sprocket_server import SprocketServer
-from sprocketmq.store.check import StoreSummary, check_directory
+from sprocketmq.store.tools.check import StoreSummary, check_directory
 from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper
 
 pytestmark = pytest.mark.timeout(600)

@@ -21,7 +21,7 @@ from interop.sprocket_server import SprocketServer
 from sprocketmq.errors import RequestTimeout, RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.bodies import HeartbeatData, ProducerData
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.command import Command, request

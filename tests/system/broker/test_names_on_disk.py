@@ -12,7 +12,7 @@ from interop.apache_cluster import free_ports
 from interop.child import poll_until
 from interop.remoting import ask
 from interop.sprocket_server import SprocketServer
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 pytestmark = pytest.mark.timeout(120)

@@ -15,7 +15,7 @@ import pytest
 from interop.child import Child, poll_until
 from interop.remoting import Answer, Asking, ask
 from interop.sprocket_server import SprocketServer
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 
 resource = pytest.importorskip("resource")
 SEND_MESSAGE, PULL_MESSAGE, GET_BROKER_CONFIG = 10, 11, 26

@@ -13,7 +13,7 @@ from interop.child import poll_until
 from interop.remoting import ask
 from interop.send_ledger import read_topic
 from interop.sprocket_server import SprocketServer
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.message import MessageExt
 
 pytestmark = pytest.mark.timeout(300)

@@ -20,17 +20,17 @@ LATER = (
     "prometheus_client",
     "sprocketmq.broker",
     "sprocketmq.client.admin",
-    "sprocketmq.client.batch_accumulator",
-    "sprocketmq.client.concurrent_service",
-    "sprocketmq.client.orderly_service",
-    "sprocketmq.client.pull_consumer",
-    "sprocketmq.client.recorder",
-    "sprocketmq.client.request_reply",
-    "sprocketmq.client.running_consumer",
-    "sprocketmq.client.trace",
-    "sprocketmq.client.transaction_producer",
-    "sprocketmq.core.decision_record",
-    "sprocketmq.core.open_transactions",
+    "sprocketmq.client.produce.batch_accumulator",
+    "sprocketmq.client.listen.concurrent_service",
+    "sprocketmq.client.listen.orderly_service",
+    "sprocketmq.client.consume.pull_consumer",
+    "sprocketmq.client.observe.recorder",
+    "sprocketmq.client.produce.request_reply",
+    "sprocketmq.client.consume.running_consumer",
+    "sprocketmq.client.observe.trace",
+    "sprocketmq.client.produce.transaction_producer",
+    "sprocketmq.core.replay.decision_record",
+    "sprocketmq.core.transactions.open_transactions",
     "sprocketmq.core.statistics",
     "sprocketmq.store",
     "sprocketmq.wire.acl_signature",
@@ -57,7 +57,7 @@ def loaded(program: str) -> set[str]:
 
 def test_the_clients_classes_load_without_what_only_a_running_one_needs() -> None:
     modules = loaded("from sprocketmq import Producer, PushConsumer")
-    assert "sprocketmq.client.push_consumer" in modules
+    assert "sprocketmq.client.consume.push_consumer" in modules
     assert sorted((modules - loaded("import asyncio, msgspec")).intersection(LATER)) == []
 
 

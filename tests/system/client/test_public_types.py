@@ -17,10 +17,10 @@ import msgspec
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.pull_settings import PullSettings
-from sprocketmq.client.push_settings import PushSettings
-from sprocketmq.client.send_settings import SendSettings
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.pull_settings import PullSettings
+from sprocketmq.client.settings.push_settings import PushSettings
+from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
 
 ROOT = Path(__file__).resolve().parents[3]

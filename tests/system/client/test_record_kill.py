@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sprocketmq.client.recorder import record_lines
-from sprocketmq.core.decision_replay import Replay
-from sprocketmq.core.decision_story import Story
+from sprocketmq.client.observe.recorder import record_lines
+from sprocketmq.core.replay.decision_replay import Replay
+from sprocketmq.core.replay.decision_story import Story
 
 CONSUMER = """
 import sys, threading

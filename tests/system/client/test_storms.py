@@ -11,7 +11,7 @@ import pytest
 import sprocketmq as rmq
 from interop.child import poll_until
 from interop.middleman import Middleman
-from sprocketmq.client.running_consumer import RunningConsumer
+from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.testing import HEARTBEATS, PULLS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.command import Command

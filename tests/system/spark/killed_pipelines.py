@@ -30,16 +30,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from standalone_cluster import EXECUTOR_MEMORY, MOST_CORES, WORKERS
 
-from sprocketmq.client.api import RemotingApi
-from sprocketmq.client.sender import Sender
-from sprocketmq.spark import each_try_once, exactly_once, foreach_batch, half_ends, half_messages
-from sprocketmq.spark.hand_back import HandBack
-from sprocketmq.spark.kept_verdicts import KeptVerdicts
-from sprocketmq.spark.message_sender import MessageSender
-from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.sender import Sender
+from sprocketmq.spark import each_try_once, foreach_batch
+from sprocketmq.spark.options.sink_options import sink_options
+from sprocketmq.spark.read.stream_reader import StreamReader
+from sprocketmq.spark.retry.hand_back import HandBack
+from sprocketmq.spark.retry.kept_verdicts import KeptVerdicts
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.stream_reader import StreamReader
-from sprocketmq.spark.writer import StreamWriter
+from sprocketmq.spark.transactions import exactly_once, half_ends, half_messages
+from sprocketmq.spark.write.message_sender import MessageSender
+from sprocketmq.spark.write.writer import StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sprocketmq.spark import exactly_once, half_ends, half_messages, responder
-from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.writer import StreamWriter
+from sprocketmq.spark.transactions import exactly_once, half_ends, half_messages, responder
+from sprocketmq.spark.write.writer import StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

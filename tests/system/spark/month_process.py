@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_task import Task, leave_group
-from sprocketmq.spark import exactly_once
-from sprocketmq.spark.responder import Responder
 from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions.responder import Responder
 
 GROUP, TOPIC = "month", "flights"
 ROWS = 3

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from soak_ledger import MAX_RECONSUME, verdict_columns
 
 from sprocketmq.spark import LagReport, RocketMQProgressListener, foreach_batch
-from sprocketmq.spark.row_retry import RowRetry
+from sprocketmq.spark.retry.row_retry import RowRetry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

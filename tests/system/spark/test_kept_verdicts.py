@@ -18,8 +18,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as f
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark import foreach_batch, row_retry
-from sprocketmq.spark.kept_verdicts import KeptVerdicts
+from sprocketmq.spark import foreach_batch
+from sprocketmq.spark.retry import row_retry
+from sprocketmq.spark.retry.kept_verdicts import KeptVerdicts
 from sprocketmq.testing import EmbeddedRocketMQ
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def jobs_kept(spark: SparkSession) -> int:
-    """Of queries that are over, which Spark 4.3 may keep for ever (see sprocketmq.spark.fetched_rows); Spark 4.2 notes no such thing."""
+    """Of queries that are over; Spark 4.3 may keep them for ever (see spark.columns.fetched_rows), Spark 4.2 notes no such thing."""
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
     try:
         return int(scheduler.activeQueryToJobs().size())

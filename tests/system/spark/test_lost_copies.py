@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 import sprocketmq as rmq
 from sprocketmq.spark import foreach_batch
-from sprocketmq.spark.row_retry import RowRetry
+from sprocketmq.spark.retry.row_retry import RowRetry
 from sprocketmq.testing import EmbeddedRocketMQ
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sprocketmq.wire.message import Message, MessageQueue
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sprocketmq.spark.lag import LagReport
+    from sprocketmq.spark.read.lag import LagReport
 
 __all__ = ["flights", "names"]  # fixtures
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamReader
 
-    from sprocketmq.spark.progress_listener import LagReport
+    from sprocketmq.spark.observe.progress_listener import LagReport
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -11,11 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.config import BrokerConfig
-from sprocketmq.broker.consumers import ConsumerTable, Member, ProducerTable
-from sprocketmq.broker.counters import Rate
-from sprocketmq.broker.groups import GroupTable
-from sprocketmq.broker.offsets import OffsetTable
-from sprocketmq.broker.topics import TopicTable
+from sprocketmq.broker.observe.counters import Rate
+from sprocketmq.broker.tables.consumers import ConsumerTable, Member, ProducerTable
+from sprocketmq.broker.tables.groups import GroupTable
+from sprocketmq.broker.tables.offsets import OffsetTable
+from sprocketmq.broker.tables.topics import TopicTable
 from sprocketmq.core.resource_names import group_name_problem, topic_name_problem
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import announced_host, packed_address

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sprocketmq.broker.filters import ArrivalProbe, FilterTable, raw_properties, wanted_records
+from sprocketmq.broker.delivery.filters import ArrivalProbe, FilterTable, raw_properties, wanted_records
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.clock import ManualClock
@@ -119,7 +119,7 @@ def test_texts_are_compiled_once_and_forgotten_when_too_many(monkeypatch):
     assert table.compiled("SQL92", "a > 1") is table.compiled("SQL92", "a > 1")
     calls = []
     monkeypatch.setattr(
-        "sprocketmq.broker.filters.compile_sql92", lambda text: calls.append(text) or compile_sql92(text)
+        "sprocketmq.broker.delivery.filters.compile_sql92", lambda text: calls.append(text) or compile_sql92(text)
     )
     for _ in range(3):
         with pytest.raises(ConfigurationError, match="where the expression cannot end"):
@@ -148,7 +148,7 @@ def test_the_filters_of_all_groups_together_have_a_bound():
 def test_a_topic_that_is_named_again_and_again_is_compiled_once(monkeypatch):
     table, calls = FilterTable(ManualClock(), None), []
     monkeypatch.setattr(
-        "sprocketmq.broker.filters.compile_sql92", lambda text: calls.append(text) or compile_sql92(text)
+        "sprocketmq.broker.delivery.filters.compile_sql92", lambda text: calls.append(text) or compile_sql92(text)
     )
     table.register("g", [subscription("t", f"a > {number}", number) for number in (1, 3, 2)], 1)
     assert calls == ["a > 3"]

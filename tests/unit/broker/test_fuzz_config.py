@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from sprocketmq.broker import BrokerConfig, NameServerConfig
 from sprocketmq.broker.config_store import ConfigStore
-from sprocketmq.broker.groups import GroupTable
-from sprocketmq.broker.kv_config import KVConfigTable
-from sprocketmq.broker.offsets import OffsetTable
-from sprocketmq.broker.plain_access import PlainAccess
-from sprocketmq.broker.schedule import Schedule
-from sprocketmq.broker.topics import TopicTable
-from sprocketmq.broker.users import UserAccess
+from sprocketmq.broker.delivery.schedule import Schedule
+from sprocketmq.broker.security.plain_access import PlainAccess
+from sprocketmq.broker.security.users import UserAccess
+from sprocketmq.broker.tables.groups import GroupTable
+from sprocketmq.broker.tables.kv_config import KVConfigTable
+from sprocketmq.broker.tables.offsets import OffsetTable
+from sprocketmq.broker.tables.topics import TopicTable
 from sprocketmq.cli.settings import settings_of
 from sprocketmq.core.access.need_readers import Place
-from sprocketmq.core.retry_schedule import DelayLevels
+from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.store import MemoryMessageStore, StoreConfig
-from sprocketmq.store.live_progress import LiveProgress
+from sprocketmq.store.files.live_progress import LiveProgress
 
 PLACE = Place("DefaultCluster", lambda offset: None)
 KEYS = sorted(BrokerConfig.keys() | NameServerConfig.keys())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from sprocketmq.broker.consumers import ConsumerGroup
 from sprocketmq.broker.member_notices import MemberNotices
 from sprocketmq.broker.steps import STEP
+from sprocketmq.broker.tables.consumers import ConsumerGroup
 
 
 class Heard:

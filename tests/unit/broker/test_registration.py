@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sprocketmq.broker.registration import Registration, parts_of
+from sprocketmq.broker.replication.registration import Registration, parts_of
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.command import Command

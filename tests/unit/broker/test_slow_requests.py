@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.broker.slow_requests import SlowRequests
+from sprocketmq.broker.observe.slow_requests import SlowRequests
 from sprocketmq.wire.command import Command
 
 PEER: Any = SimpleNamespace(remote_address="127.0.0.1:5000")

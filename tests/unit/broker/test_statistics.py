@@ -7,8 +7,8 @@ import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.broker.counters import Counters
-from sprocketmq.broker.statistics import MINUTE_SAMPLE_MS, Statistics
+from sprocketmq.broker.observe.counters import Counters
+from sprocketmq.broker.observe.statistics import MINUTE_SAMPLE_MS, Statistics
 
 START_MS = 1_700_000_000_000
 

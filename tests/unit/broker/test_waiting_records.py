@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.broker.waiting_records import WaitingRecords, copy_of, destination
+from sprocketmq.broker.delivery.waiting_records import WaitingRecords, copy_of, destination
 from sprocketmq.store import DiskMessageStore, MemoryMessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.wire import properties as props

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.client import listener_pool
-from sprocketmq.client.listener_pool import AsyncListenerPool, ThreadListenerPool, run_beside_the_loop
+from sprocketmq.client.listen import listener_pool
+from sprocketmq.client.listen.listener_pool import AsyncListenerPool, ThreadListenerPool, run_beside_the_loop
 
 
 async def _until(condition: Callable[[], bool], timeout_s: float = 20) -> None:

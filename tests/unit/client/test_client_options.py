@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.namesrv_addr import parse_addresses
-from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.push_settings import PushSettings, consume_timestamp_ms
-from sprocketmq.client.validators import check_batch, check_group, check_topic
+from sprocketmq.client.settings.namesrv_addr import parse_addresses
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.push_settings import PushSettings, consume_timestamp_ms
+from sprocketmq.client.settings.validators import check_batch, check_group, check_topic
 
 ADDRESS = "127.0.0.1:9876"
 

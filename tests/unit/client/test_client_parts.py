@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.name_servers import NameServers
-from sprocketmq.client.namesrv_addr import is_address_server, parse_addresses
-from sprocketmq.client.offset_store import LocalFileOffsetStore
-from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.pull_loop import PullLoop, decode_pull
-from sprocketmq.client.push_settings import PushSettings
+from sprocketmq.client.group.offset_store import LocalFileOffsetStore
+from sprocketmq.client.group.send_back import retry_copy
+from sprocketmq.client.read.pull_loop import PullLoop, decode_pull
+from sprocketmq.client.remoting.name_servers import NameServers
+from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import PullResult
-from sprocketmq.client.send_back import retry_copy
-from sprocketmq.client.unique_keys import UniqueKeys
-from sprocketmq.core.consume_progress import OFFSET_NOT_FOUND
-from sprocketmq.core.flow_control import FlowLimits
-from sprocketmq.core.process_queue import ProcessQueue
-from sprocketmq.core.pull_cursor import PullCursor, PullDue, PullLater, PullStatus
-from sprocketmq.core.subscription import parse_tag_expression
+from sprocketmq.client.settings.namesrv_addr import is_address_server, parse_addresses
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.push_settings import PushSettings
+from sprocketmq.core.consume.consume_progress import OFFSET_NOT_FOUND
+from sprocketmq.core.consume.flow_control import FlowLimits
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.consume.pull_cursor import PullCursor, PullDue, PullLater, PullStatus
+from sprocketmq.core.group.subscription import parse_tag_expression
 from sprocketmq.errors import ConnectFailed
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
 from sprocketmq.wire.codes import RequestCode

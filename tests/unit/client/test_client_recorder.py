@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.client.push_settings import PushSettings
-from sprocketmq.client.recorder import Recorder, record_lines
-from sprocketmq.core.decision_replay import Replay
-from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.client.observe.recorder import Recorder, record_lines
+from sprocketmq.client.settings.push_settings import PushSettings
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.replay.decision_replay import Replay
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.wire.message import MessageExt, MessageQueue
@@ -133,7 +133,7 @@ def test_a_full_disk_ends_the_record_and_not_the_consumer(
         raise OSError(errno.ENOSPC, "no space left on device")
 
     queue = recorder.tape.process_queue(QUEUE, 0)
-    monkeypatch.setattr("sprocketmq.client.recorder.os.write", full)
+    monkeypatch.setattr("sprocketmq.client.observe.recorder.os.write", full)
     _consume(queue, 0, 3)
     assert queue.commit_offset == 0
     assert [record.getMessage().count("ends here") for record in caplog.records] == [1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.core.retry_schedule import DelayLevels
+from sprocketmq.core.retry.retry_schedule import DelayLevels
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.client.masters import known_master, known_replica
+from sprocketmq.client.remoting.masters import known_master, known_replica
 from sprocketmq.wire.bodies import BrokerData, QueueData, TopicRouteData
 
 

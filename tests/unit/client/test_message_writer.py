@@ -6,10 +6,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from sprocketmq.client import message_writer
-from sprocketmq.client.message_writer import MessageWriter, Outgoing
-from sprocketmq.client.send_settings import SendSettings
-from sprocketmq.client.unique_keys import UniqueKeys
+from sprocketmq.client.remoting import message_writer
+from sprocketmq.client.remoting.message_writer import MessageWriter, Outgoing
+from sprocketmq.client.remoting.unique_keys import UniqueKeys
+from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.clock import ManualClock
 from sprocketmq.wire.command import encode_command

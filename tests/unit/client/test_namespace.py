@@ -5,8 +5,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from sprocketmq.client.namespace import namespace_of_endpoint, unwrap, unwrap_queue, wrap, wrap_queue
-from sprocketmq.client.sender import vip_address
+from sprocketmq.client.remoting.sender import vip_address
+from sprocketmq.client.settings.namespace import namespace_of_endpoint, unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.wire.message import MessageQueue
 
 NAMES = st.from_regex(r"[a-zA-Z0-9_|%-]{1,40}", fullmatch=True)

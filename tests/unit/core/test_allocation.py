@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.core.allocation import (
+from sprocketmq.core.group.allocation import (
     AVG,
     STRATEGIES,
     AllocateAveragely,

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sprocketmq.core.consume_progress import (
+from sprocketmq.core.consume.consume_progress import (
     OFFSET_NOT_FOUND,
     OFFSET_UNKNOWN,
     AskMaxOffset,

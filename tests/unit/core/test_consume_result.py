@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.core.consume_result import (
+from sprocketmq.core.consume.consume_result import (
     ALL_ACKED,
     ConsumeConcurrentlyStatus,
     acked_count,

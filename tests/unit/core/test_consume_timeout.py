@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sprocketmq.core.consume_timeout import SEND_BACK_RETRY_MS, ConsumeTimeout, Settlement
+from sprocketmq.core.consume.consume_timeout import SEND_BACK_RETRY_MS, ConsumeTimeout, Settlement
 
 from .messages import message
 

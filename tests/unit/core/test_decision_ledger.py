@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sprocketmq.core.decision_ledger import (
+from sprocketmq.core.transactions.decision_ledger import (
     Append,
     Decision,
     DecisionLedger,
@@ -22,7 +22,7 @@ from sprocketmq.core.decision_ledger import (
     commit_step,
     quiet_time_ms,
 )
-from sprocketmq.core.open_transactions import LocalTransactionState
+from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 
 COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState
 Log = list[tuple[int, Record]]

@@ -13,16 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.core import allocation, pull_cursor
-from sprocketmq.core.consume_progress import ConsumeFromWhere, decide_start
-from sprocketmq.core.decision_record import MACHINES, Line, queue_text, read_lines, state_of
-from sprocketmq.core.decision_replay import Replay
-from sprocketmq.core.decision_tape import Tape
-from sprocketmq.core.flow_control import FlowLimits
-from sprocketmq.core.orderly_turn import ConsumeBatch, ConsumeOrderlyStatus, DeadLetterNeeded
-from sprocketmq.core.process_queue import ProcessQueue
-from sprocketmq.core.pull_cursor import PullCursor, PullDue, PullEvent, PullStatus
-from sprocketmq.core.rebalance import DropReason, RebalanceTable
+from sprocketmq.core.consume import pull_cursor
+from sprocketmq.core.consume.consume_progress import ConsumeFromWhere, decide_start
+from sprocketmq.core.consume.flow_control import FlowLimits
+from sprocketmq.core.consume.orderly_turn import ConsumeBatch, ConsumeOrderlyStatus, DeadLetterNeeded
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.consume.pull_cursor import PullCursor, PullDue, PullEvent, PullStatus
+from sprocketmq.core.group import allocation
+from sprocketmq.core.group.rebalance import DropReason, RebalanceTable
+from sprocketmq.core.replay.decision_record import MACHINES, Line, queue_text, read_lines, state_of
+from sprocketmq.core.replay.decision_replay import Replay
+from sprocketmq.core.replay.decision_tape import Tape
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.message import MessageExt, MessageQueue
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.core.flow_control import MIB, FlowControlCause, FlowLimits, check, count_to_go_on, per_queue_limits
-from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.consume.flow_control import (
+    MIB,
+    FlowControlCause,
+    FlowLimits,
+    check,
+    count_to_go_on,
+    per_queue_limits,
+)
+from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
 
 from .messages import QUEUE, message, messages

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from sprocketmq.core.half_lifetime import HalfLifetime
-from sprocketmq.core.transaction_check import CheckRules, Verdict, judge
+from sprocketmq.core.transactions.half_lifetime import HalfLifetime
+from sprocketmq.core.transactions.transaction_check import CheckRules, Verdict, judge
 
 _MS_OF_72_H = 72 * 3_600_000
 

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sprocketmq.core.handover import ROUND_LIMIT_MS, Handover, HandoverState, MetadataKind
+from sprocketmq.core.cluster.handover import ROUND_LIMIT_MS, Handover, HandoverState, MetadataKind
 
 ROUND = tuple(MetadataKind)
 END = 1_000

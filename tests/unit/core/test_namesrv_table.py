@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from registrations import register
-from sprocketmq.core.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG, NamesrvTable, Registered
-from sprocketmq.core.registered import TopicsToTake
+from sprocketmq.core.cluster.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG, NamesrvTable, Registered
+from sprocketmq.core.cluster.registered import TopicsToTake
 from sprocketmq.wire.bodies import DataVersion, QueueData, TopicConfig
 
 

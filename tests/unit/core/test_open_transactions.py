@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sprocketmq.core.open_transactions import (
+from sprocketmq.core.transactions.open_transactions import (
     HalfPlace,
     LocalTransactionState,
     OpenTransactions,

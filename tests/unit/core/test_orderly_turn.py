@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.core.orderly_turn import (
+from sprocketmq.core.consume.orderly_turn import (
     Commit,
     ConsumeBatch,
     ConsumeOrderlyStatus,
@@ -22,7 +22,7 @@ from sprocketmq.core.orderly_turn import (
     read_orderly_answer,
     read_orderly_status,
 )
-from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.message import MessageExt
 
 from .messages import QUEUE, messages, offsets_of

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sprocketmq.core.polled_queues import PolledQueues
-from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.consume.polled_queues import PolledQueues
+from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.message import MessageQueue
 
 from .messages import message, messages, offsets_of

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.core import consume_timeout, process_queue
-from sprocketmq.core.consume_timeout import ConsumeTimeout
-from sprocketmq.core.process_queue import ProcessQueue
+from sprocketmq.core.consume import consume_timeout, process_queue
+from sprocketmq.core.consume.consume_timeout import ConsumeTimeout
+from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.message import MessageExt
 
 from .messages import QUEUE

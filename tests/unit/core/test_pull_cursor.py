@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.core.flow_control import FlowControlCause, FlowLimits
-from sprocketmq.core.process_queue import ProcessQueue
-from sprocketmq.core.pull_cursor import (
+from sprocketmq.core.consume.flow_control import FlowControlCause, FlowLimits
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.consume.pull_cursor import (
     CorrectOffset,
     Dispatch,
     DropQueue,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.core.queue_budget import QueueBudget
+from sprocketmq.core.consume.queue_budget import QueueBudget
 
 LIMIT = 1_000
 NOTES = st.lists(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sprocketmq.core.queue_lock import (
+from sprocketmq.core.consume.queue_lock import (
     BROKER_LOCK_MAX_LIVE_MS,
     LOCAL_LOCK_MAX_LIVE_MS,
     LOCK_RENEW_INTERVAL_MS,

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sprocketmq.core.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
-from sprocketmq.core.rebalance import Add, Drop, DropReason, QueueLife, RebalanceTable, diff
+from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
+from sprocketmq.core.group.rebalance import Add, Drop, DropReason, QueueLife, RebalanceTable, diff
 from sprocketmq.wire.message import MessageQueue
 
 A, B, C, D = (MessageQueue("flights", "broker-a", number) for number in range(4))

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sprocketmq.core.replication import AckQueue, LogRange, ReplicationTable
+from sprocketmq.core.cluster.replication import AckQueue, LogRange, ReplicationTable
 
 LOG = LogRange(start=0, last_file_start=2_000, end=2_500)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.core.retry_policy import CustomizedRetryPolicy, ExponentialRetryPolicy, read_retry_policy
-from sprocketmq.core.retry_schedule import DelayLevels, retry_level
+from sprocketmq.core.retry.retry_policy import CustomizedRetryPolicy, ExponentialRetryPolicy, read_retry_policy
+from sprocketmq.core.retry.retry_schedule import DelayLevels, retry_level
 
 
 def test_exponential_waits_grow_by_the_multiplier_up_to_the_longest() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.core.retry_schedule import (
+from sprocketmq.core.retry.retry_schedule import (
     DeadLetter,
     DelayLevels,
     Retry,

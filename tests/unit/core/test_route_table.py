@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.core.route_table import (
+from sprocketmq.core.produce.route_table import (
     BrokerAddress,
     RouteTable,
     is_changed,

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sprocketmq.core.send_batches import Batch, SendBatches
+from sprocketmq.core.produce.send_batches import Batch, SendBatches
 
 
 def batches(max_bytes: int = 100, total: int = 10_000, limit: int = 200, items: int = 1_000) -> SendBatches[str]:

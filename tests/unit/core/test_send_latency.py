@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.core.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
+from sprocketmq.core.produce.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
 from sprocketmq.wire.hashing import java_hash
 from sprocketmq.wire.message import MessageQueue
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.core.subscription import (
+from sprocketmq.core.group.subscription import (
     FilterExpression,
     build_subscription,
     matches_tags,

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sprocketmq.core.transaction_check import (
+from sprocketmq.core.transactions.transaction_check import (
     CheckRules,
     Outcome,
     TransactionId,

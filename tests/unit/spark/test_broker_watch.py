@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.spark.broker_watch import Pace
+from sprocketmq.spark.read.broker_watch import Pace
 
 
 @settings(deadline=None)

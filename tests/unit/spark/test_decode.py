@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.spark import decode
-from sprocketmq.spark.decode import BatchDecoder
-from sprocketmq.spark.pull_body import PullBody
+from sprocketmq.spark.columns import decode
+from sprocketmq.spark.columns.decode import BatchDecoder
+from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.wire.batch import encode_batch
 from sprocketmq.wire.message import Message, MessageQueue
 from sprocketmq.wire.properties import encode_properties

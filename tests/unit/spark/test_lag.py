@@ -1,12 +1,12 @@
-"""Lag out of progress events: the laws in the head of ``spark.lag``."""
+"""Lag out of progress events: the laws in the head of ``spark.read.lag``."""
 
 from __future__ import annotations
 
 import json
 
-from sprocketmq.spark.lag import HeadReport, LagReport, source_lag
 from sprocketmq.spark.losses import Loss
 from sprocketmq.spark.offsets import StreamOffset
+from sprocketmq.spark.read.lag import HeadReport, LagReport, source_lag
 from sprocketmq.wire.message import MessageQueue
 
 A, B = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)

@@ -10,9 +10,9 @@ from pyspark import accumulators
 from pyspark.accumulators import Accumulator
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.counted_losses import tell
-from sprocketmq.spark.loss_report import LossReport
 from sprocketmq.spark.losses import Loss
+from sprocketmq.spark.observe.loss_report import LossReport
+from sprocketmq.spark.read.counted_losses import tell
 from sprocketmq.wire.message import MessageQueue
 
 ONE = MessageQueue("trains", "broker-a", 0)

@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.option_table import OPTION_OF, OPTIONS, OptionRow
-from sprocketmq.spark.read_options import ReadOptions, read_options
-from sprocketmq.spark.sink_options import SinkOptions, sink_options
+from sprocketmq.spark.options.option_table import OPTION_OF, OPTIONS, OptionRow
+from sprocketmq.spark.options.read_options import ReadOptions, read_options
+from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
 
 ROOT = Path(__file__).parents[3]
 BASE = {"namesrvAddr": "127.0.0.1:9876", "topic": "flights"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.bound import Bound
-from sprocketmq.spark.option_table import OPTION_OF, OPTIONS, OptionRow
-from sprocketmq.spark.read_options import STREAM_ONLY, ReadOptions, read_options
-from sprocketmq.spark.sink_options import SinkOptions, sink_options
+from sprocketmq.spark.options.bound import Bound
+from sprocketmq.spark.options.option_table import OPTION_OF, OPTIONS, OptionRow
+from sprocketmq.spark.options.read_options import STREAM_ONLY, ReadOptions, read_options
+from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
+from sprocketmq.spark.options.source_columns import COLUMNS
 from sprocketmq.spark.source import RocketMQDataSource, message_schema
-from sprocketmq.spark.source_columns import COLUMNS
 from sprocketmq.wire.message import MessageQueue
 
 BASE = {"namesrvaddr": "127.0.0.1:9876", "topic": "flights"}

@@ -11,9 +11,9 @@ from typing import Final, Literal
 import pytest
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.option_table import OPTIONS, OptionRow
-from sprocketmq.spark.read_options import read_options
-from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.spark.options.option_table import OPTIONS, OptionRow
+from sprocketmq.spark.options.read_options import read_options
+from sprocketmq.spark.options.sink_options import sink_options
 
 Use = Literal["batch", "stream", "write"]
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.spark.offsets import QueueRange
-from sprocketmq.spark.partitions import RECORDS_PER_TASK, pack, task_count
+from sprocketmq.spark.read.partitions import RECORDS_PER_TASK, pack, task_count
 from sprocketmq.wire.message import MessageQueue
 
 SIZES = st.lists(st.integers(0, 40), max_size=12)

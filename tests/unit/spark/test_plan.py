@@ -1,4 +1,4 @@
-"""Planning: the laws in the head of ``spark.plan``, with Hypothesis playing brokers that grow, delete, restart and gain queues."""
+"""Planning: the laws in the head of ``spark.read.plan``, with Hypothesis playing brokers that grow, delete, restart and gain queues."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.bound import Bound
-from sprocketmq.spark.late_start import LateStart
 from sprocketmq.spark.offsets import QueueRange, StreamOffset, batch_ranges
-from sprocketmq.spark.plan import (
+from sprocketmq.spark.options.bound import Bound
+from sprocketmq.spark.options.late_start import LateStart
+from sprocketmq.spark.read.plan import (
     Facts,
     QueueBounds,
     next_step,

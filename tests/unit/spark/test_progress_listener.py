@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from sprocketmq.spark.lag import HeadReport, LagReport
 from sprocketmq.spark.losses import Loss
+from sprocketmq.spark.observe.progress_listener import RocketMQProgressListener
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.progress_listener import RocketMQProgressListener
+from sprocketmq.spark.read.lag import HeadReport, LagReport
 from sprocketmq.wire.message import MessageQueue
 
 A, B = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.spark.byte_columns import SPARE_BYTES
-from sprocketmq.spark.property_columns import (
+from sprocketmq.spark.columns.byte_columns import SPARE_BYTES
+from sprocketmq.spark.columns.property_columns import (
     OddProperties,
     PropertyColumns,
     ShapedProperties,

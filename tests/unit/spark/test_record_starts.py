@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.spark import record_starts as module
-from sprocketmq.spark.pull_body import PullBody
-from sprocketmq.spark.record_starts import record_starts
+from sprocketmq.spark.columns import record_starts as module
+from sprocketmq.spark.columns.pull_body import PullBody
+from sprocketmq.spark.columns.record_starts import record_starts
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record import encode_record
 

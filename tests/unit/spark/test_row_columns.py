@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.row_columns import element_rows
-from sprocketmq.spark.row_messages import SEND_COLUMNS, outgoing_rows
+from sprocketmq.spark.send.row_columns import element_rows
+from sprocketmq.spark.send.row_messages import SEND_COLUMNS, outgoing_rows
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.batch import encode_batch
 

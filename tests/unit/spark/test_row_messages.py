@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.row_messages import OutgoingRow, check_columns, outgoing_rows
+from sprocketmq.spark.send.row_messages import OutgoingRow, check_columns, outgoing_rows
 from sprocketmq.wire import properties as props
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark import foreach_batch
-from sprocketmq.spark.access import Access
-from sprocketmq.spark.read_options import read_options
-from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.spark.options.access import Access
+from sprocketmq.spark.options.read_options import read_options
+from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
 
 BASE = {"namesrvaddr": "127.0.0.1:9876", "topic": "flights"}

@@ -26,14 +26,14 @@ from pyspark.sql.datasource_internal import ReadLimitRegistry
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from sprocketmq.spark.decode import BatchDecoder
+from sprocketmq.spark.columns.decode import BatchDecoder
+from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.pull_body import PullBody
-from sprocketmq.spark.reader import BatchReader, _arrow_schema
+from sprocketmq.spark.options.source_columns import COLUMNS
+from sprocketmq.spark.read.reader import BatchReader, _arrow_schema
+from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource, message_schema
-from sprocketmq.spark.source_columns import COLUMNS
-from sprocketmq.spark.stream_reader import StreamReader
-from sprocketmq.spark.writer import BatchWriter, StreamWriter
+from sprocketmq.spark.write.writer import BatchWriter, StreamWriter
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.properties import encode_properties
 from sprocketmq.wire.record import encode_record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.sink_options import sink_options
+from sprocketmq.spark.options.sink_options import sink_options
 
 GIVEN = {"namesrvaddr": "127.0.0.1:9876", "topic": "flights", "group": "exact", "delivery": "transactional"}
 

@@ -1,11 +1,11 @@
-"""How much a micro-batch may hold: the laws in the head of ``spark.trigger_limits``."""
+"""How much a micro-batch may hold: the laws in the head of ``spark.read.trigger_limits``."""
 
 from __future__ import annotations
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.spark.trigger_limits import ASSUMED_BYTES, ByteLimit, MessageSizes, TriggerDelay, limited_end
+from sprocketmq.spark.read.trigger_limits import ASSUMED_BYTES, ByteLimit, MessageSizes, TriggerDelay, limited_end
 from sprocketmq.wire.message import MessageQueue
 
 A, B, C = (MessageQueue("t", "broker", at) for at in range(3))

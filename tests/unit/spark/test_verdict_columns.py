@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark import foreach_batch, row_retry
-from sprocketmq.spark.verdict_columns import action_of, check_delay_level, check_verdict
+from sprocketmq.spark import foreach_batch
+from sprocketmq.spark.retry import row_retry
+from sprocketmq.spark.retry.verdict_columns import action_of, check_delay_level, check_verdict
 
 
 class Judged:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sprocketmq.store import StoreConfig
-from sprocketmq.store.dispatch import index_texts
+from sprocketmq.store.services.dispatch import index_texts
 from sprocketmq.wire.hashing import index_hash
 from sprocketmq.wire.record import RecordView
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import DiskMessageStore, MemoryMessageStore, MessageStore, StoreConfig, StoredMessage
-from sprocketmq.store.check import StoreSummary, check_store
-from sprocketmq.store.check_beside import check_index
 from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store.tools.check import StoreSummary, check_store
+from sprocketmq.store.tools.check_beside import check_index
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.record import RecordView
 

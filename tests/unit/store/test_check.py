@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.errors import StoreCorrupt
-from sprocketmq.store.check import StoreSummary, check_directory
 from sprocketmq.store.queue.unit import UNIT
+from sprocketmq.store.tools.check import StoreSummary, check_directory
 
 from .stores import NOW_MS, SMALL, crash, message, open_disk
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.store import StoredMessage
-from sprocketmq.store.consume_queue_ext import is_extension_address
+from sprocketmq.store.queue.consume_queue_ext import is_extension_address
 from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.store.queue_log_store import QueueLogStore
-from sprocketmq.store.retention import Retention
+from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.hashing import tags_code
 
 from .stores import NOW_MS, SMALL, crash, message, open_disk, open_memory, problems, records

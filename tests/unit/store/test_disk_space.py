@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import disk_space
-from sprocketmq.store.check import check_directory
-from sprocketmq.store.checkpoint import Checkpoint
-from sprocketmq.store.disk_space import PAGE_BYTES, allow_writes, data_ranges, write_all, write_zeros
-from sprocketmq.store.index_file import IndexFile
-from sprocketmq.store.live_progress import LiveProgress
-from sprocketmq.store.mapped_file import MappedFile
-from sprocketmq.store.timer_check import TimerCheck, load_timer_check, save_timer_check
-from sprocketmq.store.timer_wheel import Slot, TimerWheel
+from sprocketmq.store.files import disk_space
+from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, data_ranges, write_all, write_zeros
+from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.store.files.mapped_file import MappedFile
+from sprocketmq.store.index.index_file import IndexFile
+from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
+from sprocketmq.store.timer.timer_wheel import Slot, TimerWheel
+from sprocketmq.store.tools.check import check_directory
 
 from .stores import SMALL, bodies, message, open_disk
 
@@ -186,7 +186,9 @@ def test_every_file_that_is_written_through_a_mapping_asks_for_its_pages(
 ) -> None:
     import numpy as np
 
-    from sprocketmq.store import index_file, live_progress, mapped_file, timer_wheel
+    from sprocketmq.store.files import live_progress, mapped_file
+    from sprocketmq.store.index import index_file
+    from sprocketmq.store.timer import timer_wheel
 
     index = IndexFile(str(tmp_path / "20261122000000000"), 1_000, 1_000)
     index.create()

@@ -15,12 +15,13 @@ import pytest
 
 from power_disk import PowerDisk
 from sprocketmq.errors import StoreCorrupt, StoreLocked, StoreNotWritable
-from sprocketmq.store import DiskMessageStore, StoreConfig, config_files, mapped_file
-from sprocketmq.store.checkpoint import Checkpoint
+from sprocketmq.store import DiskMessageStore, StoreConfig, config_files
 from sprocketmq.store.config_files import ConfigFile, load_config, save_config
-from sprocketmq.store.lock_file import LockFile
-from sprocketmq.store.mapped_file import MappedFile
-from sprocketmq.store.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.files import mapped_file
+from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.files.lock_file import LockFile
+from sprocketmq.store.files.mapped_file import MappedFile
+from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 
 from .stores import NOW_MS, SMALL, bodies, message, open_disk, problems
 
@@ -153,7 +154,7 @@ def test_a_second_broker_in_this_process_is_kept_out(tmp_path: Path) -> None:
 
 def test_a_second_broker_in_another_process_is_kept_out(tmp_path: Path) -> None:
     program = (
-        "import sys; from sprocketmq.store.lock_file import LockFile; "
+        "import sys; from sprocketmq.store.files.lock_file import LockFile; "
         "LockFile(sys.argv[1]).acquire(); print('held', flush=True); sys.stdin.read()"
     )
     child = subprocess.Popen(

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.store import DiskMessageStore
-from sprocketmq.store.checkpoint import Checkpoint
-from sprocketmq.store.live_progress import LiveProgress
+from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.files.live_progress import LiveProgress
 from sprocketmq.wire.record import RecordView
 
 from .stores import NOW_MS, SMALL, bodies, message, open_disk, records

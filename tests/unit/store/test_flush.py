@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import DiskMessageStore, FlushDiskType, StoreConfig, mapped_file
+from sprocketmq.store import DiskMessageStore, FlushDiskType, StoreConfig
+from sprocketmq.store.files import mapped_file
 
 from .stores import NOW_MS, message, open_disk
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError, StoreError
 from sprocketmq.store import StoreConfig
-from sprocketmq.store.check import check_directory
+from sprocketmq.store.tools.check import check_directory
 
 from .stores import NOW_MS, crash, message, open_disk, records
 

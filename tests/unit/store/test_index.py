@@ -13,14 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.errors import StoreCorrupt, StoreNotWritable
-from sprocketmq.store import DiskMessageStore, MessageStore, StoreConfig, StoredMessage, index_file
-from sprocketmq.store.check_beside import _check_chains
-from sprocketmq.store.checkpoint import Checkpoint
-from sprocketmq.store.dispatch import index_texts, keys_of
-from sprocketmq.store.index_file import IndexFile
-from sprocketmq.store.index_files import IndexFiles
+from sprocketmq.store import DiskMessageStore, MessageStore, StoreConfig, StoredMessage
+from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.index import index_file
+from sprocketmq.store.index.index_file import IndexFile
+from sprocketmq.store.index.index_files import IndexFiles
+from sprocketmq.store.log.record_batch import read_records, value_groups
 from sprocketmq.store.queue_log_store import QueueLogStore
-from sprocketmq.store.record_batch import read_records, value_groups
+from sprocketmq.store.services.dispatch import index_texts, keys_of
+from sprocketmq.store.tools.check_beside import _check_chains
 from sprocketmq.wire.hashing import index_hash
 from sprocketmq.wire.record import encode_record
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from power_disk import PowerDisk
-from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage, live_progress
-from sprocketmq.store.check import check_directory
-from sprocketmq.store.index_file import IndexFile, IndexHeader
+from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store.files import live_progress
+from sprocketmq.store.index.index_file import IndexFile, IndexHeader
+from sprocketmq.store.tools.check import check_directory
 
 from .java_index import JavaIndex
 from .stores import NOW_MS, SMALL, crash, kill, open_disk, problems

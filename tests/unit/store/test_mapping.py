@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.core.descriptor_budget import MAPPING_TAKES_ONE
-from sprocketmq.store.mapping import map_file
+from sprocketmq.store.files.mapping import map_file
 
 pytestmark = pytest.mark.skipif(MAPPING_TAKES_ONE, reason="here Python's mmap keeps a descriptor")
 SIZE_BYTES = 3 * mmap.PAGESIZE

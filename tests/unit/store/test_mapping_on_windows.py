@@ -22,7 +22,7 @@ mmap.mmap = as_on_windows
 for name in [name for name in vars(mmap) if name.startswith(("MAP_", "PROT_"))]:
     delattr(mmap, name)
 sys.platform, sys.version_info = "win32", (3, int(sys.argv[2]), 0)
-from sprocketmq.store.mapping import map_file
+from sprocketmq.store.files.mapping import map_file
 
 fd = os.open(sys.argv[1], os.O_RDWR)
 for read_only in (True, False):

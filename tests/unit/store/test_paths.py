@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from sprocketmq.client.offset_store import LocalFileOffsetStore
+from sprocketmq.client.group.offset_store import LocalFileOffsetStore
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store import DiskMessageStore, StoreConfig
-from sprocketmq.store.consume_queue_ext import ConsumeQueueExtTable
-from sprocketmq.store.paths import is_folder_name, path_below, remove_below
+from sprocketmq.store.files.paths import is_folder_name, path_below, remove_below
+from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable
 
 BAD = (
     "",

@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from power_disk import PowerDisk
-from sprocketmq.store import DiskMessageStore, FlushDiskType, live_progress, mapped_file
-from sprocketmq.store.check import check_directory
-from sprocketmq.store.flush import Flusher
+from sprocketmq.store import DiskMessageStore, FlushDiskType
+from sprocketmq.store.files import live_progress, mapped_file
+from sprocketmq.store.services.flush import Flusher
+from sprocketmq.store.tools.check import check_directory
 
 from .stores import NOW_MS, SMALL, kill, message, problems, records
 

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.errors import StoreCorrupt
-from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage, recovery
-from sprocketmq.store.check import check_directory
-from sprocketmq.store.mapped_file import MappedFile
+from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.queue.unit import UNIT
+from sprocketmq.store.recovery import recovery
+from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.hashing import tags_code
 
 from .stores import NOW_MS, SMALL, bodies, crash, message, open_disk, problems, records

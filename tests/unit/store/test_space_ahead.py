@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import StoreConfig, disk_space, mapped_file, space_ahead
-from sprocketmq.store.mapped_file import MappedFile
-from sprocketmq.store.space_ahead import SpaceAhead
+from sprocketmq.store import StoreConfig
+from sprocketmq.store.files import disk_space, mapped_file, space_ahead
+from sprocketmq.store.files.mapped_file import MappedFile
+from sprocketmq.store.files.space_ahead import SpaceAhead
 
 from .stores import NOW_MS, bodies, message, open_disk, problems
 

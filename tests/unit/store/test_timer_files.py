@@ -10,12 +10,12 @@ import pytest
 
 from power_disk import PowerDisk
 from sprocketmq.errors import StoreCorrupt
-from sprocketmq.store import live_progress
-from sprocketmq.store.live_progress import LiveProgress
-from sprocketmq.store.timer_check import TimerCheck, load_timer_check, save_timer_check
-from sprocketmq.store.timer_files import TimerFiles
-from sprocketmq.store.timer_log import MAGIC_DELETE, UNIT_BYTES, TimerLog, TimerUnit
-from sprocketmq.store.timer_wheel import WHEEL_BYTES, WHEEL_SLOTS, Slot, TimerWheel
+from sprocketmq.store.files import live_progress
+from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
+from sprocketmq.store.timer.timer_files import TimerFiles
+from sprocketmq.store.timer.timer_log import MAGIC_DELETE, UNIT_BYTES, TimerLog, TimerUnit
+from sprocketmq.store.timer.timer_wheel import WHEEL_BYTES, WHEEL_SLOTS, Slot, TimerWheel
 
 NOW = 1_700_000_000_000
 FILE_BYTES = 1024  # 19 units and a blank
@@ -222,7 +222,7 @@ class Watched(LiveProgress):
     "steps", [[(5, 0, 0), (5, 1_000, 1), (5, 1_000, 2), (6, 1_000, 3), (6, 3_000, 0), (6, 4_000, 1)]]
 )
 def test_what_was_done_of_one_slot_never_stands_beside_another(tmp_path, monkeypatch, steps):
-    monkeypatch.setattr("sprocketmq.store.timer_files.LiveProgress", Watched)
+    monkeypatch.setattr("sprocketmq.store.timer.timer_files.LiveProgress", Watched)
     before = TimerFiles(str(tmp_path), 1000, FILE_BYTES)
     before.load(lambda found: 0)
     before.note(4, 500_000, 9)  # an earlier process, killed in the middle of a slot

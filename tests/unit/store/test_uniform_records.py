@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.store import StoreConfig, StoredMessage, dispatch, uniform_records
+from sprocketmq.store import StoreConfig, StoredMessage
+from sprocketmq.store.log.record_batch import read_records
 from sprocketmq.store.memory_message_store import MemoryMessageStore
-from sprocketmq.store.record_batch import read_records
-from sprocketmq.store.uniform_records import UniformKeys, uniform_keys
+from sprocketmq.store.services import dispatch, uniform_records
+from sprocketmq.store.services.uniform_records import UniformKeys, uniform_keys
 from sprocketmq.wire.record import encode_record
 
 NOW_MS = 1_795_276_800_000

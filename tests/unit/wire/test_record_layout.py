@@ -92,8 +92,8 @@ def test_records_that_java_stored_are_what_the_table_says(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_columns_of_store_and_spark_are_the_fields_of_javas_records(version: str) -> None:
-    from sprocketmq.spark import decode
-    from sprocketmq.store import record_batch
+    from sprocketmq.spark.columns import decode
+    from sprocketmq.store.log import record_batch
 
     records = records_of_java(version)
     heads = b"".join(raw[: RECORD.size] for raw in records)

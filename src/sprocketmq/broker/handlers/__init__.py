@@ -9,32 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sprocketmq.broker.handlers import (
+from sprocketmq.broker.handlers.admin import (
     acl,
-    assignment,
     auth,
     broker_config,
     cleanup,
+    replication,
+    runtime_info,
+    stats,
+    timer,
+    topics,
+)
+from sprocketmq.broker.handlers.groups import (
+    assignment,
     connections,
     consume_queue,
     consumers,
     groups,
     locks,
-    lookup,
     offset_reset,
     offsets,
-    pull,
-    relay,
-    replication,
-    reply,
-    runtime_info,
-    send,
-    send_back,
-    stats,
-    timer,
-    topics,
-    transactions,
 )
+from sprocketmq.broker.handlers.messages import lookup, pull, relay, reply, send, send_back, transactions
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.command import Command
 

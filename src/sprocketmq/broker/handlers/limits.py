@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.core.subscription import is_tag_type
+from sprocketmq.core.group.subscription import is_tag_type
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import HeartbeatData, SubscriptionData
 from sprocketmq.wire.codes import ResponseCode

@@ -90,7 +90,7 @@ def _session() -> SparkSession:
 def _start(spark: SparkSession, options: PipelineOptions) -> StreamingQuery:
     import pyarrow.parquet as pq
 
-    from sprocketmq.spark.row_retry import foreach_batch
+    from sprocketmq.spark.retry.row_retry import foreach_batch
 
     out = Path(options.out)
     messages = (

@@ -13,7 +13,7 @@ from sprocketmq.client.admin.messages import MessageTrack
 from sprocketmq.client.admin.topics import TopicTraffic
 from sprocketmq.client.face import BlockingFace
 from sprocketmq.core import allocation
-from sprocketmq.core.subscription import FilterExpression
+from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.message import MessageExt, MessageQueue

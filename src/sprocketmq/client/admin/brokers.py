@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sprocketmq.client.admin.session import AdminSession
-from sprocketmq.client.namesrv_addr import parse_addresses
+from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode

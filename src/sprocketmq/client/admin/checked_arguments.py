@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from sprocketmq.client.validators import check_queue, check_range, check_text, check_topic
-from sprocketmq.core.subscription import FilterExpression
+from sprocketmq.client.settings.validators import check_queue, check_range, check_text, check_topic
+from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import bodies
 from sprocketmq.wire.message import MessageExt

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.admin.session import NO_DATA, PAGE, AdminSession, all_pages
-from sprocketmq.client.validators import check_group, check_range, check_topic
-from sprocketmq.core.retry_schedule import dlq_topic, retry_topic
+from sprocketmq.client.settings.validators import check_group, check_range, check_topic
+from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, GroupNotExist, RemoteError
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode

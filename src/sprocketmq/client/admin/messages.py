@@ -9,10 +9,10 @@ from typing import Final
 
 from sprocketmq.client.admin.offsets import OffsetRequests
 from sprocketmq.client.admin.topics import TopicRequests
-from sprocketmq.client.pull_loop import decode_pull
-from sprocketmq.client.validators import check_group, check_range, check_text
-from sprocketmq.core.pull_cursor import PullStatus
-from sprocketmq.core.subscription import FilterExpression, build_subscription, matches_tags
+from sprocketmq.client.read.pull_loop import decode_pull
+from sprocketmq.client.settings.validators import check_group, check_range, check_text
+from sprocketmq.core.consume.pull_cursor import PullStatus
+from sprocketmq.core.group.subscription import FilterExpression, build_subscription, matches_tags
 from sprocketmq.errors import RemoteError
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode

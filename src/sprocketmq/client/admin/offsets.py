@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from sprocketmq.client.admin.groups import GroupRequests
-from sprocketmq.client.validators import check_group, check_range
+from sprocketmq.client.settings.validators import check_group, check_range
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode

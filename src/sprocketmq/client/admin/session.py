@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sprocketmq.client.admin.checked_arguments import checked
-from sprocketmq.client.api import RemotingApi
 from sprocketmq.client.async_client import AsyncClient, in_order
-from sprocketmq.client.name_servers import NameServers
-from sprocketmq.client.namesrv_addr import parse_addresses
-from sprocketmq.client.options import ClientOptions
-from sprocketmq.client.routes import Routes
-from sprocketmq.client.split_options import split_options
-from sprocketmq.client.validators import check_topic
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.name_servers import NameServers
+from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.settings.namesrv_addr import parse_addresses
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.split_options import split_options
+from sprocketmq.client.settings.validators import check_topic
 from sprocketmq.core.lifecycle import LifeState
-from sprocketmq.core.route_table import MASTER_ID
+from sprocketmq.core.produce.route_table import MASTER_ID
 from sprocketmq.errors import ConfigurationError, RemoteError, TopicNotExist, remote_error
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies
@@ -27,8 +27,8 @@ from sprocketmq.wire.message import MessageQueue
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from sprocketmq.client.async_producer import AsyncProducer
     from sprocketmq.client.keyword_options import CommonOptions
+    from sprocketmq.client.produce.async_producer import AsyncProducer
 
 __all__ = ["NO_DATA", "PAGE", "AdminSession", "all_pages"]
 

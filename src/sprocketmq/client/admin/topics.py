@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages
-from sprocketmq.client.validators import check_range, check_topic
-from sprocketmq.core import allocation
-from sprocketmq.core.route_table import DEFAULT_TOPIC
+from sprocketmq.client.settings.validators import check_range, check_topic
+from sprocketmq.core.group import allocation
+from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
 from sprocketmq.errors import RemoteError, RequestTimeout
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode

@@ -16,7 +16,7 @@ from typing import Final
 
 from sprocketmq.core.access.rights import Need
 from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
-from sprocketmq.core.retry_schedule import RETRY_PREFIX, SCHEDULE_TOPIC
+from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX, SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.command import Command

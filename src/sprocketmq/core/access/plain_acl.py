@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from sprocketmq.core.access.addresses import AddressPattern
 from sprocketmq.core.access.rights import Need, Needs, shown
-from sprocketmq.core.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.requests.access import ADMIN, ANY, DENY, PUB, SUB
 

@@ -1,0 +1,1 @@
+"""Messages on their way to consumers: filters, parked pulls, delays, transactions."""

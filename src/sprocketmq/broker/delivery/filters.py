@@ -1,0 +1,341 @@
+"""The filters of consumer groups other than tags, compiled, one per group and topic (Java: ConsumerFilterManager, ExpressionMessageFilter).
+
+    heartbeat --register--> compiled once per expression --> pull (match_record), parked pulls (when a message arrives)
+    last member gone --unregister--> dead, still there: its pulls may be on their way --clean, 24 h later--> forgotten
+    consumerFilter.json <--> start and change
+
+Laws
+1. A filter is replaced only by one of a higher version; the same version brings a dead one back to life, nothing else.
+2. An expression that cannot be compiled is no filter: a first one is not taken, a newer one removes what was there (the group's pulls are
+   then told FILTER_DATA_NOT_EXIST, and never get messages that nobody judged).
+3. A topic that the group's heartbeat does not name any more has its filter dead at once.
+4. Compiling costs once per text, refusals included: heartbeats repeat every 30 s.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import perf_counter
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from sprocketmq.broker.tables.table_file import TableFile
+from sprocketmq.core.group.subscription import SQL92, is_tag_type
+from sprocketmq.core.sql92 import Predicate, compile_sql92
+from sprocketmq.errors import ConfigurationError, ProtocolError
+from sprocketmq.net.clock import Clock
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.store.message_store import MessageStore, ReadStatus
+from sprocketmq.wire.bodies import (
+    ConsumerFilterData,
+    ConsumerFilterWrapper,
+    FilterDataMapByTopic,
+    SubscriptionData,
+)
+from sprocketmq.wire.headers import PullMessageRequestHeader
+from sprocketmq.wire.properties import RETRY_TOPIC, get_property
+from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.record_layout import HOSTS_V6, MAGIC_V1, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
+
+__all__ = ["EVERYTHING", "ArrivalProbe", "ConsumerFilter", "FilterTable", "Wanted"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_FIXED: Final = RECORD.picked("magic", "sys_flag", "body_length")
+_LENGTHS_BYTES: Final = TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
+_SHARE_S: Final = 0.01
+# Expressions come from the network: remember some, not all. A character of the most costly ones takes some 200 bytes when it is compiled.
+_MAX_COMPILED: Final = 1024
+_MAX_COMPILED_LENGTH: Final = 128 * 1024
+_MAX_FILTERS_LENGTH: Final = 512 * 1024  # of all groups together
+_DEAD_BEFORE_LOAD_MS: Final = (
+    30_000  # Java: what was alive when the file was written is taken as dead half a minute before it is read
+)
+
+
+class Wanted(NamedTuple):
+    """What a pull wants of its queue: ``match`` judges the tags code of a queue entry, ``match_record`` the bytes of the record.
+
+    None lets everything pass; a pull with neither takes the short way through the store.
+    """
+
+    match: Callable[[int], bool] | None = None
+    match_record: Callable[[memoryview], bool] | None = None
+
+    def in_a_share(self) -> Callable[[memoryview], bool | None] | None:
+        """``match_record`` for one read. It judges one record, and others for as long as a share of the loop's time (``_SHARE_S``)
+        lasts; then it says None. A long expression over long properties takes milliseconds for each."""
+        match_record = self.match_record
+        if match_record is None:
+            return None
+        ends_s = 0.0
+
+        def judge(record: memoryview) -> bool | None:
+            nonlocal ends_s
+            now_s = perf_counter()
+            if not ends_s:
+                ends_s = now_s + _SHARE_S
+            return match_record(record) if now_s < ends_s else None
+
+        return judge
+
+
+EVERYTHING: Final = Wanted()
+
+
+class ConsumerFilter(Struct):
+    """One filter: what is written down, and what it compiles to."""
+
+    data: ConsumerFilterData
+    predicate: Predicate
+    wanted: Wanted
+
+    @property
+    def is_dead(self) -> bool:
+        return self.data.dead_time >= self.data.born_time
+
+
+class FilterTable:
+    """Filters by group and topic. A part of the broker, which reads and writes ``consumerFilter.json``."""
+
+    def __init__(self, clock: Clock, root: Path | None, max_filters: int = 2_000) -> None:
+        self._clock, self._max_filters = clock, max_filters
+        self._on_disk = ConfigFile(None if root is None else root / "config" / "consumerFilter.json")
+        self._file = TableFile(self._on_disk, lambda: self.content().encode())
+        self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
+        self._compiled: dict[tuple[str, str], Predicate | str] = {}  # the text: why it is refused
+        self._compiled_length = 0
+        self._dirty = False
+
+    async def start(self) -> None:
+        content = self._on_disk.load(ConsumerFilterWrapper.decode)
+        if content is not None:
+            self.load(content)
+
+    async def stop(self) -> None:
+        self.save()
+        self._file.close()
+
+    # -- what consumers say ------------------------------------------------------------------------------------------------------
+
+    def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
+        """Take over what a heartbeat names."""
+        named: dict[str, SubscriptionData] = {}
+        for subscription in subscriptions:  # of one topic the newest
+            other = named.get(subscription.topic)
+            if other is None or other.sub_version < subscription.sub_version:
+                named[subscription.topic] = subscription
+        for subscription in named.values():
+            if not is_tag_type(subscription.expression_type) and subscription.sub_string:
+                self._register(group, subscription, now_ms)
+        for topic, known in self._by_group.get(group, {}).items():
+            if topic not in named and not known.is_dead:  # law 3
+                known.data.dead_time = now_ms
+                self._dirty = True
+
+    def unregister(self, group: str, now_ms: int) -> None:
+        """The group has no member any more."""
+        for known in self._by_group.get(group, {}).values():
+            if not known.is_dead:
+                known.data.dead_time = now_ms
+                self._dirty = True
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_group.values()))
+
+    def _length(self) -> int:
+        """Characters of all expressions; asked when a text is new, as the number of filters is."""
+        return sum(
+            len(known.data.expression or "") for filters in self._by_group.values() for known in filters.values()
+        )
+
+    def get(self, group: str, topic: str) -> ConsumerFilter | None:
+        filters = self._by_group.get(group)
+        return None if filters is None else filters.get(topic)
+
+    def compiled(self, expression_type: str | None, expression: str | None) -> Predicate:
+        """The predicate of an expression.
+
+        Raises:
+            ConfigurationError: the expression or its type is not known.
+        """
+        key = (expression_type or "", expression or "")
+        known = self._compiled.get(key)
+        if known is None:
+            try:
+                if expression_type != SQL92:
+                    raise ConfigurationError(f"the expression type is {expression_type!r}, TAG and SQL92 are allowed")
+                known = compile_sql92(key[1])
+            except ConfigurationError as error:
+                known = str(error)  # not the error, which holds the frames of the parser
+            length = len(key[1])
+            if len(self._compiled) >= _MAX_COMPILED or self._compiled_length + length > _MAX_COMPILED_LENGTH:
+                self._compiled.clear()
+                self._compiled_length = 0
+            self._compiled[key] = known
+            self._compiled_length += length
+        if isinstance(known, str):
+            raise ConfigurationError(known)
+        return known
+
+    def wanted_in_retry_topic(self, group: str) -> Wanted:
+        """Under ``filterSupportRetry``: a copy is judged by the filter of the topic it came from. Java: ExpressionForRetryMessageFilter."""
+
+        def match_record(record: memoryview) -> bool:
+            raw = raw_properties(record)
+            origin = self.get(group, get_property(raw, RETRY_TOPIC) or "")
+            return origin is None or origin.predicate(raw)
+
+        return Wanted(None, match_record)
+
+    def _register(self, group: str, subscription: SubscriptionData, now_ms: int) -> None:
+        topic, expression, version = subscription.topic, subscription.sub_string, subscription.sub_version
+        filters = self._by_group.setdefault(group, {})
+        old = filters.get(topic)
+        if old is not None:
+            data = old.data
+            if version < data.client_version or (version == data.client_version and not old.is_dead):  # law 1
+                return
+            same = (data.expression, data.expression_type) == (expression, subscription.expression_type)
+            if same or version == data.client_version:
+                data.client_version, data.dead_time = version, 0
+                self._dirty = True
+                return
+        try:
+            if old is None and len(self) >= self._max_filters:
+                raise ConfigurationError(f"there are {len(self)} filters, no more are allowed; raise maxFilters")
+            length = len(expression) - (0 if old is None else len(old.data.expression or ""))
+            if self._length() + length > _MAX_FILTERS_LENGTH:
+                raise ConfigurationError(
+                    f"the filters of all groups would have more than {_MAX_FILTERS_LENGTH} characters; shorten them"
+                )
+            predicate = self.compiled(subscription.expression_type, expression)
+        except ConfigurationError as error:  # law 2
+            log.warning("the filter of group %s for topic %s is not taken: %s", group, topic, error)
+            if filters.pop(topic, None) is not None:
+                self._dirty = True
+        else:
+            data = ConsumerFilterData(
+                consumer_group=group,
+                topic=topic,
+                expression=expression,
+                expression_type=subscription.expression_type,
+                born_time=now_ms,
+                client_version=version,
+            )
+            filters[topic] = ConsumerFilter(data, predicate, wanted_records(predicate))
+            self._dirty = True
+            log.info("group %s filters topic %s by %r", group, topic, expression)
+        if not filters:
+            del self._by_group[group]
+
+    # -- time and disk -----------------------------------------------------------------------------------------------------------
+
+    def clean(self, now_ms: int, dead_for_ms: int) -> None:
+        """Forget what has been dead for so long, then write down what changed since the last time."""
+        for group in list(self._by_group):
+            filters = self._by_group[group]
+            for topic, known in list(filters.items()):
+                if known.is_dead and now_ms - known.data.dead_time >= dead_for_ms:
+                    del filters[topic]
+                    self._dirty = True
+            if not filters:
+                del self._by_group[group]
+        self.save()
+
+    def save(self) -> None:
+        """Write down what changed, beside the loop; and again what could not be written."""
+        self._file.retry()
+        if self._dirty:
+            self._dirty = False
+            self._file.changed()
+
+    def load(self, content: ConsumerFilterWrapper) -> None:
+        """Take over what ``consumerFilter.json`` holds, all of it dead until the groups come back. What cannot be compiled is left out."""
+        now_ms = self._clock.now_ms()
+        for topic, by_group in content.filter_data_by_topic.items():
+            for group, data in by_group.group_filter_data.items():
+                if self.get(group, topic) is not None:  # a heartbeat was faster than the file
+                    continue
+                try:
+                    predicate = self.compiled(data.expression_type, data.expression)
+                except ConfigurationError as error:
+                    log.warning("the stored filter of group %s for topic %s is left out: %s", group, topic, error)
+                    continue
+                if data.dead_time == 0:
+                    data.dead_time = max(data.born_time, now_ms - _DEAD_BEFORE_LOAD_MS)
+                self._by_group.setdefault(group, {})[topic] = ConsumerFilter(data, predicate, wanted_records(predicate))
+
+    def content(self) -> ConsumerFilterWrapper:
+        by_topic: dict[str, FilterDataMapByTopic] = {}
+        for group, filters in self._by_group.items():
+            for topic, known in filters.items():
+                of_topic = by_topic.setdefault(topic, FilterDataMapByTopic(topic=topic))
+                of_topic.group_filter_data[group] = known.data
+        return ConsumerFilterWrapper(filter_data_by_topic=by_topic)
+
+    def check_invariants(self) -> None:
+        for group, filters in self._by_group.items():
+            assert filters, f"group {group} is kept without a filter"
+            for topic, known in filters.items():
+                assert (known.data.consumer_group, known.data.topic) == (group, topic), "a filter lies in a wrong place"
+                assert known.wanted.match_record is not None, "a filter lets everything pass"
+
+
+def wanted_records(predicate: Predicate) -> Wanted:
+    """Records whose properties fulfil ``predicate``; a record that cannot be read goes to the client, as it does without a filter."""
+
+    def match_record(record: memoryview) -> bool:
+        try:
+            return predicate(raw_properties(record))
+        except ProtocolError:
+            return True
+
+    return Wanted(None, match_record)
+
+
+def raw_properties(record: memoryview) -> bytes:
+    """The properties of a whole record in their text form. Asked for each message that a filter looks at: the common form first.
+
+    Raises:
+        ProtocolError: it is no whole record.
+    """
+    try:
+        magic, sys_flag, body_bytes = _FIXED.unpack_from(record)
+        if magic == MAGIC_V1 and not sys_flag & HOSTS_V6 and body_bytes >= 0:
+            topic_at = RECORD.size + body_bytes
+            return bytes(
+                record[topic_at + _LENGTHS_BYTES + record[topic_at] :]
+            )  # behind the topic and the properties' own length
+    except (IndexError, struct.error):
+        pass
+    return RecordView(record).raw_properties
+
+
+class ArrivalProbe:
+    """Whether a parked pull with a filter on records should be run again, asked in place of a tags code when messages arrived.
+
+    It reads on from where the last answer was no, so each message is judged once per waiting pull, and a pull that filters is woken by
+    what it wants only (Java: NotifyMessageArrivingListener hands the properties over; here nothing is added to the path of a send).
+    """
+
+    __slots__ = ("_header", "_offset", "_store", "_wanted")
+
+    def __init__(self, store: MessageStore, header: PullMessageRequestHeader, wanted: Wanted) -> None:
+        self._store, self._header, self._wanted = store, header, wanted
+        self._offset = header.queue_offset
+
+    def __call__(self, tags_code: int) -> bool:
+        header, wanted = self._header, self._wanted
+        match_record = wanted.in_a_share()
+        found = self._store.read(header.topic, header.queue_id, self._offset, 1, 1, wanted.match, match_record)
+        if found.status is ReadStatus.OFFSET_OVERFLOW_ONE:
+            return False  # judged already: several codes arrived in one turn of the loop
+        if found.status is not ReadStatus.NO_MATCHED_MESSAGE:
+            return True  # found, or nothing that this probe may judge
+        self._offset = found.next_offset
+        return found.next_offset < found.max_offset  # the scan limit was hit: the client shall see how far it is

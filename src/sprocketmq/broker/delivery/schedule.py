@@ -1,0 +1,249 @@
+"""Delay levels: a delayed message waits in a queue of its level until it is due (Java: ScheduleMessageService).
+
+    put(message, level n) --> SCHEDULE_TOPIC_XXXX, queue n-1, REAL_TOPIC and REAL_QID remember where to
+                              tags code of the queue entry = delivery time
+                                |  timer for the head of each queue
+                                v
+                              due: a new record in the real topic and queue; progress[n] = next queue offset
+
+All messages of a level wait equally long, so each queue is sorted by delivery time and its head alone needs a timer. Java looks at every
+level each 100 ms; one timer for the head gives the same deliveries, and an idle broker costs nothing.
+
+Levels that are due take turns, one step each, and the loop breathes after every step: sends and pulls are served in between. A step ends
+with its level's last due message, with its count of messages or of bytes. While a level delivers, its next step is some milliseconds off
+even if the head is due sooner: a stream of messages is then delivered a handful at a time.
+
+Progress is kept twice. ``delayOffset.json`` is written each 10 s, once the copies it speaks of are on the disk: Apache reads it, and a
+power cut goes back to it. ``delayOffset.live`` has each message (``store.files.live_progress``), so a kill repeats one at most.
+
+Laws
+1. Delivery is at least once: progress moves after the append, so a crash between the two delivers again, never skips.
+2. A message is delivered at its time, not before: store time + delay of its level (not later than now + delay, if the clock went back).
+   Not before: a step looks at the clock once, when it begins.
+3. Within a level, messages are delivered in the order they were stored.
+4. A level has a timer or a place among those whose turn it is, exactly when its queue holds an entry at or after its progress.
+5. A refused delivery holds its level up until the store takes it: nothing is skipped because a disk was full. What is refused for good goes
+   aside (``undeliverable``) and holds nobody up.
+6. A level that the configuration no longer has is emptied all the same, at the times its messages were stored with.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from sprocketmq.broker.delivery.waiting_records import WaitingRecords, copy_of, destination
+from sprocketmq.broker.redirection import redirect
+from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels, delay_level_of_queue, queue_of_delay_level
+from sprocketmq.errors import RocketMQError
+from sprocketmq.net.clock import Clock, Timer
+from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.bodies import DataVersion, DelayOffsetSerializeWrapper
+
+__all__ = ["Schedule"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_STEP_MESSAGES: Final = 128  # of a step, which takes some 2 ms then
+_STEP_BYTES: Final = 512 * 1024
+_FIRST_LOOK: Final = 8  # queue entries read at a step's begin; then twice as many each time
+_PAUSE_MS: Final = 5  # between two steps of a level that has delivered all that was due
+_RETRY_MS: Final = 1_000
+_LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
+_NEVER_MS: Final = 2**63 - 1
+
+
+class Schedule:
+    """The deliverer of delayed messages. ``put(message, now_ms)`` is the broker's; ``start`` once the store is loaded.
+
+    ``live`` keeps each step of the progress; by default nowhere.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: MessageStore,
+        levels: DelayLevels,
+        put: Callable[[StoredMessage, int], object],
+        live: LiveProgress | None = None,
+    ) -> None:
+        self.levels = levels
+        self.is_dirty = False
+        self.data_version = DataVersion()
+        self._clock, self._store, self._put = clock, store, put
+        self._progress: dict[int, int] = {}  # level -> next queue offset
+        self._timers: dict[int, Timer] = {}
+        self._turns: deque[int] = deque()  # levels that are due, in the order of their steps
+        self._turn: Timer | None = None
+        self._live = live or LiveProgress(None)
+        self._late: set[int] = set()  # levels whose delivery was refused, and that was said
+        self._running = False
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def load(self, content: DelayOffsetSerializeWrapper) -> None:
+        """Take over what ``delayOffset.json`` holds."""
+        self._progress = dict(content.offset_table)
+        if content.data_version is not None:  # 4.9 writes none
+            self.data_version = content.data_version
+
+    def content(self) -> DelayOffsetSerializeWrapper:
+        self.is_dirty = False
+        self.data_version.next_version(self._clock.now_ms())
+        return DelayOffsetSerializeWrapper(offset_table=dict(self._progress), data_version=self.data_version)
+
+    async def start(self) -> None:
+        self._running = True
+        for level, live in enumerate(self._live.load() or (), 1):
+            if live > self._progress.get(level, 0):
+                self._progress[level] = live
+                self.is_dirty = True
+        for topic, queue_id in self._store.queues():
+            if topic == SCHEDULE_TOPIC:
+                self._watch(delay_level_of_queue(queue_id))
+
+    async def stop(self) -> None:
+        self._running = False
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        self._timers.clear()
+        self._turns.clear()
+        self._live.close()
+
+    # -- parking ---------------------------------------------------------------------------------------------------------------
+
+    def park(self, message: StoredMessage, level: int, now_ms: int) -> None:
+        """Redirect ``message`` into the queue of its level; the caller then puts it as ever. Java: transformDelayLevelMessage."""
+        raw = message.properties
+        if level > self.levels.max_level:
+            level = self.levels.max_level
+            raw = props.set_property(raw, props.DELAY, str(level))
+        redirect(message, raw, SCHEDULE_TOPIC, queue_of_delay_level(level))
+        message.tags_code = self.levels.due_ms(level, now_ms)
+
+    def stored(self, queue_id: int) -> None:
+        """The broker put a message into SCHEDULE_TOPIC_XXXX."""
+        level = delay_level_of_queue(queue_id)
+        if self._running and level not in self._timers and level not in self._turns:
+            self._watch(level)
+
+    def waiting(self, level: int) -> int:
+        """How many messages of ``level`` wait."""
+        queue_id = queue_of_delay_level(level)
+        return self._store.max_offset(SCHEDULE_TOPIC, queue_id) - self._position(level)
+
+    def progress(self, level: int) -> int:
+        """Queue offset of the level's next delivery."""
+        return self._position(level)
+
+    # -- delivering ------------------------------------------------------------------------------------------------------------
+
+    def _position(self, level: int) -> int:
+        """Progress, moved into the queue's range: files may have expired, or a queue may have been truncated by recovery."""
+        queue_id = queue_of_delay_level(level)
+        first, end = self._store.min_offset(SCHEDULE_TOPIC, queue_id), self._store.max_offset(SCHEDULE_TOPIC, queue_id)
+        return min(max(self._progress.get(level, 0), first), end)
+
+    def _latest_due_ms(self, level: int, now_ms: int) -> int:
+        """What is due later than this is due now: the clock went back, or the level was longer."""
+        return self.levels.latest_due_ms(level, now_ms) if level <= self.levels.max_level else _NEVER_MS  # law 6
+
+    def _watch(self, level: int, pause_ms: int = 0) -> None:
+        """Set the timer of a level's head, if the level has one (law 4)."""
+        queue_id = queue_of_delay_level(level)
+        head = self._store.units(SCHEDULE_TOPIC, queue_id, self._position(level), 1)
+        if head:
+            now_ms, due_ms = self._clock.now_ms(), head[0].tags_code
+            sleep_ms = due_ms - now_ms if due_ms <= self._latest_due_ms(level, now_ms) else 0
+            self._set_timer(level, max(min(sleep_ms, _LONGEST_SLEEP_MS), pause_ms))
+
+    def _set_timer(self, level: int, sleep_ms: int) -> None:
+        self._timers[level] = self._clock.call_later(sleep_ms, lambda: self._is_due(level))
+
+    def _is_due(self, level: int) -> None:
+        self._timers.pop(level, None)
+        if self._running and level not in self._turns:
+            self._turns.append(level)
+            self._breathe()
+
+    def _breathe(self) -> None:
+        """The next step comes through a timer that is due at once: what the sockets hold gets in between."""
+        if self._turn is None:
+            self._turn = self._clock.call_later(0, self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._turn = None
+        if not self._running:
+            return
+        level = self._turns.popleft()
+        before = self._progress.get(level)
+        try:
+            more = self._deliver_due(level)
+        except RocketMQError as error:  # law 5
+            if level not in self._late:  # said once: a full disk must not fill itself with complaints
+                self._late.add(level)
+                log.error("messages of delay level %d are late, tried again each %d ms: %s", level, _RETRY_MS, error)
+            self._set_timer(level, _RETRY_MS)
+        else:
+            self._late.discard(level)
+            if more:
+                self._turns.append(level)
+            elif self._running and level not in self._timers:
+                self._watch(level, _PAUSE_MS if self._progress.get(level) != before else 0)
+        if self._turns:
+            self._breathe()
+
+    def _deliver_due(self, level: int) -> bool:
+        """One step; whether the level has more that is due."""
+        store, queue_id, position = self._store, queue_of_delay_level(level), self._position(level)
+        now_ms, records = self._clock.now_ms(), WaitingRecords(store)
+        latest_ms = self._latest_due_ms(level, now_ms)
+        look, left, left_bytes = _FIRST_LOOK, _STEP_MESSAGES, _STEP_BYTES
+        while True:
+            units = store.units(SCHEDULE_TOPIC, queue_id, position, min(look, left))
+            for unit in units:
+                if now_ms < unit.tags_code <= latest_ms:
+                    return False
+                self._have_progress_noted(level)
+                self._deliver(records, unit, now_ms)
+                position = unit.queue_offset + 1
+                self._note(level, position)
+                left -= 1
+                left_bytes -= unit.size
+                if left == 0 or left_bytes <= 0:
+                    return True
+            if not units:
+                return False
+            look *= 2
+
+    def _deliver(self, records: WaitingRecords, unit: Unit, now_ms: int) -> None:
+        """The message goes to its real topic. DELAY, REAL_TOPIC and REAL_QID stay in the properties, as Java leaves them."""
+        record = records.get(unit.physical_offset)
+        if record is None:
+            log.error("the delayed message at commit log offset %d is gone", unit.physical_offset)
+            return
+        topic, queue_id = destination(record[2])
+        self._put(copy_of(record, topic, queue_id, record[2]), now_ms)
+
+    def _have_progress_noted(self, level: int) -> None:
+        """Before anything is delivered: a full disk may have space for the copy and none for the note of it, and a kill would repeat all.
+
+        Raises:
+            StoreNotWritable: no space; law 5.
+        """
+        if level > self._live.count and self._live.path is not None:
+            last = max(level, *self._progress, 1)
+            self._live.save([self._progress.get(number, 0) for number in range(1, last + 1)])
+
+    def _note(self, level: int, position: int) -> None:
+        """The level's next message is at ``position`` (law 1: called after the append)."""
+        self._progress[level] = position
+        self.is_dirty = True
+        self._live.change(level - 1, position)

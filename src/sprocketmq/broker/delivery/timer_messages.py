@@ -1,0 +1,582 @@
+"""Timer messages: delivered at any moment that was asked for, to the second (Java: TimerMessageStore, HookUtils).
+
+    send with TIMER_*  --> rmq_sys_wheel_timer, queue 0     REAL_TOPIC, REAL_QID, TIMER_OUT_MS remember where to and when
+                             |  read in order: queue_offset
+                             v
+                           slot of its second (timer wheel, timer log)          its second is over already: delivered at once
+                             |  one timer, for the nearest slot in use
+                             v
+                           in the order they were sent: - taken back (a unit of the slot names its key): dropped
+                                                        - far away still: stored in rmq_sys_wheel_timer again (a roll)
+                                                        - else a new record in the real topic and queue
+
+Java looks at each second and each 100 ms at the queue; here the slots in use are in a heap and its head has a timer, so a broker without
+timer messages has neither files nor work. The queue is read once per turn of the loop, for all that came in it. Reading and delivering go
+in steps of some 2 ms, between which the loop serves who waits.
+
+Laws (those of ``store.timer.timer_files`` besides)
+    1. Never early: a slot is read when its second is over, which is at or after the moment asked for.
+    2. At least once: progress is noted after the append. What a power cut could undo is noted as done only when it is on the disk.
+    3. A slot's messages come in the order in which they were sent; slots come in the order of their time.
+    4. A timer is set exactly when something waits and no batch is under way.
+    5. What is refused for good goes aside (``undeliverable``) and holds nobody up; what is refused for now is tried again.
+    6. A message that was taken back before its slot was read is not delivered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import heapq
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
+
+from sprocketmq.broker.delivery.waiting_records import WaitingRecord, WaitingRecords, copy_of, destination
+from sprocketmq.broker.redirection import redirect
+from sprocketmq.core.timer_schedule import (
+    TIMER_TOPIC,
+    TimerRules,
+    asked_deliver_ms,
+    flow_control_refuses,
+    java_long,
+)
+from sprocketmq.errors import ConfigurationError, ProtocolError, RocketMQError, StoreError
+from sprocketmq.net.clock import Clock, Timer
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
+from sprocketmq.store.timer.timer_check import TimerCheck
+from sprocketmq.store.timer.timer_files import TimerFiles
+from sprocketmq.store.timer.timer_log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, TimerUnit
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.bodies import DataVersion, TimerMetric, TimerMetricsSerializeWrapper
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.hashing import java_hash
+from sprocketmq.wire.record import RecordView
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.config import BrokerConfig
+
+__all__ = ["TimerMessages", "TimerRefusal"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_STEP_MESSAGES: Final = 100  # deliveries or queue entries between two returns to the loop
+_STEP_BYTES: Final = 512 * 1024  # delivered between two of them
+_FIRST_LOOK: Final = 8  # queue entries read at a step's begin; then twice as many each time
+_WALK: Final = 1_000  # links followed between two returns to the loop
+_RETRY_MS: Final = 1_000
+_LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
+_NEVER_ENQUEUED: Final = 2**63 - 1  # Java's mark in TIMER_ENQUEUE_MS of a message that was due when it was read
+# TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and TIMER_ROLL_TIMES, each with a Long: what a copy is longer than the message that waits.
+_STAMPS_BYTES: Final = 3 * (len("TIMER_DEQUEUE_MS") + 1 + 20 + 1)
+_COPIED: Final = (f"{props.TIMER_ENQUEUE_MS}\x01".encode(), f"{props.TIMER_DEQUEUE_MS}\x01".encode())
+# The real topic of the message that takes another one back, and what it names. Apache looks at the name alone, so who may send to one topic
+# could take back what waits for any other; a recall (370) always goes to its message's own topic.
+_Named = tuple[str, str]
+_TOPIC_BYTES: Final = TIMER_TOPIC.encode()
+_topic_hash = functools.lru_cache(maxsize=1024)(java_hash)
+
+
+class TimerRefusal(Struct, frozen=True):
+    """Why a message may not wait: response code and sentence."""
+
+    code: int
+    remark: str
+
+
+class _Round(Struct):
+    """One slot on its way: its list is walked backwards from ``position`` to ``until``, then delivered forwards."""
+
+    slot_ms: int
+    last: int
+    position: int
+    until: int = -1
+    units: list[TimerUnit] = field(default_factory=list)
+    deletes: list[TimerUnit] = field(default_factory=list)
+    keys: dict[_Named, bool] | None = None  # what is to be taken back -> whether it was found; None: still walking
+    at: int = 0
+
+
+class TimerMessages:
+    """The timer of one broker. ``deliver(message, now_ms)`` and ``roll``, to wait on, are the broker's ways from a waiting place."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: MessageStore,
+        settings: Callable[[], BrokerConfig],
+        root: Path | None,
+        deliver: Callable[[StoredMessage, int], object],
+        roll: Callable[[StoredMessage, int], object],
+    ) -> None:
+        config = settings()
+        self.enabled = config.timer_wheel_enable
+        self.rules = TimerRules(
+            config.timer_precision_ms, config.timer_roll_window_slot, config.timer_max_delay_sec * 1000
+        )
+        self.files = TimerFiles(
+            None if root is None else str(root), self.rules.precision_ms, config.mapped_file_size_timer_log
+        )
+        self._clock, self._store, self._settings = clock, store, settings
+        self._put, self._roll = deliver, roll
+        self.metrics: dict[str, TimerMetric] = {}
+        self.data_version = DataVersion()
+        self._metrics_file = ConfigFile(None if root is None else root / "config" / "timermetrics")
+        self._due: list[int] = []  # heap of the slots in use
+        self._round: _Round | None = None
+        self._timer: Timer | None = None
+        self._armed_for = 0
+        self._reading = False  # the queue is being read, or a timer will
+        self._read_timer: Timer | None = None
+        self._counts: dict[str, int] = {}  # of the step under way, topic -> change
+        self._save_timer: Timer | None = None
+        self._saving: asyncio.Future[None] | None = None
+        self._flushed_position = 0
+        self._running = self._waits_for_store = False
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        if not self.enabled:
+            return
+        metrics = self._metrics_file.load(TimerMetricsSerializeWrapper.decode)
+        if metrics is not None:
+            self.metrics, self.data_version = dict(metrics.timing_count), metrics.data_version
+        self.files.load(self._queue_offset_of)
+        self._flushed_position = self.files.check.last_timer_log_flush_pos
+        first, end = self._store.min_offset(TIMER_TOPIC, 0), self._store.max_offset(TIMER_TOPIC, 0)
+        self.files.queue_offset = min(max(self.files.queue_offset, first), end)
+        self._due = sorted(self.files.wheel.slots)
+        self._running = True
+        self._read_queue()
+        self._arm()
+
+    async def stop(self) -> None:
+        was_running, self._running = self._running, False
+        for timer in (self._timer, self._read_timer, self._save_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._read_timer = self._save_timer = None
+        if self._saving is not None:
+            await asyncio.wait([self._saving])
+        if was_running and self.files.root is not None and self._was_used():
+            check = self.files.snapshot(self.read_ms, self._clock.now_ms())
+            try:
+                self._store.flush()
+                self.files.sync(self._flushed_position, check)
+                self._metrics_file.save(self.content().encode())
+            except StoreError as error:
+                log.error("the timer's progress is not written: %s", error)
+        self.files.close()
+
+    def _was_used(self) -> bool:
+        return self.files.queue_offset > 0 or self._store.max_offset(TIMER_TOPIC, 0) > 0
+
+    # -- parking ---------------------------------------------------------------------------------------------------------------
+
+    def park(self, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
+        """Redirect a message that asks for a moment; the caller then puts it as ever. The refusal, or None. Java: transformTimerMessage."""
+        if not self.enabled:
+            return TimerRefusal(
+                ResponseCode.SYSTEM_ERROR,
+                "timer messages are switched off (timerWheelEnable is false); use a delay level",
+            )
+        raw = message.properties
+        try:
+            deliver_ms = asked_deliver_ms(raw, now_ms)
+        except ConfigurationError as error:
+            return TimerRefusal(ResponseCode.MESSAGE_ILLEGAL, str(error))
+        if deliver_ms <= now_ms:
+            if props.get_property(raw, props.TIMER_DEL_UNIQKEY) is not None:
+                remark = "the time of the message to take back has passed; it is delivered, or about to be"
+                return TimerRefusal(ResponseCode.MESSAGE_ILLEGAL, remark)
+            return None
+        if deliver_ms - now_ms > self.rules.max_delay_ms:
+            remark = f"the delay is {deliver_ms - now_ms} ms, at most {self.rules.max_delay_ms} are allowed (timerMaxDelaySec)"
+            return TimerRefusal(ResponseCode.MESSAGE_ILLEGAL, remark)
+        out_ms = self.rules.slot_of(deliver_ms)
+        limit = self._settings().timer_congest_num_each_slot
+        if flow_control_refuses(self.files.wheel.number(out_ms), limit, random.randrange):
+            remark = f"more than {limit} messages wait for that second (timerCongestNumEachSlot); choose another one"
+            return TimerRefusal(ResponseCode.SYSTEM_ERROR, remark)
+        raw = props.set_property(raw, props.TIMER_OUT_MS, str(out_ms))
+        where = f"{props.REAL_TOPIC}\x01{message.topic}\x02{props.REAL_QID}\x01{message.queue_id}\x02"
+        most_bytes = props.MAX_PROPERTIES_BYTES - len(where.encode()) - _STAMPS_BYTES
+        if len(raw) > most_bytes:
+            remark = f"the properties take {len(raw)} bytes, at most {most_bytes} are allowed: the broker adds its own when the time comes"
+            return TimerRefusal(ResponseCode.MESSAGE_ILLEGAL, remark)
+        redirect(message, raw, TIMER_TOPIC, 0)
+        return None
+
+    @staticmethod
+    def by_hand_problem(raw: bytes, queues_of: Callable[[str], int]) -> str | None:
+        """Why a message that a client sends straight to rmq_sys_wheel_timer, as Apache lets it, could not be delivered from there.
+
+        ``queues_of`` says how many queues a topic has that may be sent to. What says neither when nor where is passed over when it is read.
+        """
+        topic, queue_id = destination(raw)
+        if not topic or props.get_property(raw, props.TIMER_OUT_MS) is None:
+            return None
+        queues = queues_of(topic)
+        if queue_id >= queues:
+            return f"{props.REAL_TOPIC} is {topic[:80]!r}, a topic with {queues} queues to send to, and {props.REAL_QID} is {queue_id}"
+        if len(raw) > props.MAX_PROPERTIES_BYTES - _STAMPS_BYTES:
+            most_bytes = props.MAX_PROPERTIES_BYTES - _STAMPS_BYTES
+            return f"the properties take {len(raw)} bytes, at most {most_bytes} are allowed for a timer message"
+        return None
+
+    def stored(self) -> None:
+        """The broker put a message into rmq_sys_wheel_timer; it is read at the end of this turn of the loop."""
+        if self._running and not self._reading:
+            self._reading = True
+            self._read_timer = asyncio.get_running_loop().call_soon(self._read_queue)
+
+    # -- what is known ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def read_ms(self) -> int:
+        """All slots before this time are delivered; the present slot when nothing waits."""
+        if self._round is not None:
+            return min(self._round.slot_ms, self._due[0] if self._due else self._round.slot_ms)
+        now_slot = self.rules.floor(self._clock.now_ms())
+        return min(now_slot, self._due[0]) if self._due else now_slot
+
+    @property
+    def waiting(self) -> int:
+        """Messages that wait, less those taken back."""
+        return self.files.wheel.total()
+
+    def checkpoint(self) -> bytes:
+        """Answer to GET_TIMER_CHECK_POINT."""
+        return self.files.snapshot(self.read_ms, self._clock.now_ms()).encode()
+
+    def content(self) -> TimerMetricsSerializeWrapper:
+        """Answer to GET_TIMER_METRICS, and ``config/timermetrics``."""
+        return TimerMetricsSerializeWrapper(timing_count=dict(self.metrics), data_version=self.data_version)
+
+    def forget_topic(self, topic: str) -> None:
+        """``topic`` was deleted: its count goes. Its messages still wait, as in Apache; ``undeliverable`` says what becomes of them."""
+        self.metrics.pop(topic, None)
+
+    def runtime_info(self) -> dict[str, str]:
+        """The timer's lines of GET_BROKER_RUNTIME_INFO."""
+        behind_ms = self._clock.now_ms() - self.read_ms if self.enabled else 0
+        offset = self._store.max_offset(TIMER_TOPIC, 0) - self.files.queue_offset if self.enabled else 0
+        return {
+            "timerReadBehind": str(behind_ms // 1000),
+            "timerOffsetBehind": str(offset),
+            "timerCongestNum": str(self.waiting),
+            "timerEnqueueTps": "0.0",
+            "timerDequeueTps": "0.0",
+        }
+
+    def check_invariants(self) -> None:
+        """Law 4, and that the heap and the wheel know the same slots."""
+        assert set(self._due) == set(self.files.wheel.slots), "heap and wheel know different slots"
+        if self._running and self._due:
+            assert self._timer is not None, "something waits and no timer is set"
+
+    # -- reading the queue -----------------------------------------------------------------------------------------------------
+
+    def _queue_offset_of(self, unit: TimerUnit) -> int | None:
+        record = self._record(unit.physical_offset)
+        return None if record is None or record.topic_bytes != TIMER_TOPIC.encode() else record.queue_offset
+
+    def _record(self, physical_offset: int) -> RecordView | None:
+        chunk = self._store.record_at(physical_offset)
+        try:
+            return None if chunk is None else RecordView(chunk)
+        except ProtocolError:
+            return None
+
+    def _read_queue(self) -> None:
+        """Link what is new in the queue, in steps; a refusal of the store is tried again later."""
+        self._read_timer = None
+        if not self._running:
+            return
+        self._reading, delay_ms, left = True, 0, _STEP_MESSAGES
+        begin, now_ms = self.files.queue_offset, self._clock.now_ms()
+        try:
+            left = self._link_new(now_ms)
+        except RocketMQError as error:
+            self._complain("timer messages wait", error)
+            delay_ms = _RETRY_MS
+        else:
+            self._waits_for_store = False
+        finally:
+            self._note_counts(now_ms)
+        self._arm()
+        if self.files.queue_offset != begin:
+            self._changed()
+        if delay_ms or left <= 0:
+            self._read_timer = self._clock.call_later(delay_ms, self._read_queue)
+        else:
+            self._reading = False
+            self.files.caught_up()
+
+    def _link_new(self, now_ms: int) -> int:
+        """One step of reading; what is left of it at the queue's end, at most 0 when the end was not reached."""
+        files, records = self.files, WaitingRecords(self._store)
+        write_ms, look, left = self.rules.floor(now_ms), _FIRST_LOOK, _STEP_MESSAGES
+        left_bytes = _STEP_BYTES
+        while left > 0 and left_bytes > 0:
+            units = self._store.units(TIMER_TOPIC, 0, files.queue_offset, min(look, left))
+            if not units:
+                return left
+            files.make_notable()
+            for unit in units:
+                left_bytes -= self._link(records, unit, write_ms, now_ms)
+                files.note(unit.queue_offset + 1, files.read_ms, files.done)
+            left -= len(units)
+            look *= 2
+        return 0
+
+    def _link(self, records: WaitingRecords, entry: Unit, write_ms: int, now_ms: int) -> int:
+        """Put one queue entry into its slot, or deliver it when that is over. Java: enqueue, putMessageToTimerWheel, doEnqueue.
+
+        How many bytes were stored.
+        """
+        record = records.get(entry.physical_offset)
+        if record is None or self.files.is_known(entry.physical_offset):
+            return 0
+        raw = record[2]
+        out_ms = java_long(props.get_property(raw, props.TIMER_OUT_MS) or "")
+        topic, _ = destination(raw)
+        if out_ms is None or not topic:
+            log.error(
+                "the message at commit log offset %d of %s says not when or where to",
+                entry.physical_offset,
+                TIMER_TOPIC,
+            )
+            return 0
+        offset, delivered_ms = self.files.skip_before
+        if entry.queue_offset < offset and out_ms < delivered_ms:
+            return 0
+        deletes = props.get_property(raw, props.TIMER_DEL_UNIQKEY) is not None
+        if out_ms < write_ms:
+            if deletes:
+                return 0
+            self._put(_copy(record, _NEVER_ENQUEUED, now_ms, rolls=False), now_ms)
+            return entry.size
+        slot_ms, rolls = self.rules.place(out_ms, write_ms)
+        magic = MAGIC_DEFAULT | (MAGIC_ROLL if rolls else 0) | (MAGIC_DELETE if deletes else 0)
+        is_new = self.files.wheel.get(slot_ms) is None
+        unit = TimerUnit(-1, magic, write_ms, slot_ms - write_ms, entry.physical_offset, entry.size, _topic_hash(topic))
+        self.files.add(slot_ms, unit)
+        if is_new:
+            heapq.heappush(self._due, slot_ms)
+        self._counts[topic] = self._counts.get(topic, 0) + (-1 if deletes else 1)
+        return 0
+
+    # -- delivering ------------------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Set the timer for the nearest slot (law 4)."""
+        if not self._running or self._round is not None or not self._due:
+            return
+        nearest = self._due[0]
+        if self._timer is not None:
+            if self._armed_for <= nearest:
+                return
+            self._timer.cancel()
+        self._armed_for = nearest
+        sleep_ms = self.rules.readable_ms(nearest) - self._clock.now_ms()
+        self._timer = self._clock.call_later(min(max(sleep_ms, 0), _LONGEST_SLEEP_MS), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if not self._running or not self._due:
+            return
+        nearest = self._due[0]
+        if self.rules.readable_ms(nearest) > self._clock.now_ms():
+            self._arm()
+            return
+        slot = self.files.wheel.slots[nearest]
+        self._round = _Round(nearest, slot.last, slot.last)
+        self._step()
+
+    def _step(self) -> None:
+        """A part of the round; comes back through a timer that is due at once, so that the loop breathes in between."""
+        self._timer, part = None, self._round
+        if not self._running or part is None:
+            return
+        delay_ms = 0
+        try:
+            if part.keys is None:
+                self._walk(part)
+            elif part.at < len(part.units):
+                self._deliver(part)
+            else:
+                self._finish(part)
+                self._waits_for_store = False
+                if self._round is None:
+                    self._arm()
+                    return
+        except RocketMQError as error:
+            self._complain("timer messages are late", error)
+            delay_ms = _RETRY_MS
+        finally:
+            self._note_counts(self._clock.now_ms())
+        self._timer = self._clock.call_later(delay_ms, self._step)
+
+    def _walk(self, part: _Round) -> None:
+        """Follow the slot's list backwards, then learn what was taken back."""
+        for _ in range(_WALK):
+            if part.position == part.until or part.position < 0:
+                break
+            unit = self.files.log.read(part.position)
+            # Links lead backwards and stay in their slot: else a bit has flipped, and the list would go round or deliver too early.
+            if (
+                unit is None
+                or unit.previous >= part.position
+                or self.rules.floor(unit.slot_ms) != self.rules.floor(part.slot_ms)
+            ):
+                log.error(
+                    "the timer log has no unit of slot %d at %d, its list ends there", part.slot_ms, part.position
+                )
+                part.position = part.until
+                break
+            (part.deletes if unit.deletes and not unit.rolls else part.units).append(unit)
+            part.position = unit.previous
+        else:
+            return
+        part.units.reverse()
+        part.keys = {}
+        for unit in part.deletes:
+            record = self._record(unit.physical_offset)
+            if record is not None:
+                raw = record.raw_properties
+                key = props.get_property(raw, props.TIMER_DEL_UNIQKEY)
+                if key is not None:
+                    part.keys[destination(raw)[0], key] = False
+        if part.slot_ms == self.files.read_ms and part.until < 0:
+            part.at = self.files.done  # a kill interrupted this slot
+
+    def _deliver(self, part: _Round) -> None:
+        files, records, now_ms = self.files, WaitingRecords(self._store), self._clock.now_ms()
+        files.make_notable()
+        left_bytes = _STEP_BYTES
+        for unit in part.units[part.at : part.at + _STEP_MESSAGES]:
+            record = records.get_of(_TOPIC_BYTES, unit.physical_offset, unit.size)
+            if record is not None:
+                self._deliver_one(record, unit, part.keys, now_ms)
+            elif unit.physical_offset < 0 or unit.physical_offset >= self._store.min_physical_offset:
+                log.error(
+                    "the timer log's unit for commit log offset %d, due at %d, has no whole record of %s there; it is passed over",
+                    unit.physical_offset,
+                    part.slot_ms,
+                    TIMER_TOPIC,
+                )
+            part.at += 1
+            files.note(files.queue_offset, part.slot_ms, part.at)
+            left_bytes -= unit.size
+            if left_bytes <= 0:
+                return
+
+    def _deliver_one(
+        self, record: WaitingRecord, unit: TimerUnit, keys: dict[_Named, bool] | None, now_ms: int
+    ) -> None:
+        raw = record[2]
+        if keys:
+            unique_key, topic = props.get_property(raw, props.UNIQ_KEY) or "", destination(raw)[0]
+            for key in (unique_key, f"{topic}+{unique_key}"):  # 5.4 names the key alone, others the topic too
+                if (topic, key) in keys:
+                    keys[topic, key] = True  # nothing to give back when the slot is done
+                    return
+        if unit.deletes and not unit.rolls:
+            return
+        copy = _copy(record, unit.write_ms, now_ms, rolls=unit.rolls)
+        (self._roll if unit.rolls else self._put)(copy, now_ms)
+        topic = destination(raw)[0] if unit.rolls else copy.topic
+        self._counts[topic] = self._counts.get(topic, 0) + (1 if unit.deletes else -1)
+
+    def _finish(self, part: _Round) -> None:
+        for (topic, _), is_found in (part.keys or {}).items():
+            if not is_found:  # took nothing back: Java gives its -1 back too
+                self._counts[topic] = self._counts.get(topic, 0) + 1
+        slot = self.files.wheel.slots[part.slot_ms]
+        if slot.last != part.last:  # the clock went back meanwhile, and something was linked behind us
+            self._round = _Round(part.slot_ms, slot.last, slot.last, until=part.last)
+            return
+        self.files.wheel.forget(part.slot_ms)
+        if self._due[0] == part.slot_ms:
+            heapq.heappop(self._due)
+        else:  # the clock went back, and an earlier slot is in use again
+            self._due.remove(part.slot_ms)
+            heapq.heapify(self._due)
+        self._round = None
+        self.files.note(self.files.queue_offset, self.read_ms, 0)
+        self._changed()
+
+    def _complain(self, what: str, error: RocketMQError) -> None:
+        """Once until it works again: a full disk must not fill itself with complaints."""
+        if not self._waits_for_store:
+            self._waits_for_store = True
+            log.error("%s, tried again each %d ms: %s", what, _RETRY_MS, error)
+
+    def _note_counts(self, now_ms: int) -> None:
+        """What the step changed, once for each topic."""
+        if not self._counts:
+            return
+        for topic, change in self._counts.items():
+            metric = self.metrics.setdefault(topic, TimerMetric())
+            metric.count += change
+            metric.time_stamp = now_ms
+        self._counts.clear()
+        self.data_version.next_version(now_ms)
+
+    # -- the disk --------------------------------------------------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        """Something is to be written down; once a flush interval."""
+        if self._save_timer is None and self.files.root is not None and self._running:
+            self._save_timer = self._clock.call_later(self._settings().timer_flush_interval_ms, self._save)
+
+    def _save(self) -> None:
+        self._save_timer = None
+        if not self._running or self._saving is not None:
+            return
+        end = self._store.max_physical_offset
+        check, metrics = self.files.snapshot(self.read_ms, self._clock.now_ms()), self.content().encode()
+        self._saving = asyncio.get_running_loop().run_in_executor(None, self._sync, end, check, metrics)
+        self._saving.add_done_callback(self._saved)
+
+    def _sync(self, end: int, check: TimerCheck, metrics: bytes) -> None:
+        """On a thread, as what is due must not wait for the disk: first the copies that progress speaks of (law 2), then our own files."""
+        self._store.when_durable(end).result()
+        self.files.sync(self._flushed_position, check)
+        self._flushed_position = check.last_timer_log_flush_pos
+        self._metrics_file.save(metrics)
+
+    def _saved(self, saving: asyncio.Future[Any]) -> None:
+        self._saving = None
+        error = None if saving.cancelled() else saving.exception()
+        if error is not None:
+            log.error("the timer's progress is not written: %s", error)
+            return
+        self.files.log.delete_before(self._store.min_physical_offset)
+
+
+def _copy(record: WaitingRecord, enqueue_ms: int, now_ms: int, *, rolls: bool) -> StoredMessage:
+    """The message for its real topic, or for another wait. Java: convert, convertMessage; REAL_TOPIC and REAL_QID stay."""
+    raw = record[2]
+    topic, queue_id = (TIMER_TOPIC, 0) if rolls else destination(raw)
+    if not rolls and raw[-1:] == b"\x02" and _COPIED[0] not in raw and _COPIED[1] not in raw:
+        return copy_of(record, topic, queue_id, raw + _stamps(enqueue_ms, now_ms))
+    raw = props.set_property(raw, props.TIMER_ENQUEUE_MS, str(enqueue_ms))
+    if rolls:
+        times = java_long(props.get_property(raw, props.TIMER_ROLL_TIMES) or "") or 0
+        raw = props.set_property(raw, props.TIMER_ROLL_TIMES, str(times + 1))
+    return copy_of(record, topic, queue_id, props.set_property(raw, props.TIMER_DEQUEUE_MS, str(now_ms)))
+
+
+@functools.lru_cache(maxsize=64)
+def _stamps(enqueue_ms: int, now_ms: int) -> bytes:
+    return props.set_property(
+        props.set_property(b"", props.TIMER_ENQUEUE_MS, str(enqueue_ms)), props.TIMER_DEQUEUE_MS, str(now_ms)
+    )

@@ -1,0 +1,437 @@
+"""Transactions: half messages wait until their producer ends them, and are asked for when it does not.
+
+Java: TransactionalMessageServiceImpl, TransactionalMessageBridge, AbstractTransactionalMessageCheckListener.
+
+    send with TRAN_MSG --> RMQ_SYS_TRANS_HALF_TOPIC queue 0, REAL_TOPIC and REAL_QID remember where to
+    END_TRANSACTION commit   --> a record in the real topic, then an op message: RMQ_SYS_TRANS_OP_HALF_TOPIC, tag d, body = half offset
+    END_TRANSACTION rollback --> an op message
+    each transactionCheckInterval --> a round over the open halves: core.transaction_check says what becomes of each
+
+Progress is kept as Apache keeps it, as offsets of group CID_RMQ_SYS_TRANS in both topics (``consumerOffset.json``), and an op message names
+one half without a comma, the form that 4.9 and 5.x both read: open transactions move along with the store, both ways.
+
+A kill can come between two steps. Between record and op of a commit: the record is then the last of the log, and the start writes the op.
+Between a copy and progress: the start sees both, and goes on with the copy. So neither is committed twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.broker.delivery.waiting_records import destination
+from sprocketmq.broker.redirection import copy_of_record, redirect
+from sprocketmq.broker.service import Periodic
+from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from sprocketmq.core.timer_schedule import java_long
+from sprocketmq.core.transactions.transaction_check import (
+    CheckRules,
+    Outcome,
+    TransactionId,
+    TransactionTable,
+    Verdict,
+    half_offsets_of_op,
+    judge,
+)
+from sprocketmq.errors import RocketMQError
+from sprocketmq.net.calm_log import CalmLog
+from sprocketmq.net.clock import Timer
+from sprocketmq.store.message_store import AppendResult, StoredMessage
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.headers import CheckTransactionStateRequestHeader
+from sprocketmq.wire.record import RecordView, encode_record
+from sprocketmq.wire.sys_flag import (
+    TRANSACTION_COMMIT_TYPE,
+    TRANSACTION_NOT_TYPE,
+    transaction_type,
+    with_transaction_type,
+)
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["MAX_HALF_PROPERTIES_BYTES", "TRANSACTION_GROUP", "Transactions"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
+OP_TAG: Final = "d"
+# Ours, on an op message: its half has a newer copy. Without it the next start would take the mark of an older copy for the end of the
+# transaction, and so would an END that names that copy; Apache does not look at it and only has to know that the half is done.
+SET_ASIDE: Final = "SPROCKET_SET_ASIDE"
+_HOUR_MS: Final = 3_600_000
+_OPEN_PER_TURN: Final = 64  # halves judged between two returns to the loop
+_DONE_PER_TURN: Final = 20_000  # settled halves passed between two returns to the loop; they cost next to nothing
+_SCAN_UNITS: Final = 512
+# TRANSACTION_CHECK_TIMES and TRAN_PREPARED_QUEUE_OFFSET, each with a Long: what a copy is longer than the first half.
+MAX_HALF_PROPERTIES_BYTES: Final = props.MAX_PROPERTIES_BYTES - 2 * (len("TRAN_PREPARED_QUEUE_OFFSET") + 1 + 20 + 1)
+_COPY_MARKS: Final = (b"TRANSACTION_CHECK_TIMES\x01", b"TRAN_PREPARED_QUEUE_OFFSET\x01")
+
+
+class Transactions:
+    """The half messages of one broker. A part of it: started once the store is loaded."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._table = TransactionTable(0, 0)
+        self._periodic: Periodic | None = None
+        self._deaf = CalmLog(log)
+        self._round: tuple[int, int] | None = None  # when the running round began, and the half offset where it ends
+        self._next_turn: Timer | None = None
+        self.ended: Counter[Outcome] = Counter()  # since the start
+
+    @property
+    def open_count(self) -> int:
+        """Half messages whose transaction has not ended."""
+        return self._table.open_halves(self._broker.store.max_offset(HALF_TOPIC, 0))
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        self._read_queues()
+        broker = self._broker
+        self._periodic = Periodic(broker.clock, broker.config.transaction_check_interval_ms, self._begin_round)
+
+    async def stop(self) -> None:
+        if self._periodic is not None:
+            self._periodic.cancel()
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+        self._round = None
+
+    def _read_queues(self) -> None:
+        """Both queues from where the last run stopped: what is settled, and which halves have newer copies."""
+        store = self._broker.store
+        half_end, op_end = store.max_offset(HALF_TOPIC, 0), store.max_offset(OP_TOPIC, 0)
+        self._table = table = TransactionTable(
+            self._stored_progress(HALF_TOPIC, half_end), self._stored_progress(OP_TOPIC, op_end)
+        )
+        offset = max(store.min_offset(OP_TOPIC, 0), min(table.op_progress, op_end - table.remembered))
+        while offset < op_end:
+            units = store.units(OP_TOPIC, 0, offset, min(_SCAN_UNITS, op_end - offset))
+            for unit in units:
+                chunk = store.record_at(unit.physical_offset)
+                if chunk is None:
+                    table.found_op(unit.queue_offset, [], half_end)
+                    continue
+                op = RecordView(chunk)
+                set_aside = props.get_property(op.raw_properties, SET_ASIDE) is not None
+                table.found_op(unit.queue_offset, half_offsets_of_op(bytes(op.body)), half_end, set_aside=set_aside)
+            offset = max(offset + 1, units[-1].queue_offset + 1) if units else op_end
+        self._read_halves(half_end)
+        self._finish_cut_off_commit()
+        self._mark_superseded()
+        if table.half_progress < half_end:
+            log.info("half messages %d to %d are looked at in the next check round", table.half_progress, half_end - 1)
+        self._save_progress()
+
+    def _read_halves(self, half_end: int) -> None:
+        store, table = self._broker.store, self._table
+        seen: dict[TransactionId, list[int]] = {}
+        offset = table.half_progress
+        while offset < half_end:
+            units = store.units(HALF_TOPIC, 0, offset, min(_SCAN_UNITS, half_end - offset))
+            for unit in units:
+                chunk = store.record_at(unit.physical_offset)
+                if chunk is None:
+                    continue
+                raw = bytes(chunk)
+                is_copy = any(mark in raw for mark in _COPY_MARKS)
+                if is_copy or not table.is_settled(unit.queue_offset):
+                    transaction = _transaction_id(RecordView(raw))
+                    older = seen.setdefault(transaction, [])
+                    table.found_half(unit.queue_offset, transaction, is_copy=is_copy, older=older)
+                    older.append(unit.queue_offset)
+            offset = units[-1].queue_offset + 1 if units else half_end
+
+    def _mark_superseded(self) -> None:
+        """Progress on the disk was behind the last round, so halves and their copies are both ahead of it. We see that, Apache would not:
+        the older ones are marked."""
+        for offset in self._table.superseded:
+            half = self._half_in_queue(offset)
+            if half is not None:
+                self._try_mark(offset, _transaction_id(half), self._broker.clock.now_ms(), set_aside=True)
+
+    def _half_in_queue(self, offset: int) -> RecordView | None:
+        units = self._broker.store.units(HALF_TOPIC, 0, offset, 1)
+        chunk = self._broker.store.record_at(units[0].physical_offset) if units else None
+        return None if chunk is None else RecordView(chunk)
+
+    def _stored_progress(self, topic: str, end: int) -> int:
+        first = self._broker.store.min_offset(topic, 0)
+        return min(max(self._broker.offsets.query(TRANSACTION_GROUP, topic, 0), first), end)
+
+    def _finish_cut_off_commit(self) -> None:
+        """A kill between record and op of a commit leaves that record as the last of the log; its op is written now."""
+        store = self._broker.store
+        last: RecordView | None = None
+        for topic, queue_id in store.queues():
+            units = store.units(topic, queue_id, store.max_offset(topic, queue_id) - 1, 1)
+            if units and (last is None or units[0].physical_offset > last.physical_offset):
+                chunk = store.record_at(units[0].physical_offset)
+                last = last if chunk is None else RecordView(chunk)
+        if last is None or transaction_type(last.sys_flag) != TRANSACTION_COMMIT_TYPE:
+            return
+        half = self.half_at(last.prepared_transaction_offset)
+        if half is None:
+            return
+        transaction = _transaction_id(half)
+        settlement = self._table.settlement(half.queue_offset, transaction)
+        if settlement.before is None and settlement.offset is not None:
+            log.info("the commit of half message %d was cut off; its mark is written now", half.queue_offset)
+            self._table.ended(transaction, Outcome.COMMIT)
+            self._try_mark(settlement.offset, transaction, self._broker.clock.now_ms())
+
+    # -- half messages and their end -----------------------------------------------------------------------------------------------
+
+    def prepare(self, message: StoredMessage) -> None:
+        """Redirect ``message`` into the half queue; the caller then puts it as ever. Java: parseHalfMessageInner."""
+        # A transaction is not delayed: its clients drop the level themselves, and Apache loses a half that still has one.
+        raw = props.remove_property(message.properties, props.DELAY)
+        unique_key = props.get_property(raw, props.UNIQ_KEY)
+        if unique_key is not None:
+            raw = props.set_property(raw, props.TRANSACTION_ID, unique_key)
+        message.sys_flag = with_transaction_type(message.sys_flag, TRANSACTION_NOT_TYPE)
+        redirect(message, raw, HALF_TOPIC, 0)
+
+    def half_at(self, physical_offset: int) -> RecordView | None:
+        """The half message whose record begins there; None when something else, or nothing, does."""
+        chunk = self._broker.store.record_at(physical_offset)
+        if chunk is None:
+            return None
+        record = RecordView(chunk)
+        return record if record.topic_bytes == _HALF_TOPIC_BYTES else None
+
+    @property
+    def rules(self) -> CheckRules:
+        config = self._broker.config
+        return CheckRules(
+            config.transaction_timeout_ms, config.transaction_check_max, config.file_reserved_time * _HOUR_MS
+        )
+
+    def end(self, half: RecordView, outcome: Outcome, now_ms: int) -> Outcome | None:
+        """End the transaction of ``half``: commit stores its message, both mark the half.
+
+        Returns how the transaction had ended before, None when this is its first end.
+
+        A transaction ends once, whatever it is told later and by whichever copy of its half (laws of core.transaction_check).
+
+        Raises:
+            StoreError: the message could not be stored; nothing has changed.
+        """
+        transaction = _transaction_id(half)
+        settlement = self._table.settlement(half.queue_offset, transaction)
+        if settlement.before is None:
+            if outcome is Outcome.COMMIT:
+                self._broker.undeliverable.deliver(_committed(half), now_ms)
+            self._table.ended(transaction, outcome)
+            self.ended[outcome] += 1
+        if settlement.offset is not None:
+            self._try_mark(settlement.offset, transaction, now_ms)
+        return settlement.before
+
+    def resume(self, record: RecordView, now_ms: int) -> None:
+        """Put a discarded half back, as if it had never been checked. Raises as ``Broker.put``."""
+        raw = props.set_property(record.raw_properties, props.TRANSACTION_CHECK_TIMES, "0")
+        copy_offset = self._broker.put(_copy(record, HALF_TOPIC, raw), now_ms, is_new=False).queue_offset
+        self._table.copied(-1, _transaction_id(record), copy_offset)
+
+    def _try_mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
+        try:
+            self._mark(half_offset, transaction, now_ms, set_aside=set_aside)
+        except RocketMQError as error:  # what was ended stays ended: the next round writes the mark
+            log.error("half message %d is ended, but its mark could not be written: %s", half_offset, error)
+
+    def _mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
+        """Write the op message that says: the half at ``half_offset`` is settled; with ``set_aside``, and its transaction is not."""
+        stamps = self._broker.stamps
+        named = {props.TAGS: OP_TAG, props.UNIQ_KEY: stamps.new_unique_key(now_ms)}
+        if set_aside:
+            named[SET_ASIDE] = "true"
+        message = StoredMessage(
+            OP_TOPIC,
+            0,
+            b"%d" % half_offset,
+            props.encode_properties(named),
+            born_timestamp_ms=now_ms,
+            born_host=stamps.host,
+            store_host=stamps.host,
+            tags_code=tags_code(OP_TAG),
+        )
+        op_offset = self._broker.put(message, now_ms).queue_offset
+        self._table.marked(half_offset, transaction, op_offset, set_aside=set_aside)
+
+    # -- check rounds ----------------------------------------------------------------------------------------------------------------
+
+    def _begin_round(self) -> None:
+        if self._round is not None:  # the last one still runs: so many are open
+            return
+        store, table = self._broker.store, self._table
+        table.move_to(store.min_offset(HALF_TOPIC, 0))
+        self._round = (self._broker.clock.now_ms(), store.max_offset(HALF_TOPIC, 0))
+        self._turn()
+
+    def _turn(self) -> None:
+        """A piece of the round, then back to the loop."""
+        self._next_turn = None
+        if self._round is None:
+            return
+        try:
+            finished = self._judge_some(*self._round)
+        except RocketMQError as error:  # no space: the halves stay where they are
+            log.error("the check of half messages is broken off until the next round: %s", error)
+            finished = True
+        self._save_progress()
+        if finished:
+            self._round = None
+            self._broker.save_offsets()  # at once: after a kill before it halves and their copies are ahead of progress
+        else:
+            self._next_turn = self._broker.clock.call_later(0, self._turn)
+
+    def _judge_some(self, round_ms: int, end: int) -> bool:
+        """Whether the round is over."""
+        table = self._table
+        for _ in range(_OPEN_PER_TURN):
+            offset = table.next_open(end, _DONE_PER_TURN)
+            if offset is None:
+                return table.half_progress >= end
+            half = self._half_in_queue(offset)
+            if half is None:
+                table.gone(offset)
+            elif self._judge_one(half, round_ms) is Verdict.WAIT:
+                return True
+        return False
+
+    def _judge_one(self, half: RecordView, round_ms: int) -> Verdict | None:
+        offset, transaction, now_ms = half.queue_offset, _transaction_id(half), self._broker.clock.now_ms()
+        if self._table.is_ended(transaction):
+            self._mark(offset, transaction, now_ms)
+            return None
+        raw = half.raw_properties
+        check_times = props.get_property(raw, props.TRANSACTION_CHECK_TIMES)
+        verdict = judge(
+            self.rules,
+            now_ms=now_ms,
+            believed_ms=self._broker.housekeeping.believed_ms(),
+            round_ms=round_ms,
+            born_timestamp_ms=half.born_timestamp_ms,
+            store_timestamp_ms=half.store_timestamp_ms,
+            check_times=check_times,
+            immunity=props.get_property(raw, props.CHECK_IMMUNITY_TIME_IN_SECONDS),
+        )
+        if verdict is Verdict.DISCARD:
+            self._discard(half, transaction, now_ms)
+        elif verdict is Verdict.PUT_BACK:
+            first = props.get_property(raw, props.TRAN_PREPARED_QUEUE_OFFSET) or str(offset)
+            raw = props.set_property(raw, props.TRAN_PREPARED_QUEUE_OFFSET, first)
+            copied = self._broker.undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
+            self._copied(offset, transaction, copied)
+        elif verdict is Verdict.CHECK:
+            times = max(java_long(check_times or "") or 0, 0) + 1
+            raw = props.set_property(raw, props.TRANSACTION_CHECK_TIMES, str(times))
+            copied = self._broker.undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
+            self._copied(offset, transaction, copied)
+            if copied is not None:
+                self._ask(half, raw, copied.queue_offset, copied.physical_offset)
+        return verdict
+
+    def _copied(self, offset: int, transaction: TransactionId, copied: AppendResult | None) -> None:
+        """The half has a copy, or is set aside because it can have none: then it is given up like one that was checked too often."""
+        if copied is None:
+            self._table.discarded(offset, transaction)
+        else:
+            self._table.copied(offset, transaction, copied.queue_offset)
+
+    def _discard(self, half: RecordView, transaction: TransactionId, now_ms: int) -> None:
+        log.error(
+            "half message %d (%s, for %s) was checked too often or is too old; it goes to %s",
+            half.queue_offset,
+            props.get_property(half.raw_properties, props.UNIQ_KEY),
+            props.get_property(half.raw_properties, props.REAL_TOPIC),
+            TRANS_CHECK_MAX_TIME_TOPIC,
+        )
+        topic = self._broker.topics.create_if_absent(TRANS_CHECK_MAX_TIME_TOPIC, 1, now_ms).topic_name
+        self._broker.undeliverable.put(_copy(half, topic, half.raw_properties), now_ms)
+        self._table.discarded(half.queue_offset, transaction)
+
+    def _ask(self, half: RecordView, raw: bytes, queue_offset: int, physical_offset: int) -> None:
+        """CHECK_TRANSACTION_STATE to one member of the producer group. Java: sendCheckMessage."""
+        group = props.get_property(raw, props.PGROUP) or ""
+        topic, queue_id = destination(raw)
+        connection = self._broker.producers.available(group, lambda peer: self._broker.may_send(peer, topic))
+        if connection is None:
+            log.warning("no member of producer group %s is there to ask for half message %d", group, queue_offset)
+            return
+        if connection.is_congested:
+            now_s = connection.now_s()
+            self._deaf.tell(
+                now_s, "%s does not read, it is not asked for half message %d", connection.remote_address, queue_offset
+            )
+            return
+        unique_key = props.get_property(raw, props.UNIQ_KEY)
+        header = CheckTransactionStateRequestHeader(
+            tran_state_table_offset=queue_offset,
+            commit_log_offset=physical_offset,
+            msg_id=unique_key,
+            transaction_id=unique_key,
+            offset_msg_id=self._broker.stamps.offset_message_id(physical_offset),
+            topic=HALF_TOPIC,
+            bname=self._broker.config.broker_name,
+        )
+        body = encode_record(
+            topic.encode(),
+            half.body,
+            raw,
+            queue_id=queue_id,
+            queue_offset=queue_offset,
+            physical_offset=physical_offset,
+            born_timestamp_ms=half.born_timestamp_ms,
+            born_host=half.born_host,
+            store_timestamp_ms=half.store_timestamp_ms,
+            store_host=half.store_host,
+            flag=half.flag,
+            sys_flag=half.sys_flag,
+            reconsume_times=half.reconsume_times,
+        )
+        connection.push(request(RequestCode.CHECK_TRANSACTION_STATE, header, body, oneway=True))
+
+    def _save_progress(self) -> None:
+        offsets, table = self._broker.offsets, self._table
+        for topic, offset in ((HALF_TOPIC, table.half_progress), (OP_TOPIC, table.op_progress)):
+            # As Java: a broker without transactions leaves no trace of them in its files.
+            if offset > max(0, offsets.query(TRANSACTION_GROUP, topic, 0)):
+                offsets.commit(TRANSACTION_GROUP, topic, 0, offset)
+
+
+_HALF_TOPIC_BYTES: Final = HALF_TOPIC.encode()
+
+
+def _transaction_id(half: RecordView) -> TransactionId:
+    raw = half.raw_properties
+    return TransactionId.of(
+        props.get_property(raw, props.UNIQ_KEY) or "",
+        half.born_timestamp_ms,
+        half.born_host,
+        props.get_property(raw, props.REAL_TOPIC) or "",
+        half.body_crc,
+    )
+
+
+def _copy(record: RecordView, topic: str, raw: bytes) -> StoredMessage:
+    """The message of a half for another place. Java loses the application's flag here, we do not."""
+    return copy_of_record(record, topic, raw, record.store_host)
+
+
+def _committed(half: RecordView) -> StoredMessage:
+    """The message for its real topic. TRAN_MSG stays in the properties; REAL_TOPIC and REAL_QID do not, as in 5.4.0 (4.9 leaves them)."""
+    topic, queue_id = destination(half.raw_properties)
+    raw = props.remove_property(props.remove_property(half.raw_properties, props.REAL_TOPIC), props.REAL_QID)
+    message = _copy(half, topic, raw)
+    message.queue_id = queue_id
+    message.sys_flag = with_transaction_type(half.sys_flag, TRANSACTION_COMMIT_TYPE)
+    message.prepared_transaction_offset = half.physical_offset
+    return message

@@ -1,0 +1,120 @@
+"""Messages that waited in a topic of the broker's own and can never be delivered go aside, so that those behind them are delivered.
+
+    waiting message --deliver--> real topic
+                          |  refused for good: its topic is no name or was deleted, its properties are too many, its record fits no file
+                          v
+                    rmq_sys_UNDELIVERABLE, queue 0       REAL_TOPIC and REAL_QID as they were, UNDELIVERABLE_REASON where it fits;
+                                                         a log line; a count for the metric
+
+A refusal for now (no space, a failed disk) is none of this: the message waits and is tried again. What cannot be delivered later is refused
+when it is sent; what comes here was stored by an older version, by an Apache broker, or under other settings. Apache drops such a timer
+message and tries such a delayed one for ever; what is for a deleted topic it stores in a queue that nobody can read until the topic is made
+again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from sprocketmq.broker.delivery.waiting_records import destination
+from sprocketmq.broker.tables.topics import SEND_FORBIDDEN
+from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
+from sprocketmq.core.timer_schedule import TIMER_TOPIC
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.store.message_store import AppendResult, StoredMessage
+from sprocketmq.wire import properties as props
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["Undeliverable"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+REASON: Final = "UNDELIVERABLE_REASON"
+# What the broker adds to a message on its way: without these it is as it was stored, and fits.
+_ADDED: Final = (
+    props.TIMER_ENQUEUE_MS,
+    props.TIMER_DEQUEUE_MS,
+    props.TIMER_ROLL_TIMES,
+    props.TRANSACTION_CHECK_TIMES,
+    props.TRAN_PREPARED_QUEUE_OFFSET,
+)
+
+
+class Undeliverable:
+    """The road of every message from its waiting place."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.counts: Counter[str] = Counter()  # topic that the message was for -> how many, since the start
+
+    def deliver(self, message: StoredMessage, now_ms: int) -> None:
+        """Store a message that is due in its real topic, or set it aside: also where that topic is one of those in which messages wait,
+        since it would wait there for ever, or go round without end. Raises as :meth:`put`."""
+        if message.topic in SEND_FORBIDDEN or message.topic == TIMER_TOPIC:
+            self._set_aside(message, f"{message.topic} is a topic of the broker's own", now_ms)
+        elif self._is_deleted(message.topic):
+            # Its queue would be there again, and the next start would take it for a topic whose configuration was lost.
+            self._set_aside(message, f"topic {message.topic} was deleted", now_ms)
+        elif self.put(message, now_ms) is not None and self._broker.topics.get(message.topic) is None:
+            # A send made it and was acknowledged, and a kill came before ``topics.json`` was written.
+            self._broker.topics.adopt([(message.topic, message.queue_id)], now_ms)
+
+    def wait_on(self, message: StoredMessage, now_ms: int) -> None:
+        """Store a message whose time has not come for another wait, or set it aside where its topic is deleted: that is remembered as long
+        as the log has what waited then, and a new record would outlive it. Raises as :meth:`put`."""
+        topic, queue_id = destination(message.properties)
+        if self._is_deleted(topic):
+            self._set_aside(replace(message, topic=topic, queue_id=queue_id), f"topic {topic} was deleted", now_ms)
+        else:
+            self.put(message, now_ms)
+
+    def _is_deleted(self, topic: str) -> bool:
+        return topic in self._broker.topics.deleted and self._broker.topics.get(topic) is None
+
+    def put(self, message: StoredMessage, now_ms: int) -> AppendResult | None:
+        """Store a message that waited, to wait on or to be read; None: it was refused for good and is set aside.
+
+        Raises:
+            StoreNotWritable: nothing was written, try again later.
+        """
+        try:
+            return self._broker.put(message, now_ms, is_new=False)
+        except ConfigurationError as error:
+            self._set_aside(message, str(error), now_ms)
+            return None
+
+    def _set_aside(self, message: StoredMessage, reason: str, now_ms: int) -> None:
+        raw, topic = message.properties, message.topic
+        for name in _ADDED:
+            if len(raw) > props.MAX_PROPERTIES_BYTES:
+                raw = props.remove_property(raw, name)
+        if props.get_property(raw, props.REAL_TOPIC) is None:  # a committed message is without
+            raw = props.set_property(raw, props.REAL_TOPIC, topic)
+        told = props.set_property(raw, REASON, reason[:200].replace("\x01", " ").replace("\x02", " "))
+        if len(told) <= props.MAX_PROPERTIES_BYTES:
+            raw = told
+        self._broker.topics.create_if_absent(UNDELIVERABLE_TOPIC, 1, now_ms)
+        aside = replace(message, topic=UNDELIVERABLE_TOPIC, queue_id=0, properties=raw)
+        key = props.get_property(raw, props.UNIQ_KEY)
+        try:
+            place = self._broker.put(aside, now_ms, is_new=False)
+        except ConfigurationError as error:  # its record fits no file of this log
+            log.error(
+                "the waiting message %r for topic %r is dropped: %s; to set it aside: %s", key, topic, reason, error
+            )
+        else:
+            log.error(
+                "the waiting message %r for topic %r cannot be delivered and is set aside in %s at offset %d: %s",
+                key,
+                topic,
+                UNDELIVERABLE_TOPIC,
+                place.queue_offset,
+                reason,
+            )
+        self.counts[topic] += 1

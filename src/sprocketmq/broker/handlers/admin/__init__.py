@@ -1,0 +1,1 @@
+"""Requests of administrators and of other brokers."""

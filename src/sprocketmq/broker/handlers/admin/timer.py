@@ -1,0 +1,135 @@
+"""Timer messages: RECALL_MESSAGE 370, GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61. Java: RecallMessageProcessor, AdminBrokerProcessor.
+
+370: topic, recallHandle (of the send's answer), producerGroup. Answer: msgId, the unique key of the message that is taken back. What is
+stored is a timer message of its own, due in the same second, that names the key: whether it found its target shows only then. Refusals:
+16 switched off (recallMessageEnable), 14 broker not writable, 17 topic, 604 a handle that is none, of another topic or broker, or whose
+time has passed; 1 when the store did not take it.
+
+60: body is the 56 bytes of ``timercheck``. 61: body is JSON, waiting messages by topic. 1 for both when timerWheelEnable is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.broker.tables.topics import PERM_WRITE
+from sprocketmq.core.timer_schedule import java_long
+from sprocketmq.errors import ProtocolError, RocketMQError
+from sprocketmq.net.connection import Connection
+from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.wire import properties as props
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.headers import RecallMessageRequestHeader, RecallMessageResponseHeader
+from sprocketmq.wire.recall_handle import RecallHandle
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS", "handle_recall", "handle_timer_check_point", "handle_timer_metrics"]
+
+_RECALL_TAG: Final = "_RECALL_TAG_"
+
+
+def handle_recall(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    """Store the message that takes another one back."""
+    header = command.header(RecallMessageRequestHeader)
+    answer = response(command)
+    answer.ext_fields = {props.MSG_REGION: broker.stamps.region_id}
+    handle, answer.code, answer.remark = _checked(broker, header, now_ms)
+    if handle is None:
+        return answer
+    message = _recall_message(broker, connection, header, handle, now_ms)
+    refusal = broker.timers.park(message, now_ms)
+    if refusal is not None:
+        answer.code, answer.remark = ResponseCode.SYSTEM_ERROR, refusal.remark
+        return answer
+    try:
+        result = broker.put(message, now_ms)
+    except RocketMQError as error:
+        answer.code, answer.remark = ResponseCode.SYSTEM_ERROR, str(error)
+        return answer
+    answer.ext_fields.update(RecallMessageResponseHeader(msg_id=handle.unique_key).to_ext())
+    return broker.answer_when_durable(connection, command, answer, result.physical_offset + result.size, True)
+
+
+def _checked(
+    broker: Broker, header: RecallMessageRequestHeader, now_ms: int
+) -> tuple[RecallHandle | None, int, str | None]:
+    """The handle, or None, the code and why, in Apache's order."""
+    config = broker.config
+    if not config.recall_message_enable:
+        return None, ResponseCode.NO_PERMISSION, "recall is switched off (recallMessageEnable is false)"
+    if not config.broker_permission & PERM_WRITE and not config.allow_recall_when_broker_not_writeable:
+        return None, ResponseCode.SERVICE_NOT_AVAILABLE, f"broker {config.broker_name} is read only"
+    if broker.topics.get(header.topic) is None:
+        return None, ResponseCode.TOPIC_NOT_EXIST, f"topic {header.topic} does not exist"
+    try:
+        handle = RecallHandle.decode(header.recall_handle)
+    except ProtocolError as error:
+        return None, ResponseCode.ILLEGAL_OPERATION, str(error)
+    left_ms = (java_long(handle.deliver_ms) or -1) - now_ms
+    problem = None
+    if handle.topic != header.topic:
+        problem = f"the recall handle is of topic {handle.topic}, not of {header.topic}; recall from its own topic"
+    elif handle.broker_name != config.broker_name:
+        problem = f"the recall handle is of broker {handle.broker_name}; ask that one, not {config.broker_name}"
+    elif not 0 < left_ms < broker.timers.rules.max_delay_ms:
+        problem = f"the recall handle's time is {left_ms} ms from now; a message is taken back before its time only"
+    return (
+        (None, ResponseCode.ILLEGAL_OPERATION, problem) if problem is not None else (handle, ResponseCode.SUCCESS, None)
+    )
+
+
+def _recall_message(
+    broker: Broker, connection: Connection, header: RecallMessageRequestHeader, handle: RecallHandle, now_ms: int
+) -> StoredMessage:
+    key = handle.unique_key
+    if broker.config.append_topic_for_timer_delete_key:
+        key = f"{handle.topic}+{key}"
+    properties = {
+        props.TAGS: _RECALL_TAG,
+        props.TIMER_DEL_UNIQKEY: key,
+        props.UNIQ_KEY: handle.unique_key,
+        props.TIMER_DELIVER_MS: handle.deliver_ms,
+        props.BORN_TIMESTAMP: str(now_ms),
+        props.PGROUP: header.producer_group or "",
+    }
+    return StoredMessage(
+        topic=handle.topic,
+        queue_id=0,
+        body=b"0",
+        properties=props.encode_properties(properties),
+        born_timestamp_ms=now_ms,
+        born_host=connection.state["born_host"],
+        store_host=broker.stamps.host,
+        tags_code=tags_code(_RECALL_TAG),
+    )
+
+
+def handle_timer_check_point(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    """How far the timer is; a slave asks each 3 s."""
+    return _timer_body(broker, command, broker.timers.checkpoint)
+
+
+def handle_timer_metrics(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    """How many messages wait for each topic."""
+    return _timer_body(broker, command, lambda: broker.timers.content().encode())
+
+
+def _timer_body(broker: Broker, command: Command, body: Callable[[], bytes]) -> Command:
+    if not broker.timers.enabled:
+        return response(command, ResponseCode.SYSTEM_ERROR, "there is no timer (timerWheelEnable is false)")
+    answer = response(command)
+    answer.body = body()
+    return answer
+
+
+HANDLERS = {
+    requests.messages.RECALL_MESSAGE: handle_recall,
+    requests.brokers.GET_TIMER_CHECK_POINT: handle_timer_check_point,
+    requests.brokers.GET_TIMER_METRICS: handle_timer_metrics,
+}

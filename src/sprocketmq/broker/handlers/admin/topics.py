@@ -1,0 +1,209 @@
+"""Topics by an administrator: UPDATE_AND_CREATE_TOPIC 17, UPDATE_AND_CREATE_TOPIC_LIST 18 (5.x), GET_ALL_TOPIC_CONFIG 21,
+DELETE_TOPIC_IN_BROKER 215, GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305, GET_TOPIC_CONFIG 351 (5.x). Java: AdminBrokerProcessor.
+
+17, 18 and 215 are answered when the change is on the disk and the name servers know it (or after 2 s): a producer that starts right after a
+creation finds the route, and no registration that still has a deleted topic is under way when it is deleted at the name servers, too.
+A list is taken whole or not at all.
+
+Gaps: static topics. BatchCQ and COMPACTION are taken as attributes, as Apache takes them, and change nothing here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
+from sprocketmq.broker.handlers.pages import page_of
+from sprocketmq.broker.steps import Long, text_in_steps
+from sprocketmq.broker.tables.table_file import not_saved
+from sprocketmq.core.resource_names import queue_number_problem, topic_name_problem
+from sprocketmq.core.retry.retry_schedule import retry_topic
+from sprocketmq.core.topic_attributes import TOPIC_ATTRIBUTES, alter, parse_changes
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
+from sprocketmq.wire.bodies import (
+    CreateTopicListRequestBody,
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicList,
+)
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import (
+    CreateTopicRequestHeader,
+    GetAllTopicConfigRequestHeader,
+    GetAllTopicConfigResponseHeader,
+    GetTopicConfigRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+_FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
+# Less than any administrator's timeout: a name server that does not answer must not make a topic look as if it were not there.
+_REGISTRATION_WAIT_S: Final = 2.0
+
+
+def update_and_create_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(CreateTopicRequestHeader)
+    try:
+        changes = parse_changes(header.attributes)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    config = TopicConfig(
+        topic_name=header.topic,
+        read_queue_nums=header.read_queue_nums,
+        write_queue_nums=header.write_queue_nums,
+        perm=header.perm,
+        topic_filter_type=header.topic_filter_type,
+        topic_sys_flag=header.topic_sys_flag or 0,
+        order=header.order,
+        attributes=changes,
+    )
+    return _update(broker, connection, command, [config], now_ms)
+
+
+def update_and_create_topic_list(
+    broker: Broker, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
+    topics = CreateTopicListRequestBody.of_request(command.body).topic_config_list
+    return _update(broker, connection, command, topics, now_ms)
+
+
+def _update(
+    broker: Broker, connection: Connection, command: Command, topics: list[TopicConfig], now_ms: int
+) -> Command | None:
+    """Take over all of ``topics``, whose attributes are changes, or none of them."""
+    names = [topic.topic_name for topic in topics]
+    too_many = too_many_named(broker, "topics", len(names)) or broker.topics.room_problem(names)
+    if too_many is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, too_many)
+    for topic in topics:
+        problem = _problem(broker, topic)
+        if problem is not None:
+            return response(command, ResponseCode.INVALID_PARAMETER, problem)
+        if topic.topic_filter_type not in _FILTER_TYPES:
+            remark = f"topicFilterType is {topic.topic_filter_type!r}, {' or '.join(_FILTER_TYPES)} is allowed"
+            return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    try:
+        for topic in topics:
+            old = broker.topics.get(topic.topic_name)
+            topic.attributes = alter(None if old is None else old.attributes, topic.attributes, TOPIC_ATTRIBUTES)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    changed = [topic for topic in topics if topic != broker.topics.get(topic.topic_name)]
+    if changed:
+        broker.topics.update(*changed, now_ms=now_ms)
+    _answer_when_registered(broker, connection, command)
+    return None
+
+
+def _problem(broker: Broker, topic: TopicConfig) -> str | None:
+    name = topic.topic_name
+    problem = topic_name_problem(name)
+    if problem is not None:
+        return problem
+    if broker.topics.is_system(name):
+        return f"topic {name} is the broker's own, choose another name"
+    for key, number in (("readQueueNums", topic.read_queue_nums), ("writeQueueNums", topic.write_queue_nums)):
+        problem = queue_number_problem(key, number)
+        if problem is not None:
+            return problem
+    if not 0 <= topic.perm <= 15:
+        return f"perm is {topic.perm}, 0 to 15 (8 priority, 4 read, 2 write, 1 inherit) is allowed"
+    if _wants_mixed(topic.attributes) and not broker.config.enable_mixed_message_type:
+        return "message.type is MIXED, which needs enableMixedMessageType; choose another type"
+    return None
+
+
+def _wants_mixed(changes: Mapping[str, str]) -> bool:
+    return changes.get("+message.type") == "MIXED"
+
+
+def _answer_when_registered(broker: Broker, connection: Connection, command: Command, *, offsets: bool = False) -> None:
+    async def answer() -> Command:
+        error = await broker.saved(offsets=offsets)
+        if error is not None:
+            return not_saved(command, error)
+        with contextlib.suppress(asyncio.TimeoutError):  # the registration itself goes on
+            await asyncio.wait_for(broker.registered(), _REGISTRATION_WAIT_S)
+        return response(command)
+
+    broker.answer_later(connection, command, answer())
+
+
+def all_topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    """The whole table to 4.9 and whoever names no page, else one page."""
+    wanted = command.header(GetAllTopicConfigRequestHeader)
+    topics, config = broker.topics, broker.config
+    table = topics.table
+    if config.enable_split_metadata and (wanted.data_version, wanted.topic_seq, wanted.max_topic_num) != (None,) * 3:
+        most = config.split_metadata_size
+        if wanted.max_topic_num is not None:
+            most = min(most, wanted.max_topic_num)
+        table = page_of(table, topics.data_version, wanted.topic_seq, wanted.data_version, most)
+    version = msgspec.structs.replace(topics.data_version)
+
+    def body_of(names: list[str]) -> TopicConfigAndMappingSerializeWrapper:
+        found = {name: table[name] for name in names if name in table}
+        return TopicConfigAndMappingSerializeWrapper(topic_config_table=found, data_version=version)
+
+    async def answer() -> Command:
+        body = await text_in_steps(Long("topicConfigTable", list(table), body_of))
+        header = GetAllTopicConfigResponseHeader(total_topic_num=len(topics.table))
+        return answer_in_a_frame(command, header, body, "ask for pages (topicSeq)")
+
+    return broker.answer_in_steps(connection, command, answer())
+
+
+def topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    topic = command.header(GetTopicConfigRequestHeader).topic
+    config = broker.topics.get(topic)
+    if config is None:
+        return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
+    return response(command, body=config.encode())
+
+
+def delete_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    """The topic, its queues, its groups' offsets, its statistics, and the retry topics that POP consumers of 5.x made for it alone."""
+    topic = command.ext_fields.get("topic", "")
+    if not topic.strip():
+        return response(command, ResponseCode.INVALID_PARAMETER, "the topic is blank, name the topic to delete")
+    if broker.topics.is_system(topic):
+        return response(command, ResponseCode.INVALID_PARAMETER, f"topic {topic} is the broker's own, it stays")
+    of_pop = [
+        name
+        for group in broker.offsets.groups_of(topic)
+        for name in (f"{retry_topic(group)}+{topic}", f"{retry_topic(group)}_{topic}")
+        if broker.topics.get(name) is not None
+    ]
+    for name in (topic, *of_pop):
+        broker.topics.delete(name, now_ms, broker.store.max_physical_offset)
+        broker.offsets.forget_topic(name)
+        broker.counters.forget_topic(name)
+        broker.store.delete_topic(name)
+        broker.timers.forget_topic(name)
+    _answer_when_registered(broker, connection, command, offsets=True)
+    return None
+
+
+def system_topics(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    return response(command, body=TopicList(topic_list=broker.topics.system_topics()).encode())
+
+
+HANDLERS = {
+    requests.topics.UPDATE_AND_CREATE_TOPIC: update_and_create_topic,
+    requests.topics.UPDATE_AND_CREATE_TOPIC_LIST: update_and_create_topic_list,
+    requests.topics.GET_ALL_TOPIC_CONFIG: all_topic_config,
+    requests.topics.DELETE_TOPIC_IN_BROKER: delete_topic,
+    requests.topics.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: system_topics,
+    requests.topics.GET_TOPIC_CONFIG: topic_config,
+}

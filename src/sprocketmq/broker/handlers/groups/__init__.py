@@ -1,0 +1,1 @@
+"""Requests of and about consumer groups."""

@@ -1,0 +1,105 @@
+"""Queues given out by the broker: QUERY_ASSIGNMENT 400, SET_MESSAGE_REQUEST_MODE 401, GET_ALL_MESSAGE_REQUEST_MODE 402 (5.x).
+Java: QueryAssignmentProcessor.
+
+400 (clients with clientRebalance=false): body topic, consumerGroup, clientId, strategyName, messageModel. The broker runs the strategy that
+the members would run themselves, over all queues of the topic on all brokers. Answer: the queues of the asker; no list at all (keep what
+you have) when topic, group or strategy is unknown here.
+
+Gaps: the mode POP, which is refused: a client told to POP would send requests that are not served.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.broker.security.name_checks import assignment_problem
+from sprocketmq.broker.tables.table_file import answer_when_saved
+from sprocketmq.core.group.allocation import STRATEGIES, allocate
+from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
+from sprocketmq.wire.bodies import (
+    MessageModel,
+    MessageQueueAssignment,
+    QueryAssignmentRequestBody,
+    QueryAssignmentResponseBody,
+    SetMessageRequestModeRequestBody,
+)
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+_PULL: Final = "PULL"
+_MOST_QUEUES: Final = 4_096  # of all brokers: an allocation takes some 5 us a queue, and cannot be done in steps
+
+
+def query_assignment(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    asked = QueryAssignmentRequestBody.of_request(command.body)
+    problem = assignment_problem(asked)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
+    models = [model.value for model in MessageModel]
+    if asked.message_model not in models:
+        remark = f"messageModel is {asked.message_model!r}, {' or '.join(models)} is allowed"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+
+    async def answer() -> Command:
+        queues = await broker.routes.queues(asked.topic)
+        if queues is not None and len(queues) > _MOST_QUEUES:
+            remark = (
+                f"topic {asked.topic} has {len(queues)} queues, {_MOST_QUEUES} are allowed where the broker assigns them; "
+                "let the clients do it"
+            )
+            return response(command, ResponseCode.SYSTEM_ERROR, remark)
+        mine = None if queues is None else _share(broker, asked, queues)
+        body = QueryAssignmentResponseBody(
+            message_queue_assignments=None
+            if mine is None
+            else [MessageQueueAssignment(message_queue=queue, mode=_PULL) for queue in mine]
+        )
+        return response(command, body=body.encode())
+
+    broker.answer_later(connection, command, answer())
+    return None
+
+
+def _share(broker: Broker, asked: QueryAssignmentRequestBody, queues: list[MessageQueue]) -> list[MessageQueue] | None:
+    if asked.message_model == MessageModel.BROADCASTING.value or not broker.config.server_load_balancer_enable:
+        return queues
+    group, strategy = broker.consumers.get(asked.consumer_group), STRATEGIES.get(asked.strategy_name or "")
+    if group is None or strategy is None:
+        return None
+    return allocate(strategy, asked.consumer_group, asked.client_id, queues, group.client_ids)
+
+
+def set_request_mode(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    mode = SetMessageRequestModeRequestBody.of_request(command.body)
+    if is_retry_topic(mode.topic):
+        return response(command, ResponseCode.NO_PERMISSION, f"{mode.topic} is a retry topic, which is always pulled")
+    if broker.topics.get(mode.topic) is None:
+        return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {mode.topic} does not exist")
+    if broker.groups.find(mode.consumer_group, now_ms) is None:
+        remark = f"consumer group {mode.consumer_group} does not exist"
+        return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    if mode.mode != _PULL:
+        remark = f"mode is {mode.mode!r}, {_PULL} is allowed: POP consumption is not served by this broker"
+        return response(command, ResponseCode.INVALID_PARAMETER, remark)
+    broker.request_modes.set(mode)
+    answer_when_saved(connection, command, response(command), broker.request_modes.when_saved)
+    return None
+
+
+def all_request_modes(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    return response(command, body=broker.request_modes.content().encode())
+
+
+HANDLERS = {
+    requests.consumers.QUERY_ASSIGNMENT: query_assignment,
+    requests.consumers.SET_MESSAGE_REQUEST_MODE: set_request_mode,
+    requests.consumers.GET_ALL_MESSAGE_REQUEST_MODE: all_request_modes,
+}

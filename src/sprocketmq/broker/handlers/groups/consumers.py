@@ -1,0 +1,165 @@
+"""Membership: HEART_BEAT 34, UNREGISTER_CLIENT 35, GET_CONSUMER_LIST_BY_GROUP 38, CHECK_CLIENT_CONFIG 46, GET_CONSUMER_CONNECTION_LIST 203.
+Java: ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
+
+A heartbeat carries all producer and consumer groups of one client instance. A consumer group's first heartbeat makes its retry topic,
+so that its members find the route of it. NOTIFY_CONSUMER_IDS_CHANGED (40) goes out one-way to each member when somebody came or went.
+
+Heartbeat version 2 (5.x): the client sends a fingerprint of its subscriptions, and leaves out those that did not change until an answer
+says IS_SUB_CHANGE. A filter other than tags is compiled when its heartbeat comes; what is wrong with it is told by CHECK_CLIENT_CONFIG.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sprocketmq.broker.handlers.limits import expression_problem, heartbeat_limit_problem
+from sprocketmq.broker.handlers.messages.pull_checks import no_property_filter
+from sprocketmq.broker.late_libraries import Library, once_loaded
+from sprocketmq.broker.security.name_checks import heartbeat_problem
+from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, Member
+from sprocketmq.core.group.subscription import is_tag_type
+from sprocketmq.core.resource_names import topic_name_problem
+from sprocketmq.core.retry.retry_schedule import retry_topic
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
+from sprocketmq.wire.bodies import (
+    CheckClientConfigRequestBody,
+    ConsumerConnection,
+    GetConsumerListByGroupResponseBody,
+    HeartbeatData,
+)
+from sprocketmq.wire.bodies import Connection as ConnectionBody
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import (
+    GetConsumerConnectionListRequestHeader,
+    GetConsumerListByGroupRequestHeader,
+    HeartbeatResponseHeader,
+    UnregisterClientRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+_UNIT_SUB = 2  # Java: TopicSysFlag
+
+
+def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    data = HeartbeatData.of_request(command.body)
+    problem = heartbeat_problem(data)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
+    problem = heartbeat_limit_problem(broker, connection, data)
+    if problem is not None:
+        return response(command, ResponseCode.SYSTEM_ERROR, problem)
+    connection.state["client_id"] = data.client_id
+    member = Member(connection, data.client_id, command.language, command.version, broker.clock.steady_ms())
+    fingerprint = data.heartbeat_fingerprint
+    without_sub = data.without_sub and fingerprint != 0
+    changed = fingerprint == 0  # version 1 is always told to go on sending everything
+    for consumer in data.consumer_data_set:
+        if broker.config.reject_pull_consumer_enable and consumer.consume_type == CONSUME_ACTIVELY:
+            continue
+        group = broker.groups.find(consumer.group_name, now_ms)
+        if group is None:  # as Java: the other groups of the client still count; this one's pulls are answered 26
+            continue
+        topics = (broker.topics.get(subscription.topic) for subscription in consumer.subscription_data_set)
+        retry = retry_topic(consumer.group_name)
+        if topic_name_problem(retry) is None:  # else a group of an older store, longer than groups may be now
+            broker.topics.create_if_absent(
+                retry,
+                max(1, group.retry_queue_nums),
+                now_ms,
+                order=any(topic is not None and topic.order for topic in topics),
+                sys_flag=_UNIT_SUB if consumer.unit_mode else 0,
+            )
+        notify = group.notify_consumer_ids_changed_enable
+        if broker.consumers.subscriptions_changed(consumer.group_name, fingerprint, without_sub=without_sub):
+            changed = True
+        broker.consumers.register(member, consumer, without_sub=without_sub, notify=notify)
+        if not without_sub:
+            broker.filters.register(consumer.group_name, consumer.subscription_data_set, now_ms)
+    for producer in data.producer_data_set:
+        broker.producers.register(member, producer.group_name)
+    return response(command, header=HeartbeatResponseHeader(is_support_heart_beat_v2=True, is_sub_change=changed))
+
+
+def unregister_client(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(UnregisterClientRequestHeader)
+    if header.producer_group:
+        broker.producers.unregister(connection, header.producer_group)
+    if header.consumer_group:
+        group = broker.groups.table.get(header.consumer_group)
+        notify = group is None or group.notify_consumer_ids_changed_enable
+        broker.consumers.unregister(connection, header.consumer_group, notify=notify)
+    return response(command)
+
+
+def consumer_list(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(GetConsumerListByGroupRequestHeader)
+    group = broker.consumers.get(header.consumer_group)
+    if group is None:
+        remark = f"consumer group {header.consumer_group} has no member"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    body = GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids)
+    return response(command, body=body.encode())
+
+
+def check_client_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    """A consumer asks at its start whether its filter is understood here (sent for other filters than tags only)."""
+    body = bytes(command.body)
+    subscription = None
+    if body not in (b"", b"null"):
+        subscription = CheckClientConfigRequestBody.of_request(body).subscription_data
+    if subscription is None or is_tag_type(subscription.expression_type):
+        return response(command)
+    problem = expression_problem(broker, subscription.sub_string)
+    if problem is not None:
+        return response(command, ResponseCode.SUBSCRIPTION_PARSE_FAILED, problem)
+    if not broker.config.enable_property_filter:
+        return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))
+    try:
+        broker.filters.compiled(subscription.expression_type, subscription.sub_string)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
+    return response(command)
+
+
+def consumer_connections(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(GetConsumerConnectionListRequestHeader)
+    group = broker.consumers.get(header.consumer_group)
+    if group is None:
+        remark = f"consumer group {header.consumer_group} is not online"
+        return response(command, ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    body = ConsumerConnection(
+        connection_set=[
+            ConnectionBody(
+                client_id=member.client_id,
+                client_addr=member.connection.remote_address,
+                language=member.language,
+                version=member.version,
+            )
+            for member in group.members.values()
+        ],
+        subscription_table=group.subscriptions,
+        consume_type=group.consume_type,
+        message_model=group.message_model,
+        consume_from_where=group.consume_from_where,
+    )
+    return response(command, body=body.encode())
+
+
+def _names_sql92(command: Command) -> bool:
+    return b"SQL92" in bytes(command.body)
+
+
+HANDLERS = {
+    requests.consumers.HEART_BEAT: once_loaded(Library.SQL92, heart_beat, _names_sql92),
+    requests.consumers.UNREGISTER_CLIENT: unregister_client,
+    requests.consumers.GET_CONSUMER_LIST_BY_GROUP: consumer_list,
+    requests.consumers.CHECK_CLIENT_CONFIG: once_loaded(Library.SQL92, check_client_config, _names_sql92),
+    requests.consumers.GET_CONSUMER_CONNECTION_LIST: consumer_connections,
+}

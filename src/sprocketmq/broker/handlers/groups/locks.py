@@ -1,0 +1,69 @@
+"""Queue locks of orderly consumers: LOCK_BATCH_MQ 41, UNLOCK_BATCH_MQ 42 (often one-way). Java: AdminBrokerProcessor.lockBatchMQ.
+
+Body: clientId, consumerGroup, mqSet. Answer of 41: lockOKMQSet, the queues that the client owns now, for 60 s from the last renewal.
+
+Gaps: ``onlyThisBroker`` and strict mode concern broker groups with replicas.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sprocketmq.broker.security.name_checks import lock_problem
+from sprocketmq.broker.steps import in_steps
+from sprocketmq.core.resource_names import MAX_QUEUES
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
+from sprocketmq.wire.bodies import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+_HEAD, _TAIL = b'{"lockOKMQSet":[', b"]}"
+
+
+def lock_batch(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    body = LockBatchRequestBody.of_request(command.body)
+    problem = _too_many(body.mq_set) or lock_problem(body)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
+
+    async def answer() -> Command:
+        texts = []
+        async for share in in_steps(body.mq_set):
+            now_ms = broker.clock.steady_ms()
+            owned = broker.locks.try_lock_batch(body.consumer_group, share, body.client_id, now_ms)
+            if owned:
+                texts.append(LockBatchResponseBody(lock_ok_mq_set=owned).encode()[len(_HEAD) : -len(_TAIL)])
+        return response(command, body=_HEAD + b",".join(texts) + _TAIL)
+
+    return broker.answer_in_steps(connection, command, answer())
+
+
+def unlock_batch(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    body = UnlockBatchRequestBody.of_request(command.body)
+    problem = _too_many(body.mq_set)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
+
+    async def answer() -> Command:
+        async for share in in_steps(body.mq_set):
+            broker.locks.unlock_batch(body.consumer_group, share, body.client_id)
+        return response(command)
+
+    return broker.answer_in_steps(connection, command, answer())
+
+
+def _too_many(queues: list[MessageQueue]) -> str | None:
+    # An orderly consumer asks for all its queues of a topic at once, and does not consume what it does not get.
+    if len(queues) <= MAX_QUEUES:
+        return None
+    return f"the request names {len(queues)} queues, {MAX_QUEUES} are allowed; ask several times"
+
+
+HANDLERS = {requests.consumers.LOCK_BATCH_MQ: lock_batch, requests.consumers.UNLOCK_BATCH_MQ: unlock_batch}

@@ -1,0 +1,1 @@
+"""Requests that store, read or move messages."""

@@ -1,0 +1,212 @@
+"""Asking a member of a group on a tool's behalf: GET_CONSUMER_RUNNING_INFO 307, CONSUME_MESSAGE_DIRECTLY 309, and
+INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223. Java: AdminBrokerProcessor.callConsumer, Broker2Client.
+
+307 and 309 go to the one member that clientId names, as they came; 309 gets the broker's name, the flags of topic and group, and the record
+of msgId as its body. The member's answer comes back as it is; no answer within 10 s is 207, a member that is not there 1, one that does not
+read 2. 223 asks all members of the group (or clientAddr's) where they are (221), 5 s each, all at once, and answers with those that told.
+
+What a member tells is written in fastjson's own dialect, which takes microseconds a byte to read, and may be long: a hundred bytes for each
+of its queues. It is read in steps, one queue after the other, into the text of the answer; there is no object in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.broker.handlers.limits import answer_in_a_frame
+from sprocketmq.broker.steps import in_steps
+from sprocketmq.broker.tables.consumers import Member
+from sprocketmq.core.resource_names import MAX_QUEUES
+from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RequestTimeout
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire import fastjson, requests
+from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.command import FLAG_RESPONSE, Command, request, response
+from sprocketmq.wire.frame import MAX_FRAME_BYTES
+from sprocketmq.wire.headers import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+    GetConsumerStatusRequestHeader,
+)
+from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.message_id import decode_offset_message_id
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+_HEAD: Final = b'{"consumerTable":{'
+_TAIL: Final = b'},"messageQueueTable":{}}'
+
+_CALL_TIMEOUT_MS: Final = 10_000
+_STATUS_TIMEOUT_MS: Final = 5_000
+_QUEUES_A_STEP: Final = 50  # 25 us each as Java writes them, some 300 us where somebody makes them dear on purpose
+_MOST_CHARS_A_QUEUE: Final = 2_048
+_MOST_STATUS_BYTES: Final = MAX_FRAME_BYTES
+
+
+def running_info(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(GetConsumerRunningInfoRequestHeader)
+    return _call(broker, connection, command, header.consumer_group, header.client_id, command.ext_fields, b"")
+
+
+def consume_directly(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(ConsumeMessageDirectlyResultRequestHeader)
+    group, message_id = header.consumer_group, header.msg_id or ""
+    try:
+        record = broker.store.record_at(decode_offset_message_id(message_id)[1])
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    if record is None:
+        return response(command, ResponseCode.SYSTEM_ERROR, f"no message has the id {message_id}, or it expired")
+    ext = {**command.ext_fields, "brokerName": broker.config.broker_name}
+    # Looked up, not made: a member's group is there, and a question that nobody can answer shall leave no group behind (Apache's does).
+    topic, config = broker.topics.get(header.topic or ""), broker.groups.table.get(group)
+    if topic is not None:
+        ext["topicSysFlag"] = str(topic.topic_sys_flag)
+    if config is not None:
+        ext["groupSysFlag"] = str(config.group_sys_flag)
+    return _call(broker, connection, command, group, header.client_id or "", ext, bytes(record))
+
+
+def _call(
+    broker: Broker,
+    connection: Connection,
+    command: Command,
+    group: str,
+    client_id: str,
+    ext: dict[str, str],
+    body: bytes,
+) -> Command | None:
+    members = broker.consumers.get(group)
+    found = [] if members is None else [m for m in members.members.values() if m.client_id == client_id]
+    if not found:
+        return response(
+            command, ResponseCode.SYSTEM_ERROR, f"no member {client_id} of consumer group {group} is online"
+        )
+    member = found[-1]
+    if member.version < Version.V3_1_8_SNAPSHOT:
+        remark = f"{client_id} is of version {member.version}, which cannot answer this; upgrade it"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    if member.connection.is_congested:
+        remark = f"{client_id} does not read what it is sent, so it is not asked; try again later"
+        return response(command, ResponseCode.SYSTEM_BUSY, remark)
+    asked = request(command.code, body=body)
+    asked.ext_fields = dict(ext)
+    try:
+        # Written at once, so that nothing but the future waits for the answer: the body may have megabytes.
+        answer = member.connection.start_invoke(asked, _CALL_TIMEOUT_MS)
+    except NetworkError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, f"{client_id} could not be asked: {error}")
+    broker.answer_later(connection, command, _relayed(command, member, answer))
+    return None
+
+
+async def _relayed(command: Command, member: Member, answer: asyncio.Future[Command]) -> Command:
+    try:
+        told = await answer
+    except RequestTimeout as error:
+        remark = f"{member.client_id} did not answer: {error}"
+        return response(command, ResponseCode.CONSUME_MSG_TIMEOUT, remark)
+    except NetworkError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, f"{member.client_id} could not be asked: {error}")
+    return Command(
+        told.code,
+        command.opaque,
+        FLAG_RESPONSE,
+        remark=told.remark,
+        ext_fields=told.ext_fields,
+        body=bytes(told.body),
+        serialize_type=command.serialize_type,
+    )
+
+
+def consumer_status(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(GetConsumerStatusRequestHeader)
+    group = broker.consumers.get(header.group)
+    if group is None:
+        remark = f"consumer group {header.group} has no member to be asked"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    wanted = (header.client_addr or "").strip()
+    members = [member for member in group.members.values() if not wanted or member.client_id == wanted]
+    for member in group.members.values():
+        if member.version < Version.V3_0_7_SNAPSHOT:
+            remark = f"{member.client_id} is of version {member.version}, which cannot answer this; upgrade it"
+            return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    broker.answer_later(connection, command, _statuses(broker, command, header, members))
+    return None
+
+
+async def _statuses(
+    broker: Broker, command: Command, header: GetConsumerStatusRequestHeader, members: list[Member]
+) -> Command:
+    room = _Room()
+    answers = await asyncio.gather(*(_status(header, member, room) for member in members))
+    rows: dict[str, bytes] = {}
+    async with broker.making_long_answer:
+        for member, body in zip(members, answers, strict=True):
+            table = None if body is None else await _queues_told(body)
+            if table is not None:
+                rows[member.client_id] = b"%b:{%b}" % (fastjson.dumps(member.client_id), table)
+    if room.is_full:
+        instead = "ask for one member (clientAddr) instead"
+        remark = f"the members' answers have more than {_MOST_STATUS_BYTES} bytes together; {instead}"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    text = _HEAD + b",".join(rows[client_id] for client_id in sorted(rows)) + _TAIL
+    return answer_in_a_frame(command, None, text, "ask for one member (clientAddr) instead")
+
+
+class _Room:
+    """For what the members of one question tell, until it is read."""
+
+    def __init__(self) -> None:
+        self._left_bytes, self.is_full = _MOST_STATUS_BYTES, False
+
+    def take(self, size_bytes: int) -> bool:
+        self._left_bytes -= size_bytes
+        self.is_full = self.is_full or self._left_bytes < 0
+        return not self.is_full
+
+
+async def _status(header: GetConsumerStatusRequestHeader, member: Member, room: _Room) -> bytes | None:
+    """The body of the member's answer, None when it does not tell: the others still count."""
+    asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
+    if member.connection.is_congested:
+        return None
+    try:
+        told = await member.connection.invoke(
+            request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, asked), _STATUS_TIMEOUT_MS
+        )
+    except (RequestTimeout, NetworkError):
+        return None
+    return bytes(told.body) if not told.code and told.body and room.take(len(told.body)) else None
+
+
+async def _queues_told(body: bytes) -> bytes | None:
+    """The ``messageQueueTable`` of the body as its inner text, None when it is none, or has more queues than a topic."""
+    shares = []
+    try:
+        async for share in in_steps(_offsets(body), _QUEUES_A_STEP):
+            shares.append(b",".join(share))
+            if len(shares) > MAX_QUEUES // _QUEUES_A_STEP:
+                return None
+    except ProtocolError:
+        return None
+    return b",".join(shares)
+
+
+def _offsets(body: bytes) -> Iterator[bytes]:
+    for queue, offset in fastjson.pairs(body, "messageQueueTable", _MOST_CHARS_A_QUEUE):
+        if type(queue) is not MessageQueue or type(offset) is not int:
+            raise ProtocolError("a table of queues and their offsets has something else in it")
+        yield b"%b:%d" % (fastjson.dumps(queue), offset)
+
+
+HANDLERS = {
+    requests.consumers.GET_CONSUMER_RUNNING_INFO: running_info,
+    requests.consumers.CONSUME_MESSAGE_DIRECTLY: consume_directly,
+    requests.offsets.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: consumer_status,
+}

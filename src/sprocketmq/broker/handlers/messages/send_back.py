@@ -1,0 +1,101 @@
+"""Retry: CONSUMER_SEND_MSG_BACK 36. Java: AbstractSendMessageProcessor.consumerSendMsgBack.
+
+Fields: offset (commit log offset of the message that failed), group, delayLevel (0: the broker chooses, < 0: dead letter),
+originMsgId, originTopic, unitMode, maxReconsumeTimes (clients from 3.4.9 on). Answer: success, 26, 16, or 1 when no message is there.
+
+Each check stands where Java has it. A group's retry policy of 5.x (groupRetryPolicy) and the properties DLQ_ORIGIN_TOPIC and
+DLQ_ORIGIN_MESSAGE_ID are the proxy's business there: with remoting clients neither has an effect, nor here.
+
+The copy keeps body, flag, sysFlag, tags, unique key and born data (a compressed body stays compressed), counts one more reconsume time,
+and remembers the topic it first came from. It goes to ``%RETRY%group`` by way of its delay level, or to ``%DLQ%group``.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.broker.handlers.messages.special_messages import wait_if_asked
+from sprocketmq.broker.redirection import copy_of_record
+from sprocketmq.broker.tables.topics import PERM_WRITE
+from sprocketmq.core.resource_names import topic_name_problem
+from sprocketmq.core.retry.retry_schedule import DeadLetter, decide_send_back, dlq_topic, retry_topic
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.connection import Connection
+from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.wire import properties as props
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode, Version
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
+from sprocketmq.wire.message_id import offset_message_id
+from sprocketmq.wire.record import RecordView
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS", "handle_send_back"]
+
+_UNIT_SUB: Final = 2  # TopicSysFlag: a unit's retry topic
+
+
+def handle_send_back(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    """Store the retry copy, or the dead letter, of one stored message."""
+    header = command.header(ConsumerSendMsgBackRequestHeader)
+    group = broker.groups.find(header.group, now_ms)
+    if group is None:
+        return response(
+            command,
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"consumer group {header.group} does not exist; create it first",
+        )
+    if not broker.config.broker_permission & PERM_WRITE:
+        return response(command, ResponseCode.NO_PERMISSION, f"broker {broker.config.broker_name} is read only")
+    if group.retry_queue_nums <= 0:
+        return response(command)  # a group without retry queues asked for its failures to be dropped
+    problem = topic_name_problem(retry_topic(header.group))
+    if problem is not None:  # a group of an older store, longer than groups may be now
+        return response(command, ResponseCode.INVALID_PARAMETER, f"group {header.group} has no retry topic: {problem}")
+    topic = broker.topics.create_if_absent(
+        retry_topic(header.group), group.retry_queue_nums, now_ms, sys_flag=_UNIT_SUB if header.unit_mode else 0
+    )
+    if not topic.perm & PERM_WRITE:
+        return response(command, ResponseCode.NO_PERMISSION, f"topic {topic.topic_name} is not writable")
+    chunk = broker.store.record_at(header.offset)
+    if chunk is None:
+        remark = f"no message begins at commit log offset {header.offset}, or it expired; take it as consumed"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    limit = group.retry_max_times
+    if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    message = _copy(broker, RecordView(chunk), header.offset)
+    decision = decide_send_back(message.reconsume_times, limit, header.delay_level)
+    message.reconsume_times = decision.reconsume_times
+    if isinstance(decision, DeadLetter):
+        message.topic = broker.topics.create_if_absent(dlq_topic(header.group), 1, now_ms).topic_name
+        message.properties = props.set_property(message.properties, props.DELAY, "0")
+    else:
+        message.topic = topic.topic_name
+        message.queue_id = random.randrange(group.retry_queue_nums)
+        message.properties = props.set_property(message.properties, props.DELAY, str(decision.delay_level))
+        wait_if_asked(broker, message, now_ms)
+    try:
+        broker.put(message, now_ms, is_new=False)
+    except ConfigurationError as error:  # the copy's properties grew over the limit
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    broker.counters.sent_back(props.get_property(message.properties, props.RETRY_TOPIC) or "", header.group)
+    # Java does not wait for the disk here either (WAIT=false on the copy): the original is there, and stays uncommitted until we answer.
+    return response(command)
+
+
+def _copy(broker: Broker, record: RecordView, physical_offset: int) -> StoredMessage:
+    raw = record.raw_properties
+    if props.get_property(raw, props.RETRY_TOPIC) is None:
+        raw = props.set_property(raw, props.RETRY_TOPIC, record.topic)
+    if props.get_property(raw, props.ORIGIN_MESSAGE_ID) is None:
+        raw = props.set_property(raw, props.ORIGIN_MESSAGE_ID, offset_message_id(record.store_host, physical_offset))
+    raw = props.set_property(raw, props.WAIT, "false")
+    return copy_of_record(record, "", raw, broker.stamps.host)
+
+
+HANDLERS = {requests.messages.CONSUMER_SEND_MSG_BACK: handle_send_back}

@@ -1,0 +1,166 @@
+"""Messages that are more than stored: delayed, timed, transactional, dead letters. Java: HookUtils, SendMessageProcessor.
+
+``send`` comes here only when the letters of a property below are somewhere in the properties (or the topic is a retry topic), so what is
+done here costs an ordinary message nothing. A new property of that kind: its letters into ``send``'s one look, its meaning here.
+
+Gaps: timer messages are refused with one sentence, never stored as if they were plain ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.broker.delivery.timer_messages import TimerRefusal
+from sprocketmq.broker.delivery.transactions import MAX_HALF_PROPERTIES_BYTES
+from sprocketmq.broker.tables.topics import SEND_FORBIDDEN
+from sprocketmq.core.retry.retry_schedule import dlq_topic, group_of_retry_topic, is_retry_topic
+from sprocketmq.core.timer_schedule import TIMER_TOPIC, is_timer, without_timer
+from sprocketmq.net.connection import Connection
+from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import ResponseCode, Version
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import SendMessageRequestHeader
+from sprocketmq.wire.recall_handle import RecallHandle
+from sprocketmq.wire.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = [
+    "attach_recall_handle",
+    "is_delayed",
+    "is_special",
+    "retry_topic_rules",
+    "special_message",
+    "timer_topic_problem",
+    "wait_if_asked",
+]
+
+_TIMER_MARKS: Final = (b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"TIMER_DELIVER_MS\x01")
+
+
+def is_special(raw: bytes) -> bool:
+    """Whether these properties may be more than stored: one of the letters below is in them. ``special_message`` looks closely."""
+    return b"DELAY" in raw or b"TIMER_" in raw or b"TRAN_MSG\x01" in raw or b"POP_CK\x01" in raw
+
+
+def special_message(
+    broker: Broker, connection: Connection, command: Command, message: StoredMessage, now_ms: int
+) -> Command | None:
+    """Turn ``message`` in place (topic, queue, properties) into what is to be stored instead of it. The refusal, or None: store it."""
+    message.properties = raw = props.remove_property(message.properties, props.POP_CK)
+    prepared = message.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED_TYPE
+    level = _delay_level(raw)
+    transactional = props.get_property(raw, props.TRAN_MSG)
+    # Clients before 4.6.1 resend a failed transactional message with TRAN_MSG still set: a retry is no half message.
+    if (transactional or "").lower() == "true" and not (message.reconsume_times > 0 and level > 0):
+        return _half_message(broker, command, message)
+    if prepared:  # Java stores it where nobody will ever see it
+        return response(
+            command,
+            ResponseCode.MESSAGE_ILLEGAL,
+            "sysFlag marks a half message without the property TRAN_MSG; send it as a transaction",
+        )
+    problem = timer_topic_problem(broker, message.topic, raw)
+    if problem is not None:
+        return response(command, ResponseCode.MESSAGE_ILLEGAL, problem)
+    refusal = wait_if_asked(broker, message, now_ms)
+    return None if refusal is None else response(command, refusal.code, refusal.remark)
+
+
+def timer_topic_problem(broker: Broker, topic: str, raw: bytes) -> str | None:
+    """Why a message is not taken into rmq_sys_wheel_timer as it is: it would go where nobody may send to, or nowhere. None for others."""
+
+    def queues_of(real: str) -> int:
+        config = broker.topics.get(real)
+        if config is None or real in SEND_FORBIDDEN or real == TIMER_TOPIC:
+            return 0
+        return max(config.write_queue_nums, config.read_queue_nums)
+
+    return broker.timers.by_hand_problem(raw, queues_of) if topic == TIMER_TOPIC else None
+
+
+def wait_if_asked(broker: Broker, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
+    """Park a message that asks for a delay or a moment; for all but half messages. Java: HookUtils.handleScheduleMessage."""
+    if message.topic != TIMER_TOPIC:  # what is there waits already
+        level = _delay_level(message.properties)
+        if level > 0:
+            message.properties = without_timer(message.properties)
+            broker.schedule.park(message, level, now_ms)
+        elif is_timer(message.properties):
+            return broker.timers.park(message, now_ms)
+    return None
+
+
+def attach_recall_handle(broker: Broker, message: StoredMessage, answer: Command) -> None:
+    """The answer to the send of a timer message says how to take it back. Java: attachRecallHandle."""
+    if message.topic != TIMER_TOPIC:
+        return
+    topic = props.get_property(message.properties, props.REAL_TOPIC) or ""
+    out_ms = props.get_property(message.properties, props.TIMER_OUT_MS)
+    if out_ms is not None and not is_retry_topic(topic):
+        key = props.get_property(message.properties, props.UNIQ_KEY) or ""
+        # One more than the slot, so that it falls into the same slot again.
+        handle = RecallHandle(topic, broker.config.broker_name, str(int(out_ms) + 1), key)
+        answer.ext_fields["recallHandle"] = handle.encode()
+
+
+def _half_message(broker: Broker, command: Command, message: StoredMessage) -> Command | None:
+    if broker.config.reject_transaction_message:
+        remark = f"broker {broker.config.broker_name} takes no transactional messages (rejectTransactionMessage)"
+        return response(command, ResponseCode.NO_PERMISSION, remark)
+    if _has_timer(message.properties):
+        remark = "a transactional message cannot have a delivery time; leave one of the two out"
+        return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
+    broker.transactions.prepare(message)
+    if len(message.properties) > MAX_HALF_PROPERTIES_BYTES:
+        remark = (
+            f"the properties take {len(message.properties)} bytes, at most {MAX_HALF_PROPERTIES_BYTES} are allowed for a half message:"
+            " the broker adds its own when it asks for the transaction"
+        )
+        return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
+    return None
+
+
+def is_delayed(raw: bytes) -> bool:
+    """Whether these properties ask for a later delivery; asked for the messages of a batch, which may not."""
+    return _delay_level(raw) > 0 or _has_timer(raw)
+
+
+def _has_timer(raw: bytes) -> bool:
+    return any(mark in raw for mark in _TIMER_MARKS)
+
+
+def _delay_level(raw: bytes) -> int:
+    text = props.get_property(raw, props.DELAY)
+    try:
+        return int(text) if text else 0
+    except ValueError:
+        return 0  # Java's getDelayTimeLevel fails there; a message that cannot be delayed is better delivered than lost
+
+
+def retry_topic_rules(
+    broker: Broker, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
+) -> Command | None:
+    """A send to ``%RETRY%group``: a consumer's fall-back when send-back failed, or an orderly consumer giving up on a message.
+
+    An orderly group holds queue locks, and its retry limit means dead letter at once. Java: handleRetryAndDLQ.
+    """
+    group_name = group_of_retry_topic(header.topic)
+    group = broker.groups.find(group_name, now_ms)
+    if group is None:
+        return response(
+            command,
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"consumer group {group_name} does not exist; create it first",
+        )
+    limit = group.retry_max_times
+    if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    if message.reconsume_times <= limit and not broker.locks.holds_any(group_name, broker.clock.steady_ms()):
+        return None
+    dead_letter = broker.topics.create_if_absent(dlq_topic(group_name), 1, now_ms)
+    message.topic, message.queue_id = dead_letter.topic_name, 0
+    message.properties = props.set_property(message.properties, props.DELAY, "-1")
+    return None

@@ -1,0 +1,102 @@
+"""Transactions: END_TRANSACTION 37 (one-way from every client), RESUME_CHECK_HALF_MESSAGE 323. Java: EndTransactionProcessor,
+AdminBrokerProcessor.resumeCheckHalfMessage. The half message itself comes by an ordinary send, see ``special_messages``.
+
+37: producerGroup, tranStateTableOffset (half queue offset), commitLogOffset, commitOrRollback (8 commit, 12 rollback; 0 unknown: neither
+action nor answer, also to who asked for one; any other number is refused, see EndTransactionRequestHeader.checkFields),
+fromTransactionCheck, msgId, transactionId. 604 when a producer that set CHECK_IMMUNITY_TIME_IN_SECONDS ends later than that by itself.
+323: msgId of a discarded half.
+
+Beyond Java: what is named must be a half message, and a transaction that ended once stays as it ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
+from sprocketmq.core.transactions.transaction_check import Outcome
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire import properties as props
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader
+from sprocketmq.wire.message_id import decode_offset_message_id
+from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_NOT_TYPE, TRANSACTION_ROLLBACK_TYPE
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["HANDLERS"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_OUTCOMES: Final = {TRANSACTION_COMMIT_TYPE: Outcome.COMMIT, TRANSACTION_ROLLBACK_TYPE: Outcome.ROLLBACK}
+
+
+def end_transaction(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(EndTransactionRequestHeader)
+    outcome = _OUTCOMES.get(header.commit_or_rollback)
+    if outcome is None and header.commit_or_rollback != TRANSACTION_NOT_TYPE:
+        remark = (
+            f"commitOrRollback is {header.commit_or_rollback}, 0 (unknown), 8 (commit) and 12 (rollback) are allowed"
+        )
+        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+    if outcome is None:
+        log.info("%s does not know yet how transaction %s ends", connection.remote_address, header.transaction_id)
+        return None
+    half = broker.transactions.half_at(header.commit_log_offset)
+    if half is None:
+        remark = f"no half message begins at commit log offset {header.commit_log_offset}, or it expired"
+        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+    raw = half.raw_properties
+    immunity = props.get_property(raw, props.CHECK_IMMUNITY_TIME_IN_SECONDS)
+    age_ms = now_ms - half.born_timestamp_ms
+    if not header.from_transaction_check and broker.transactions.rules.is_end_too_late(age_ms, immunity):
+        remark = f"the transaction is {age_ms} ms old, past its CHECK_IMMUNITY_TIME_IN_SECONDS {immunity}; wait for the check"
+        return _refused(connection, command, header, ResponseCode.ILLEGAL_OPERATION, remark)
+    if props.get_property(raw, props.PGROUP) != header.producer_group:
+        remark = f"the half message is not of producer group {header.producer_group}"
+        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+    if half.queue_offset != header.tran_state_table_offset:
+        remark = f"the half message is at half queue offset {half.queue_offset}, not {header.tran_state_table_offset}"
+        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+    before = broker.transactions.end(half, outcome, now_ms)
+    if before not in (None, outcome, Outcome.UNKNOWN):
+        remark = f"the transaction ended with {before.value} already, {outcome.value} comes too late"
+        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+    if command.is_oneway:
+        return None
+    return broker.answer_when_durable(connection, command, response(command), broker.store.max_physical_offset, True)
+
+
+def _refused(
+    connection: Connection, command: Command, header: EndTransactionRequestHeader, code: int, remark: str
+) -> Command:
+    # Clients send it one-way: nobody but this log will ever hear of the refusal.
+    log.warning("%s could not end transaction %s: %s", connection.remote_address, header.transaction_id, remark)
+    return response(command, code, remark)
+
+
+def resume_check(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(ResumeCheckHalfMessageRequestHeader)
+    try:
+        _, offset = decode_offset_message_id(header.msg_id)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    chunk = broker.store.record_at(offset)
+    record = None if chunk is None else RecordView(chunk)
+    if record is None or record.topic_bytes != TRANS_CHECK_MAX_TIME_TOPIC.encode():
+        remark = f"{header.msg_id} is no half message of {TRANS_CHECK_MAX_TIME_TOPIC}; only those are resumed"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    broker.transactions.resume(record, now_ms)
+    return broker.answer_when_durable(connection, command, response(command), broker.store.max_physical_offset, True)
+
+
+HANDLERS = {
+    requests.messages.END_TRANSACTION: end_transaction,
+    requests.messages.RESUME_CHECK_HALF_MESSAGE: resume_check,
+}

@@ -1,0 +1,230 @@
+"""The name server: brokers say what they have, clients ask where a topic is (Java: NamesrvController).
+
+Routes are in memory and come back within 30 s from the brokers themselves; only the key-value configuration is stored. The rules are in
+core.namesrv_table, the requests in broker.namesrv_requests; here are the connections, the scan for silent brokers, and the settings.
+
+Gaps: static topics; the controller of 5.x.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from sprocketmq.broker.config import NameServerConfig
+from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
+from sprocketmq.broker.namesrv.namesrv_requests import changing_codes, handler_table
+from sprocketmq.broker.security.name_checks import refusal_of_names
+from sprocketmq.broker.service import Periodic, Service
+from sprocketmq.broker.tables.kv_config import KVConfigTable
+from sprocketmq.core.cluster.namesrv_table import LiveBroker, MinIdChange, NamesrvTable
+from sprocketmq.errors import RocketMQError
+from sprocketmq.net.address import joined_address
+from sprocketmq.net.calm_log import CalmLog
+from sprocketmq.net.clock import Clock, SystemClock
+from sprocketmq.net.connection import Connection
+from sprocketmq.net.engine import Engine
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.server import Server
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, request, response
+from sprocketmq.wire.headers import NotifyMinBrokerIdChangeRequestHeader
+from sprocketmq.wire.java_properties import format_properties
+from sprocketmq.wire.requests.declaration import Peer
+
+__all__ = ["NameServer"]
+
+log = logging.getLogger("sprocketmq.namesrv")
+
+
+class NameServer(Service):
+    """A name server for brokers and clients of Apache RocketMQ 4.9 and 5.x, and for ours.
+
+    Args:
+        host: address to listen on, 127.0.0.1 by default.
+        port: 9876 by default; 0 takes any free one, see :attr:`port` after the start.
+        clock: time of the scan for silent brokers; the machine's by default.
+        config: further settings.
+        engine: an :class:`~sprocketmq.net.engine.Engine` to run on; a thread of its own by default.
+
+    Use ``start()`` and ``stop()`` or ``with`` from blocking code, ``astart()`` and ``astop()`` or ``async with`` inside a loop. Set
+    ``intercept`` to a function ``(connection, command, handler) -> answer`` to stand in front of every request.
+
+    Raises (at the start):
+        ConfigurationError: the port is taken.
+        StoreCorrupt: the file of the key-value configuration cannot be read.
+    """
+
+    def __init__(
+        self,
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        clock: Clock | None = None,
+        config: NameServerConfig | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        super().__init__("sprocketmq-namesrv", engine)
+        self.config = config or NameServerConfig()
+        self.host = host or self.config.bind_address or "127.0.0.1"
+        self.port = self.config.listen_port if port is None else port
+        self.clock: Clock = clock or SystemClock()
+        self.table = NamesrvTable()
+        self._handlers, self._changing = handler_table(), changing_codes()
+        requests.check_handlers(Peer.NAME_SERVER, self._handlers)
+        self._server: Server | None = None
+        self._scan: Periodic | None = None
+        self._refusals = CalmLog(log)
+        self._certificates: list[Periodic] = []
+        self.kv_config = KVConfigTable(self.config.kv_config_path)
+        self.start_ms = self.clock.steady_ms()
+        self._pool: ConnectionPool | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._apply_config()
+
+    @property
+    def address(self) -> str:
+        """``host:port``, what clients and brokers take as their name server address."""
+        return joined_address(self.host, self.port)
+
+    namesrv_addr = address
+
+    def __repr__(self) -> str:
+        return f"NameServer({self.address}, {self._state})"
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        self.start_ms = self.clock.steady_ms()
+        self.kv_config.load()
+        self._pool = ConnectionPool(ssl_context=client_tls_of(self.config))
+        tls = tls_of(self.config)
+        self._server = Server(
+            self._handle,
+            on_close=self._connection_closed,
+            tls=tls,
+            limits=limits_of(self.config),
+            queued=queued_bytes_of(self.config),
+        )
+        self.port = await self._server.start(self.host, self.port)
+        self._scan = Periodic(self.clock, self.config.scan_not_active_broker_interval_ms, self._scan_silent_brokers)
+        self._certificates = watched_certificates(self.clock, tls)
+        log.info("name server listens on %s", self.address)
+
+    async def _stop(self) -> None:
+        if self._scan is not None:
+            self._scan.cancel()
+        for watching in self._certificates:
+            watching.cancel()
+        for task in self._tasks:
+            task.cancel()
+        self.give_up_long_answers()
+        if self._server is not None:
+            await self._server.stop()
+        if self._pool is not None:
+            await self._pool.aclose()
+        self.kv_config.close()
+
+    def _scan_silent_brokers(self) -> None:
+        self.kv_config.retry()
+        self._let_go(self.table.expire(self.clock.steady_ms()), self._was_silent)
+
+    def _connection_closed(self, connection: Connection) -> None:
+        self._let_go(self.table.connection_closed(connection), self._has_closed)
+
+    def _let_go(self, gone: Iterator[LiveBroker], tell: Callable[[LiveBroker], None]) -> None:
+        """One broker in each turn of the loop."""
+        live = next(gone, None)
+        if live is not None:
+            tell(live)
+            self.tell_min_id_changes()
+            asyncio.get_running_loop().call_soon(self._let_go, gone, tell)
+
+    def _was_silent(self, live: LiveBroker) -> None:
+        log.warning("broker %s at %s was silent for %d ms and is gone", live.broker_name, live.address, live.timeout_ms)
+        if isinstance(live.owner, Connection):
+            live.owner.close()
+
+    def _has_closed(self, live: LiveBroker) -> None:
+        log.warning("broker %s at %s closed its connection and is gone", live.broker_name, live.address)
+
+    # -- requests ----------------------------------------------------------------------------------------------------------------
+
+    def _dispatch(self, connection: Connection, command: Command) -> Command | None:
+        handler = self._handlers.get(command.code)
+        if handler is None:
+            remark = f"request code {command.code} is not served by this name server"
+            return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+        if command.code in self._changing and not self._may_change(connection.peer[0]):
+            reason = f"{connection.peer[0]} may not change anything here: brokerAllowedAddresses does not name it"
+            self._refusals.tell(self.clock.steady_ms() / 1000, "request code %d is refused: %s", command.code, reason)
+            return response(command, ResponseCode.NO_PERMISSION, reason)
+        return refusal_of_names(command) or handler(self, connection, command, self.clock.steady_ms())
+
+    def _may_change(self, host: str) -> bool:
+        return not self._broker_addresses or any(pattern.matches(host) for pattern in self._broker_addresses)
+
+    # -- what handlers use ---------------------------------------------------------------------------------------------------------
+
+    def update_config(self, changes: dict[str, str]) -> None:
+        """Change settings while running, by Apache's keys; keys that are not known are named in the log.
+
+        Raises:
+            ConfigurationError: a value is not allowed; nothing was changed.
+        """
+        self.config = NameServerConfig.from_properties({**self.config.to_properties(), **changes})
+        self._apply_config()
+        if self.config.config_store_path:
+            ConfigFile(self.config.config_store_path).save(format_properties(self.config.to_properties()).encode())
+
+    def _apply_config(self) -> None:
+        self._broker_addresses = self.config.broker_addresses()
+        self.table.max_brokers, self.table.max_topics = self.config.max_brokers, self.config.max_topics
+        self.kv_config.max_keys = self.config.max_kv_config_keys
+        self.kv_config.max_bytes = self.config.max_kv_config_bytes
+        self.table.support_acting_master = self.config.support_acting_master
+        self.table.delete_missing_topics = self.config.delete_topic_with_broker_registration
+        if self._scan is not None:
+            self._scan.cancel()
+            self._scan = Periodic(self.clock, self.config.scan_not_active_broker_interval_ms, self._scan_silent_brokers)
+
+    def tell_min_id_changes(self) -> None:
+        """Who is left of groups that lost a broker, about those changes that the table has noted."""
+        changes, self.table.min_id_changes = self.table.min_id_changes, []
+        for change in changes:
+            self.tell_min_id_change(change)
+
+    def tell_min_id_change(self, change: MinIdChange) -> None:
+        """Tell the brokers of a 5.x group who has its lowest id now; only if the settings say so. Java: notifyMinBrokerIdChanged."""
+        if not self.config.notify_min_broker_id_changed or self._pool is None:
+            return
+        header = NotifyMinBrokerIdChangeRequestHeader(
+            min_broker_id=change.min_id,
+            min_broker_addr=change.min_address,
+            offline_broker_addr=change.offline_address,
+            ha_broker_addr=change.ha_address,
+        )
+        for address in change.tell:
+            self.keep(self._tell(self._pool, address, header))
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run it beside the requests; a stop cancels it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    @staticmethod
+    async def _tell(pool: ConnectionPool, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
+        try:
+            connection = await pool.connection(address)
+            if not connection.push(request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header, oneway=True)):
+                log.warning(
+                    "broker %s does not read, so it was not told who has the lowest id of its group now", address
+                )
+        except RocketMQError as error:
+            log.warning("broker %s was not told who has the lowest id of its group now: %s", address, error)

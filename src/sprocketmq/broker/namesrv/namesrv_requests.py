@@ -1,0 +1,428 @@
+"""The requests a name server answers: request -> ``handle(name_server, connection, command, now_ms)`` (Java: DefaultRequestProcessor).
+
+brokers         REGISTER_BROKER 103, UNREGISTER_BROKER 104, QUERY_DATA_VERSION 322, GET_BROKER_MEMBER_GROUP 901,
+                BROKER_HEARTBEAT 904
+clients         GET_ROUTEINFO_BY_TOPIC 105
+administrators  PUT_KV_CONFIG 100, GET_KV_CONFIG 101, DELETE_KV_CONFIG 102, GET_KVLIST_BY_NAMESPACE 219,
+                GET_BROKER_CLUSTER_INFO 106, WIPE_WRITE_PERM_OF_BROKER 205, ADD_WRITE_PERM_OF_BROKER 327,
+                GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206, DELETE_TOPIC_IN_NAMESRV 216, REGISTER_TOPIC_IN_NAMESRV 217,
+                GET_TOPICS_BY_CLUSTER 224, GET_SYSTEM_TOPIC_LIST_FROM_NS 304, GET_UNIT_TOPIC_LIST 311,
+                GET_HAS_UNIT_SUB_TOPIC_LIST 312, GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST 313, UPDATE_NAMESRV_CONFIG 318,
+                GET_NAMESRV_CONFIG 319
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sprocketmq.broker.handlers.limits import answer_in_a_frame
+from sprocketmq.broker.security.name_checks import (
+    broker_problem,
+    names_problem,
+    queues_problem,
+    settings_length_problem,
+    settings_problem,
+)
+from sprocketmq.broker.steps import STEP, in_steps
+from sprocketmq.broker.tables.kv_config import ORDER_TOPIC_CONFIG
+from sprocketmq.broker.tables.table_file import answer_when_saved, not_saved
+from sprocketmq.core.cluster.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG
+from sprocketmq.core.cluster.registered import Registered, TopicsToTake
+from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
+from sprocketmq.wire.bodies import (
+    BrokerMemberGroup,
+    DataVersion,
+    GetBrokerMemberGroupResponseBody,
+    KVTable,
+    RegistrationTopics,
+    TopicConfig,
+    TopicList,
+    TopicRouteData,
+)
+from sprocketmq.wire.codes import ResponseCode, Version
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.headers import (
+    AddWritePermOfBrokerRequestHeader,
+    AddWritePermOfBrokerResponseHeader,
+    BrokerHeartbeatRequestHeader,
+    DeleteKVConfigRequestHeader,
+    DeleteTopicFromNamesrvRequestHeader,
+    GetBrokerMemberGroupRequestHeader,
+    GetKVConfigRequestHeader,
+    GetKVConfigResponseHeader,
+    GetKVListByNamespaceRequestHeader,
+    GetRouteInfoRequestHeader,
+    GetTopicsByClusterRequestHeader,
+    PutKVConfigRequestHeader,
+    QueryDataVersionRequestHeader,
+    QueryDataVersionResponseHeader,
+    RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
+    RegisterTopicRequestHeader,
+    UnRegisterBrokerRequestHeader,
+    WipeWritePermOfBrokerRequestHeader,
+    WipeWritePermOfBrokerResponseHeader,
+)
+from sprocketmq.wire.java_properties import format_properties, parse_properties
+from sprocketmq.wire.requests.access import ANY_ADDRESS
+from sprocketmq.wire.requests.declaration import AnyRequest, Peer
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.config import NameServerConfig
+    from sprocketmq.broker.tables.kv_config import KVConfigTable
+    from sprocketmq.core.cluster.namesrv_table import MinIdChange, NamesrvTable
+
+__all__ = ["HANDLERS", "NamesrvHandler", "changing_codes", "handler_table"]
+
+
+class NamesrvParts(Protocol):
+    """What the handlers use of a name server."""
+
+    config: NameServerConfig
+    table: NamesrvTable
+    kv_config: KVConfigTable
+    start_ms: int
+
+    def answer_in_steps(
+        self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command]
+    ) -> Command | None: ...
+
+    def tell_min_id_changes(self) -> None: ...
+
+    def tell_min_id_change(self, change: MinIdChange) -> None: ...
+
+    def update_config(self, changes: dict[str, str]) -> None: ...
+
+
+NamesrvHandler = Callable[[NamesrvParts, Connection, Command, int], "Command | None"]
+
+_ZONE_NAME: Final = "__ZONE_NAME"
+_ZLIB: Final = 0x78  # how a zlib stream begins, and no JSON
+# A broker may ask for its own timeout; an hour of a dead broker in the routes is enough.
+_MAX_SILENCE_MS: Final = 3_600_000
+
+
+# -- brokers ---------------------------------------------------------------------------------------------------------------------
+
+
+def register_broker(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    header = command.header(RegisterBrokerRequestHeader)
+    _given(command, brokerName=header.broker_name, brokerAddr=header.broker_addr, clusterName=header.cluster_name)
+    zone = command.ext_fields.get(_ZONE_NAME, "")
+    problem = broker_problem(brokerAddr=header.broker_addr, haServerAddr=header.ha_server_addr, zone=zone)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
+    body = bytes(command.body)
+    if header.body_crc32 and zlib.crc32(body) & 0x7FFFFFFF != header.body_crc32:
+        return response(command, ResponseCode.SYSTEM_ERROR, "the body does not have the announced checksum bodyCrc32")
+    topics = RegistrationTopics(DataVersion(), 0, iter(()))
+    if body:
+        # A 5.x broker with compressedRegister=true compresses and says that it did not; its own name servers refuse it for that.
+        compressed = header.compressed or body[0] == _ZLIB
+        topics = RegistrationTopics.of_request(body, server.config.max_registration_bytes, compressed=compressed)
+    server.table.check_room(header.broker_name, header.broker_addr, topics.count)  # before the long work
+    return server.answer_in_steps(
+        connection, command, _register_in_steps(server, connection, command, header, topics, now_ms)
+    )
+
+
+def _problem_of(topics: Mapping[str, TopicConfig]) -> str | None:
+    return names_problem("a topic of the registration", topics) or queues_problem(topics)
+
+
+def _begun(
+    server: NamesrvParts,
+    connection: Connection,
+    command: Command,
+    header: RegisterBrokerRequestHeader,
+    topics: RegistrationTopics,
+    now_ms: int,
+) -> TopicsToTake | Command:
+    silence_ms = header.heartbeat_timeout_millis or BROKER_EXPIRE_MS
+    begun = server.table.begin(
+        header.cluster_name,
+        header.broker_name,
+        header.broker_id,
+        header.broker_addr,
+        topics.count,
+        topics.data_version,
+        now_ms,
+        ha_address=header.ha_server_addr,
+        timeout_ms=min(silence_ms, _MAX_SILENCE_MS),
+        owner=connection,
+        acting_master=header.enable_acting_master,
+        zone=command.ext_fields.get(_ZONE_NAME),
+    )
+    if begun is None:
+        remark = (
+            f"broker {header.broker_name} is not known here yet: its first registration has to bring all its topics"
+        )
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    return _registered(server, command, begun) if isinstance(begun, Registered) else begun
+
+
+async def _register_in_steps(
+    server: NamesrvParts,
+    connection: Connection,
+    command: Command,
+    header: RegisterBrokerRequestHeader,
+    topics: RegistrationTopics,
+    now_ms: int,
+) -> Command:
+    """All topics are read and looked at before the first is taken; of many, others are served in between."""
+    shares = []
+    async for (share,) in in_steps(topics.shares(STEP), 1):
+        problem = _problem_of(share)
+        if problem is not None:
+            return response(command, ResponseCode.INVALID_PARAMETER, problem)
+        shares.append(share)
+    if connection.is_closed:  # nobody would take it out again
+        return response(command)
+    begun = _begun(server, connection, command, header, topics, now_ms)
+    if isinstance(begun, Command):
+        return begun
+    async for (share,) in in_steps(shares, 1):
+        if not server.table.take(begun, share):
+            break
+    return _registered(server, command, server.table.taken(begun, is_whole=not header.is_part))
+
+
+def _registered(server: NamesrvParts, command: Command, result: Registered) -> Command:
+    if result.lower_id is not None:
+        server.tell_min_id_change(result.lower_id)
+    answer = RegisterBrokerResponseHeader(
+        ha_server_addr=result.ha_server_address or None, master_addr=result.master_address or None
+    )
+    orders = server.kv_config.namespace(ORDER_TOPIC_CONFIG)
+    if orders is None or not server.config.return_order_topic_config_to_broker:
+        return response(command, header=answer)
+    return response(command, header=answer, body=KVTable(table=orders).encode())
+
+
+def unregister_broker(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(UnRegisterBrokerRequestHeader)
+    server.table.unregister(header.cluster_name, header.broker_name, header.broker_addr)
+    server.tell_min_id_changes()
+    return response(command)
+
+
+def query_data_version(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(QueryDataVersionRequestHeader)
+    asked = DataVersion.of_request(command.body)
+    known = server.table.touch(header.cluster_name, header.broker_addr, now_ms)
+    body = known.encode() if known is not None else b""
+    return response(command, header=QueryDataVersionResponseHeader(changed=known != asked), body=body)
+
+
+def broker_heartbeat(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(BrokerHeartbeatRequestHeader)
+    _given(command, brokerAddr=header.broker_addr)
+    server.table.touch(header.cluster_name, header.broker_addr, now_ms)
+    return response(command)
+
+
+def broker_member_group(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(GetBrokerMemberGroupRequestHeader)
+    group = BrokerMemberGroup(
+        cluster=header.cluster_name,
+        broker_name=header.broker_name,
+        broker_addrs=server.table.members(header.broker_name),
+    )
+    return response(command, body=GetBrokerMemberGroupResponseBody(broker_member_group=group).encode())
+
+
+# -- clients ---------------------------------------------------------------------------------------------------------------------
+
+
+def route(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(GetRouteInfoRequestHeader)
+    config = server.config
+    if config.need_wait_for_service and now_ms - server.start_ms < config.wait_seconds_for_service * 1000:
+        # Brokers have not all registered yet: half a route would move all load to the first of them.
+        return response(command, ResponseCode.SYSTEM_ERROR, "name server not ready")
+    order = server.kv_config.get(ORDER_TOPIC_CONFIG, header.topic) if config.order_message_enable else None
+    found = server.table.route(header.topic, order)
+    if found is None:
+        remark = f"no broker has topic {header.topic}; create it, or check its name"
+        return response(command, ResponseCode.TOPIC_NOT_EXIST, remark)
+    # Clients from 4.9.4 on, and those who ask for it, get JSON with quoted keys; older Java clients cannot tell the two apart.
+    standard = command.version >= Version.V4_9_4 or bool(header.accept_standard_json_only)
+    return response(command, body=found.encode_standard() if standard else found.encode())
+
+
+# -- administrators --------------------------------------------------------------------------------------------------------------
+
+
+def put_kv_config(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> None:
+    header = command.header(PutKVConfigRequestHeader)
+    server.kv_config.put(header.namespace, header.key, header.value)
+    answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
+
+
+def get_kv_config(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(GetKVConfigRequestHeader)
+    value = server.kv_config.get(header.namespace, header.key)
+    if value is None:
+        remark = f"namespace {header.namespace} has no key {header.key}"
+        return response(command, ResponseCode.QUERY_NOT_FOUND, remark)
+    return response(command, header=GetKVConfigResponseHeader(value=value))
+
+
+def delete_kv_config(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> None:
+    header = command.header(DeleteKVConfigRequestHeader)
+    server.kv_config.delete(header.namespace, header.key)
+    answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
+
+
+def kv_list(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    namespace = command.header(GetKVListByNamespaceRequestHeader).namespace
+    table = server.kv_config.namespace(namespace)
+    if table is None:
+        return response(command, ResponseCode.QUERY_NOT_FOUND, f"there is no namespace {namespace}")
+    return response(command, body=KVTable(table=table).encode())
+
+
+def cluster_info(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    return response(command, body=server.table.cluster_info().encode())
+
+
+def wipe_write_perm(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    count = server.table.wipe_write_perm(command.header(WipeWritePermOfBrokerRequestHeader).broker_name)
+    return response(command, header=WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
+
+
+def add_write_perm(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    count = server.table.add_write_perm(command.header(AddWritePermOfBrokerRequestHeader).broker_name)
+    return response(command, header=AddWritePermOfBrokerResponseHeader(add_topic_count=count))
+
+
+def delete_topic(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(DeleteTopicFromNamesrvRequestHeader)
+    server.table.delete_topic(header.topic, header.cluster_name or None)
+    return response(command)
+
+
+def register_topic(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    header = command.header(RegisterTopicRequestHeader)
+    _given(command, topic=header.topic)
+    if command.body:  # queues of a broker that is not known here are dropped without a word, as Apache does
+        queue_datas = TopicRouteData.of_request(command.body).queue_datas
+        problem = next(filter(None, (queues_problem({header.topic: data}) for data in queue_datas)), None)
+        if problem is not None:
+            return response(command, ResponseCode.INVALID_PARAMETER, problem)
+        server.table.register_topic(header.topic, queue_datas)
+    return response(command)
+
+
+def all_topics(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    if not server.config.enable_all_topic_list:
+        remark = "the list of topics is disabled here (enableAllTopicList)"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    return _list_in_a_frame(command, server.table.topics())
+
+
+def topics_of_cluster(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    cluster = command.header(GetTopicsByClusterRequestHeader).cluster
+    return _topic_list(server, command, lambda: server.table.topics_of_cluster(cluster))
+
+
+def system_topics(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    topics, address = server.table.system_topics()
+    return response(command, body=TopicList(topic_list=topics, broker_addr=address).encode())
+
+
+def unit_topics(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_FLAG))
+
+
+def unit_sub_topics(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_SUB_FLAG))
+
+
+def unit_sub_ununit_topics(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_SUB_FLAG, UNIT_FLAG))
+
+
+def update_config(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    too_long = settings_length_problem(len(command.body))
+    if too_long is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, too_long)
+    try:
+        changes = parse_properties(bytes(command.body).decode())
+    except UnicodeDecodeError:
+        return response(command, ResponseCode.SYSTEM_ERROR, "the body is not text in UTF-8; send key=value lines")
+    if server.config.is_black_listed(changes):
+        return response(command, ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+    problem = settings_problem(changes)
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
+    try:
+        server.update_config(changes)
+    except ConfigurationError as error:
+        return response(command, ResponseCode.SYSTEM_ERROR, str(error))
+    except StoreError as error:
+        return not_saved(command, error)
+    return response(command)
+
+
+def get_config(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+    return response(command, body=format_properties(server.config.without_secrets()).encode())
+
+
+def _topic_list(server: NamesrvParts, command: Command, topics: Callable[[], list[str]]) -> Command:
+    if not server.config.enable_topic_list:
+        remark = "lists of topics are disabled here (enableTopicList)"
+        return response(command, ResponseCode.SYSTEM_ERROR, remark)
+    return _list_in_a_frame(command, topics())
+
+
+def _list_in_a_frame(command: Command, topics: list[str]) -> Command:
+    instead = "ask for the topics of one cluster (GET_TOPICS_BY_CLUSTER) or broker (GET_ALL_TOPIC_CONFIG)"
+    return answer_in_a_frame(command, None, TopicList(topic_list=topics).encode(), instead)
+
+
+def _given(command: Command, **fields: str) -> None:
+    for name, value in fields.items():
+        if not value:
+            raise ProtocolError(f"request code {command.code}: {name} is empty")
+
+
+HANDLERS: Final[dict[AnyRequest, NamesrvHandler]] = {
+    requests.name_servers.GET_KV_CONFIG: get_kv_config,
+    requests.name_servers.GET_ROUTEINFO_BY_TOPIC: route,
+    requests.name_servers.GET_BROKER_CLUSTER_INFO: cluster_info,
+    requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all_topics,
+    requests.name_servers.GET_KVLIST_BY_NAMESPACE: kv_list,
+    requests.name_servers.GET_TOPICS_BY_CLUSTER: topics_of_cluster,
+    requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS: system_topics,
+    requests.name_servers.GET_UNIT_TOPIC_LIST: unit_topics,
+    requests.name_servers.GET_HAS_UNIT_SUB_TOPIC_LIST: unit_sub_topics,
+    requests.name_servers.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: unit_sub_ununit_topics,
+    requests.name_servers.GET_NAMESRV_CONFIG: get_config,
+    requests.name_servers.GET_BROKER_MEMBER_GROUP: broker_member_group,
+    requests.name_servers.PUT_KV_CONFIG: put_kv_config,
+    requests.name_servers.DELETE_KV_CONFIG: delete_kv_config,
+    requests.name_servers.REGISTER_BROKER: register_broker,
+    requests.name_servers.UNREGISTER_BROKER: unregister_broker,
+    requests.name_servers.QUERY_DATA_VERSION: query_data_version,
+    requests.name_servers.BROKER_HEARTBEAT: broker_heartbeat,
+    requests.name_servers.WIPE_WRITE_PERM_OF_BROKER: wipe_write_perm,
+    requests.name_servers.ADD_WRITE_PERM_OF_BROKER: add_write_perm,
+    requests.name_servers.DELETE_TOPIC_IN_NAMESRV: delete_topic,
+    requests.name_servers.REGISTER_TOPIC_IN_NAMESRV: register_topic,
+    requests.name_servers.UPDATE_NAMESRV_CONFIG: update_config,
+}
+
+
+def handler_table() -> dict[int, NamesrvHandler]:
+    """All handlers by request code."""
+    return {int(request.code): handler for request, handler in HANDLERS.items()}
+
+
+def changing_codes() -> frozenset[int]:
+    """What brokers and administrators ask; whoever reaches the port may ask the rest, as clients do."""
+    return frozenset(int(one.code) for one in requests.served_by(Peer.NAME_SERVER) if one.access != ANY_ADDRESS)

@@ -1,0 +1,98 @@
+"""Where all queues of a topic are, asked of the name servers for clients that let the broker assign (Java: TopicRouteInfoManager).
+
+A route is remembered for 30 s, as Java polls it. What this broker has itself always counts as it is now, and is all there is when no name
+server is given or reached.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from sprocketmq.broker.tables.topics import PERM_READ
+from sprocketmq.core.resource_names import MAX_QUEUES
+from sprocketmq.errors import RocketMQError
+from sprocketmq.net.clock import Clock
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.headers import GetRouteInfoRequestHeader
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["MAX_QUEUES_OF_A_TOPIC", "MAX_QUEUES_REMEMBERED", "RouteLookup"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_REMEMBERED_MS: Final = 30_000  # loadBalancePollNameServerInterval
+_TIMEOUT_MS: Final = 3_000
+_MOST_ROUTES: Final = 10_000
+MAX_QUEUES_OF_A_TOPIC: Final = MAX_QUEUES
+"""On other brokers together."""
+MAX_QUEUES_REMEMBERED: Final = 200_000
+"""Of all topics."""
+
+
+class RouteLookup:
+    """``queues(topic)`` are the queues a group may read. ``own(topic)`` is this broker's configuration of a topic."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        pool: Callable[[], ConnectionPool | None],
+        name_servers: list[str],
+        broker_name: str,
+        own: Callable[[str], TopicConfig | None],
+    ) -> None:
+        self._clock, self._pool, self._name_servers = clock, pool, name_servers
+        self._broker_name, self._own = broker_name, own
+        self._elsewhere: dict[str, tuple[int, list[MessageQueue]]] = {}
+        self._remembered = 0  # queues
+
+    async def queues(self, topic: str) -> list[MessageQueue] | None:
+        """All readable queues, None when no broker is known to have the topic."""
+        own = self._own(topic)
+        found = [] if own is None else _readable(topic, self._broker_name, own.read_queue_nums, own.perm)
+        found += await self._of_others(topic)
+        return found or (None if own is None else [])
+
+    async def _of_others(self, topic: str) -> list[MessageQueue]:
+        now_ms = self._clock.steady_ms()
+        known = self._elsewhere.get(topic)
+        if known is not None and now_ms - known[0] < _REMEMBERED_MS:
+            return known[1]
+        route = await self._ask(topic)
+        if route is None:
+            return [] if known is None else known[1]  # no name server answered: what was known is better than nothing
+        queues: list[MessageQueue] = []
+        for data in route.queue_datas:
+            if data.broker_name != self._broker_name:
+                room = MAX_QUEUES_OF_A_TOPIC - len(queues)
+                if data.read_queue_nums > room:  # an Apache name server takes any number
+                    log.warning("topic %s has more than %s queues, others are left out", topic, MAX_QUEUES_OF_A_TOPIC)
+                queues += _readable(topic, data.broker_name, min(data.read_queue_nums, room), data.perm)
+        replaced = self._elsewhere.pop(topic, None)
+        self._remembered += len(queues) - (0 if replaced is None else len(replaced[1]))
+        # Names come from the network.
+        if len(self._elsewhere) >= _MOST_ROUTES or self._remembered > MAX_QUEUES_REMEMBERED:
+            self._elsewhere.clear()
+            self._remembered = len(queues)
+        self._elsewhere[topic] = (now_ms, queues)
+        return queues
+
+    async def _ask(self, topic: str) -> TopicRouteData | None:
+        pool = self._pool()
+        for address in self._name_servers if pool is not None else ():
+            assert pool is not None
+            try:
+                header = GetRouteInfoRequestHeader(topic=topic)
+                answer = await pool.invoke(address, request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header), _TIMEOUT_MS)
+                return TopicRouteData() if answer.code else TopicRouteData.decode(answer.body)
+            except RocketMQError:
+                continue
+        return None
+
+
+def _readable(topic: str, broker_name: str, queues: int, perm: int) -> list[MessageQueue]:
+    return [MessageQueue(topic, broker_name, queue_id) for queue_id in range(queues)] if perm & PERM_READ else []

@@ -1,0 +1,186 @@
+"""Counters in windows of a minute, an hour and a day, as VIEW_BROKER_STATS_DATA shows them (Java: BrokerStatsManager, StatsItem).
+
+    Counters (running totals) --every 10 s, 10 min, 1 h--> snapshots: 7, 7 and 25 of them --> sum, per second, per request
+
+Laws
+1. A window's sum is the total at its newest snapshot minus the total at its oldest: a query shows what was true up to 10 s (10 min, 1 h)
+   ago, as Java's does, and costs the counting path nothing.
+2. What did not change is not sampled: a broker with 10,000 idle topics compares 10,000 numbers each ten seconds and stores none.
+3. A name that was never counted does not exist; a counted one exists at once, with zeros until the first sample.
+
+Not here: latencies (GROUP_GET_LATENCY, TOPIC_PUT_LATENCY), which would cost each request two readings of the clock to say "below 1 ms";
+per queue numbers (enableDetailStat), and the COMMERCIAL ones, which Apache's broker does not feed by itself either.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from sprocketmq.broker.observe.counters import Counters, Tally
+from sprocketmq.wire.bodies import BrokerStatsData, BrokerStatsItem
+
+__all__ = ["MINUTE_SAMPLE_MS", "Statistics"]
+
+MINUTE_SAMPLE_MS: Final = 10_000
+# Period of a series' snapshots, and how many it keeps: minute, hour, day.
+_SERIES: Final = ((MINUTE_SAMPLE_MS, 7), (600_000, 7), (3_600_000, 25))
+
+# time in ms, messages, bytes, requests
+_Snapshot = tuple[int, int, int, int]
+
+
+class _Windows:
+    """The three series of one tally."""
+
+    __slots__ = ("series",)
+
+    def __init__(self) -> None:
+        self.series: tuple[deque[_Snapshot], ...] = tuple(deque(maxlen=length) for _, length in _SERIES)
+
+    def sample(self, index: int, tally: Tally, now_ms: int) -> None:
+        series, period_ms = self.series[index], _SERIES[index][0]
+        values = (tally.messages, tally.bytes, tally.requests)
+        if not series:
+            series.append((now_ms - period_ms, 0, 0, 0))
+        elif series[0][1:] == values == series[-1][1:]:
+            return  # law 2
+        elif series[-1][0] < now_ms - 2 * period_ms:
+            # Samples were left out while nothing happened: the window must not reach back to before that.
+            last = series[-1][1:]
+            series.clear()
+            series.append((now_ms - period_ms, *last))
+        series.append((now_ms, *values))
+
+    def shown(self, index: int, value: int, *, per_request: bool) -> BrokerStatsItem:
+        """``value``: which number of the snapshots, 1 messages or 2 bytes."""
+        series = self.series[index]
+        if not series:
+            return BrokerStatsItem()
+        first, last = series[0], series[-1]
+        total, requests = last[value] - first[value], last[3] - first[3]
+        average = total / requests if per_request and requests else 0.0
+        return BrokerStatsItem(sum=total, tps=total * 1000 / (last[0] - first[0]), avgpt=average)
+
+
+class Statistics:
+    """The windows of all tallies. ``is_system(topic)`` tells the broker's own topics, which count for some totals only."""
+
+    def __init__(self, counters: Counters, cluster_name: str, is_system: Callable[[str], bool], now_ms: int) -> None:
+        self._counters, self._cluster_name, self._is_system = counters, cluster_name, is_system
+        self._windows: dict[tuple[str, str], _Windows] = {}
+        self._next_ms = [now_ms + period_ms for period_ms, _ in _SERIES]
+        self._day: tuple[int, int] | None = None
+        # Messages of ordinary topics: (put, pulled) at the midnight before the last, and at the last. Java: BrokerStats.
+        self.yesterday_morning = self.today_morning = (0, 0)
+
+    def sample(self, now_ms: int) -> None:
+        """Take the snapshots that are due; called every ten seconds."""
+        for _ in self.sampling(now_ms):
+            pass
+
+    def sampling(self, now_ms: int) -> Iterator[None]:
+        """The same a tally at a time, for a broker with many of them."""
+        self._watch_midnight(now_ms)
+        due = [index for index, next_ms in enumerate(self._next_ms) if now_ms >= next_ms]
+        for index in due:
+            self._next_ms[index] = now_ms + _SERIES[index][0]
+        if not due:
+            return
+        seen = set()
+        for kind, key, tally in self._tallies():
+            seen.add((kind, key))
+            windows = self._windows.get((kind, key))
+            if windows is None:
+                windows = self._windows[kind, key] = _Windows()
+            for index in due:
+                windows.sample(index, tally, now_ms)
+            yield
+        if len(seen) < len(self._windows):  # deleted topics and groups
+            self._windows = {name: windows for name, windows in self._windows.items() if name in seen}
+
+    def view(self, name: str, key: str) -> BrokerStatsData | None:
+        """The windows of one statistic by Java's names, None when it does not exist."""
+        known = _NAMES.get(name)
+        if known is None:
+            return None
+        kind, value, per_request = known
+        if not self._is_counted(kind, key):
+            return None
+        windows = self._windows.get((kind, key)) or _Windows()
+        minute, hour, day = (windows.shown(index, value, per_request=per_request) for index in range(len(_SERIES)))
+        return BrokerStatsData(stats_minute=minute, stats_hour=hour, stats_day=day)
+
+    def put_per_second(self, topic: str) -> float:
+        """Messages stored per second over the last minute."""
+        return self._per_second("puts", topic)
+
+    def get_per_second(self, topic: str, group: str) -> float:
+        """Messages that ``group`` pulled out of ``topic`` per second over the last minute."""
+        return self._per_second("gets", f"{topic}@{group}")
+
+    def totals(self) -> tuple[int, int]:
+        """(put, pulled) messages of ordinary topics since the start."""
+        put = sum(tally.messages for topic, tally in self._counters.puts.items() if not self._is_system(topic))
+        pulled = sum(tally.messages for (topic, _), tally in self._counters.gets.items() if not self._is_system(topic))
+        return put, pulled
+
+    def _per_second(self, kind: str, key: str) -> float:
+        windows = self._windows.get((kind, key))
+        return 0.0 if windows is None else windows.shown(0, 1, per_request=False).tps
+
+    def _is_counted(self, kind: str, key: str) -> bool:
+        counters = self._counters
+        if kind == "puts":
+            return key in counters.puts
+        if kind in ("gets", "send_backs"):
+            topic, _, group = key.rpartition("@")
+            return (topic, group) in (counters.gets if kind == "gets" else counters.send_backs)
+        return any(kind == found and key == self._cluster_name for found, _ in self._broker_totals())
+
+    def _tallies(self) -> Iterator[tuple[str, str, Tally]]:
+        counters = self._counters
+        for topic, tally in list(counters.puts.items()):
+            yield "puts", topic, tally
+        for (topic, group), tally in list(counters.gets.items()):
+            yield "gets", f"{topic}@{group}", tally
+        for (topic, group), tally in list(counters.send_backs.items()):
+            yield "send_backs", f"{topic}@{group}", tally
+        for kind, total in self._broker_totals():
+            tally = Tally()
+            tally.messages = total
+            yield kind, self._cluster_name, tally
+
+    def _broker_totals(self) -> list[tuple[str, int]]:
+        """Those that are not 0."""
+        put, pulled = self.totals()
+        totals = (
+            ("broker_puts", self._counters.put),
+            ("broker_gets", self._counters.pulled),
+            ("broker_puts_ordinary", put),
+            ("broker_gets_ordinary", pulled),
+        )
+        return [(kind, total) for kind, total in totals if total]
+
+    def _watch_midnight(self, now_ms: int) -> None:
+        local = time.localtime(now_ms / 1000)
+        day = (local.tm_year, local.tm_yday)
+        if self._day is not None and day != self._day:
+            self.yesterday_morning, self.today_morning = self.today_morning, self.totals()
+        self._day = day
+
+
+# Java's names: which tallies, which number of a snapshot, whether there is an average per request.
+_NAMES: Final = {
+    "TOPIC_PUT_NUMS": ("puts", 1, True),
+    "TOPIC_PUT_SIZE": ("puts", 2, True),
+    "GROUP_GET_NUMS": ("gets", 1, True),
+    "GROUP_GET_SIZE": ("gets", 2, True),
+    "SNDBCK_PUT_NUMS": ("send_backs", 1, True),
+    "BROKER_PUT_NUMS": ("broker_puts", 1, False),
+    "BROKER_GET_NUMS": ("broker_gets", 1, False),
+    "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC": ("broker_puts_ordinary", 1, False),
+    "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC": ("broker_gets_ordinary", 1, False),
+}

@@ -1,0 +1,1 @@
+"""Masters and slaves, and what name servers are told."""

@@ -1,0 +1,171 @@
+"""The driver of core.handover: a broker gives its messages to its slave and ends.
+
+    HANDOVER 30001 start --> requests 21, 43, 45, 201 are watched --> store frozen --> finish: config/handedOver.json, then the broker stops
+
+A store that was given away does not start again: two masters of one name would each take in messages that the other does not have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from sprocketmq.core.cluster.handover import Handover, HandoverState, MetadataKind
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.net.connection import Connection
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.wire import requests
+from sprocketmq.wire.bodies import HandoverStatus
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.requests.declaration import Peer
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["LiveHandover"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_LOOK_S: Final = 0.02
+_WATCHED: Final = {
+    RequestCode.GET_ALL_TOPIC_CONFIG: MetadataKind.TOPICS,
+    RequestCode.GET_ALL_CONSUMER_OFFSET: MetadataKind.OFFSETS,
+    RequestCode.GET_ALL_DELAY_OFFSET: MetadataKind.DELAY_OFFSETS,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: MetadataKind.GROUPS,
+}
+
+
+class _Given(msgspec.Struct, rename="camel"):
+    """What ``handedOver.json`` holds."""
+
+    to: str
+    at_ms: int
+    log_end: int
+
+
+class LiveHandover:
+    """One broker's handover, a part of it."""
+
+    def __init__(self, broker: Broker, root: Path | None) -> None:
+        self._broker = broker
+        self._file = ConfigFile(None if root is None else root / "config" / "handedOver.json")
+        self._path = "" if root is None else str(root / "config" / "handedOver.json")
+        self._machine = Handover()
+        self._watching = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def check_not_given(self) -> None:
+        """Before the store is opened.
+
+        Raises:
+            StoreNotWritable: it was given away.
+        """
+        given = self._file.load(lambda raw: msgspec.json.decode(raw, type=_Given))
+        if given is not None:
+            raise StoreNotWritable(
+                f"this store was handed over to the broker at {given.to}, which serves its messages now; "
+                f"only if that one never became master, remove {self._path} and start again"
+            )
+
+    async def start(self) -> None:
+        """Nothing runs before a handover begins."""
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- the steps ---------------------------------------------------------------------------------------------------------------
+
+    def begin(self, timeout_ms: int) -> None:
+        self._watch()
+        self._machine.begin(self._broker.clock.steady_ms(), timeout_ms)
+        log.warning("handover: begun, it may take %d ms", timeout_ms)
+        if self._timer is None:
+            self._look()
+
+    def cancel(self) -> None:
+        self._machine.cancel()
+        self._settle()
+
+    def finish(self, now_ms: int) -> bool:
+        """Whether the slave has everything; if so the broker stops, soon after the answer."""
+        machine = self._machine
+        self._look()
+        if machine.state is not HandoverState.DRAINED:
+            return machine.state is HandoverState.GIVEN
+        self._file.save(msgspec.json.encode(_Given(to=machine.host, at_ms=now_ms, log_end=machine.log_end)))
+        machine.finish()
+        log.warning(
+            "handover: the slave at %s has everything up to %d, this broker stops", machine.host, machine.log_end
+        )
+        self._broker.stop_soon()
+        return True
+
+    def status(self) -> HandoverStatus:
+        machine, replication = self._machine, self._broker.replication
+        held, end = replication.held_by(machine.host), self._broker.store.max_physical_offset
+        return HandoverStatus(
+            state=machine.state.value,
+            waits_for=machine.missing(len(replication.table.slaves), held, end),
+            slaves=[slave.address for slave in replication.table.slaves],
+            log_end=end,
+            acknowledged=held,
+        )
+
+    # -- inside --------------------------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Stand in front of the four requests of a slave's round; only once a handover was asked for, so that they cost nothing before."""
+        if not self._watching:
+            self._watching = True
+            for code, kind in _WATCHED.items():
+                self._broker.before_request(code, partial(self._asked, kind))
+            # The frozen store refuses sends; these change tables that the slave has copied.
+            for one in requests.served_by(Peer.BROKER):
+                if one.changes_tables:
+                    self._broker.before_request(one.code, self._refuse_change)
+
+    def _asked(self, kind: MetadataKind, connection: Connection, command: Command) -> None:
+        broker, host = self._broker, connection.peer[0]
+        version = broker.topics.data_version
+        self._machine.asked(
+            kind,
+            host,
+            (version.counter, version.timestamp),
+            broker.replication.held_by(host) >= 0,
+            broker.store.max_physical_offset,
+            broker.clock.steady_ms(),
+        )
+        self._settle()
+
+    def _refuse_change(self, connection: Connection, command: Command) -> Command | None:
+        return (
+            response(command, ResponseCode.SERVICE_NOT_AVAILABLE, self._reason())
+            if self._machine.refuses_writes
+            else None
+        )
+
+    def _reason(self) -> str:
+        name = self._broker.config.broker_name
+        return f"broker {name} is handing over to its slave; try again in a few seconds, the name server will know the new address"
+
+    def _look(self) -> None:
+        self._timer = None
+        machine, broker = self._machine, self._broker
+        before = machine.state
+        machine.look(broker.replication.held_by(machine.host), broker.clock.steady_ms())
+        if machine.state is not before:
+            log.warning("handover: %s, was %s", machine.state.value, before.value)
+        self._settle()
+        if machine.state not in (HandoverState.SERVING, HandoverState.GIVEN):
+            self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+
+    def _settle(self) -> None:
+        self._broker.store.freeze(StoreNotWritable(self._reason()) if self._machine.refuses_writes else None)

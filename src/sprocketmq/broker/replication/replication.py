@@ -1,0 +1,291 @@
+"""Slaves: the log goes to them over the replication port, sends of a SYNC_MASTER wait for them (Java: DefaultHAService).
+
+    append --> log --> pump: slices of the log, as fast as each slave reads        an idle slave is looked after each 20 ms, and at
+               |                                                                   once when a send waits for it
+               `-- send of a SYNC_MASTER --+-- no slave, or all too far behind: 11 SLAVE_NOT_AVAILABLE (stored)
+                                           +-- a slave holds it: answered 0 as it was
+                                           `-- 3 s passed: 12 FLUSH_SLAVE_TIMEOUT (stored)
+
+Whose progress counts is in core.replication. Slaves are Apache's: a broker with brokerRole=SLAVE finds the port through the name server
+and asks this broker for topics, groups and offsets by the ordinary requests 21, 43, 45 and 201.
+
+Of 5.x's keys inSyncReplicas is not followed: there its default of 1 makes a SYNC_MASTER wait for nobody. Here it waits for one slave,
+as in 4.9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.service import Periodic
+from sprocketmq.core.cluster.replication import AckQueue, LogRange, ReplicationTable, SlaveProgress
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.calm_log import CalmLog
+from sprocketmq.net.clock import Clock
+from sprocketmq.net.connection import Connection, text_bytes
+from sprocketmq.net.gathered_answers import GatheredAnswers
+from sprocketmq.net.ha_connection import HaConnection, HaServer
+from sprocketmq.net.pool import split_address
+from sprocketmq.net.queued_bytes import QueuedBytes
+from sprocketmq.store import MessageStore
+from sprocketmq.wire.bodies import HAConnectionRuntimeInfo, HARuntimeInfo
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command
+
+__all__ = ["Replication"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_POLL_S: Final = 0.02  # Java: 100 ms; a slave's copy may be this old on an asynchronous master
+_CHUNKS_AT_ONCE: Final = 16  # then other connections get their turn
+_WAITING_BYTES: Final = 2048  # an answer with its request, whose body and fields are let go, without the answer's texts
+_MOST_SLAVES: Final = 32
+_HOUSEKEEPING_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    connection: Connection
+    command: Command
+    answer: Command
+    kept_bytes: int
+
+
+class Replication:
+    """The replication port of a master. ``config`` is asked each time: roles and limits may change while the broker runs. ``may_copy`` says
+    which addresses may be slaves: the port's bare protocol has no account and no TLS, and gives the whole log."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: MessageStore,
+        config: Callable[[], BrokerConfig],
+        listen_port: Callable[[], int],
+        may_copy: Callable[[str], bool],
+        queued: QueuedBytes,
+    ) -> None:
+        self.table = ReplicationTable()
+        self.port = 0
+        """The replication port, 0 while there is none."""
+        self._clock, self._store, self._config, self._listen_port = clock, store, config, listen_port
+        self._may_copy, self._refusals = may_copy, CalmLog(log)
+        self._queued, self._too_many = queued, CalmLog(log)
+        self._waiting: AckQueue[_Waiting] = AckQueue()
+        self._slaves: dict[HaConnection, SlaveProgress] = {}
+        self._server: HaServer | None = None
+        self._housekeeping: Periodic | None = None
+        self._poll: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._pump_is_due = False
+
+    def __len__(self) -> int:
+        """How many sends wait for a slave."""
+        return len(self._waiting)
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether slaves may come. Not by default to a broker in memory: after its restart the two logs would differ."""
+        config = self._config()
+        return config.ha_listen_port > 0 or (config.ha_listen_port == 0 and config.store_path_root_dir != "")
+
+    async def start(self) -> None:
+        if not self.is_wanted:
+            return
+        config = self._config()
+        self._server = HaServer(self._new_connection)
+        host = config.bind_address or "127.0.0.1"
+        if config.ha_listen_port > 0:
+            self.port = await self._server.start(host, config.ha_listen_port)
+        else:
+            self.port = await self._start_near(self._server, host)
+        self._housekeeping = Periodic(self._clock, _HOUSEKEEPING_MS, self._keep_house)
+
+    async def _start_near(self, server: HaServer, host: str) -> int:
+        """On listenPort + 1 as Apache, or on any free port when that is taken: slaves are told the port by the name server."""
+        with contextlib.suppress(ConfigurationError, OverflowError):
+            return await server.start(host, self._listen_port() + 1)
+        return await server.start(host, 0)
+
+    async def stop(self) -> None:
+        """Close the port and all slaves; who still waits is told that no slave has it."""
+        for handle in (self._poll, self._deadline):
+            if handle is not None:
+                handle.cancel()
+        self._poll = self._deadline = None
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
+        self._answer_late(self._waiting.take_all(), ResponseCode.FLUSH_SLAVE_TIMEOUT)
+        for connection in list(self._slaves):
+            connection.close()
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+
+    # -- sends that wait ---------------------------------------------------------------------------------------------------------
+
+    def is_replicated(self, end: int) -> bool:
+        return self.table.replicated >= end
+
+    def held_by(self, host: str) -> int:
+        """How much of the log the slave at ``host`` holds; -1 for none there. The only slave is meant wherever it connects from."""
+        slaves = self.table.slaves
+        mine = slaves if len(slaves) == 1 else [slave for slave in slaves if split_address(slave.address)[0] == host]
+        return max((slave.acked for slave in mine), default=-1)
+
+    def wait(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
+        """Send ``answer`` when a slave holds the log up to ``end``, or with code 11 or 12."""
+        config = self._config()
+        waiting = _Waiting(connection, command, answer, _WAITING_BYTES + text_bytes(answer))
+        if self.is_replicated(end):
+            self._answer(waiting, None)
+        elif not self.table.available(end, config.ha_max_gap_not_in_sync):
+            self._answer(waiting, ResponseCode.SLAVE_NOT_AVAILABLE)
+        else:
+            loop = asyncio.get_running_loop()
+            connection.hold(waiting.kept_bytes)
+            self._waiting.add(waiting, end, int(loop.time() * 1000) + config.slave_timeout_ms)
+            if self._deadline is None:
+                self._deadline = loop.call_later(config.slave_timeout_ms / 1000, self._time_out)
+            if not self._pump_is_due:
+                # At the end of this turn: all sends of one read leave for the slave together.
+                self._pump_is_due = True
+                loop.call_soon(self._pump_all)
+
+    def _time_out(self) -> None:
+        loop, self._deadline = asyncio.get_running_loop(), None
+        now_ms = int(loop.time() * 1000) + 1
+        self._answer_late(self._waiting.expired(now_ms), ResponseCode.FLUSH_SLAVE_TIMEOUT)
+        following_ms = self._waiting.next_deadline_ms()
+        if following_ms is not None:
+            self._deadline = loop.call_later(max(1, following_ms - now_ms) / 1000, self._time_out)
+
+    def _answer_late(self, late: Iterable[_Waiting], code: int | None) -> None:
+        with GatheredAnswers() as gathered:
+            for waiting in late:
+                gathered.take(waiting.connection, waiting.kept_bytes)
+                self._answer(waiting, code)
+
+    @staticmethod
+    def _answer(waiting: _Waiting, code: int | None) -> None:
+        if code is not None:
+            waiting.answer.code = int(code)
+        if not waiting.command.is_oneway:
+            waiting.connection.send(waiting.answer)
+
+    # -- slaves ------------------------------------------------------------------------------------------------------------------
+
+    def _new_connection(self) -> HaConnection:
+        return HaConnection(self._opened, self._reported, self._pump, self._closed, self._queued)
+
+    def _opened(self, connection: HaConnection) -> None:
+        if not self._may_copy(split_address(connection.remote_address)[0]):
+            remark = "%s may not copy the log: this broker asks its clients who they are, and haAllowedAddresses does not name this address"
+            self._refusals.tell(self._clock.now_ms() / 1000, remark, connection.remote_address)
+            connection.close()
+            return
+        if len(self._slaves) >= _MOST_SLAVES:
+            remark = "slave %s is refused: %d are connected, which is the limit"
+            self._too_many.tell(self._clock.now_ms() / 1000, remark, connection.remote_address, _MOST_SLAVES)
+            connection.close()
+            return
+        log.info("slave %s connected", connection.remote_address)
+        self._slaves[connection] = self.table.join(connection.remote_address, self._clock.steady_ms())
+        if self._poll is None:
+            self._poll = asyncio.get_running_loop().call_later(_POLL_S, self._look)
+
+    def _closed(self, connection: HaConnection) -> None:
+        slave = self._slaves.pop(connection, None)
+        if slave is not None:
+            self.table.leave(slave)
+            log.warning("slave %s is gone, it held the log up to %d", slave.address, slave.acked)
+
+    def _reported(self, connection: HaConnection, offset: int) -> None:
+        slave = self._slaves.get(connection)
+        if slave is None:
+            return
+        first = slave.next_offset < 0
+        problem = self.table.report(slave, offset, self._log_range(), self._clock.steady_ms())
+        if problem is not None:
+            log.warning("slave %s is sent away: %s", slave.address, problem)
+            connection.close()
+            return
+        if first:
+            log.info("slave %s asks for %d, it gets the log from %d on", slave.address, offset, slave.next_offset)
+        self._answer_late(self._waiting.acknowledged(self.table.replicated), None)
+        self._pump(connection)
+
+    def _log_range(self) -> LogRange:
+        end, size = self._store.max_physical_offset, self._store.config.mapped_file_size_commit_log
+        return LogRange(self._store.min_physical_offset, end - end % size, end)
+
+    def _look(self) -> None:
+        self._poll = None
+        if self._slaves:
+            self._poll = asyncio.get_running_loop().call_later(_POLL_S, self._look)
+            self._pump_all()
+
+    def _pump_all(self) -> None:
+        self._pump_is_due = False
+        for connection in list(self._slaves):
+            self._pump(connection)
+
+    def _pump(self, connection: HaConnection) -> None:
+        """Send what the slave does not have yet, as long as it reads."""
+        slave = self._slaves.get(connection)
+        if slave is None or slave.next_offset < 0:
+            return
+        store, batch_bytes = self._store, self._config().ha_transfer_batch_size
+        for _ in range(_CHUNKS_AT_ONCE):
+            if not connection.writable:
+                return
+            data = store.log_data(slave.next_offset, batch_bytes)
+            if data is None:
+                if slave.next_offset < store.min_physical_offset:
+                    log.warning("slave %s was too slow: %d is deleted by now", slave.address, slave.next_offset)
+                    connection.close()
+                return
+            connection.send(slave.next_offset, data)
+            self.table.sent(slave, len(data), self._clock.steady_ms())
+        asyncio.get_running_loop().call_soon(self._pump, connection)
+
+    def _keep_house(self) -> None:
+        config, now_ms = self._config(), self._clock.steady_ms()
+        silent = self.table.silent(now_ms, config.ha_housekeeping_interval_ms)
+        quiet = self.table.heartbeat_due(now_ms, config.ha_send_heartbeat_interval_ms)
+        for connection, slave in list(self._slaves.items()):
+            if slave in silent:
+                log.warning("slave %s said nothing for %d ms", slave.address, config.ha_housekeeping_interval_ms)
+                connection.close()
+            elif slave in quiet and connection.writable:
+                connection.send(slave.next_offset)
+                self.table.sent(slave, 0, now_ms)
+
+    # -- what tools ask ------------------------------------------------------------------------------------------------------------
+
+    def runtime_info(self) -> HARuntimeInfo:
+        """Answer to GET_BROKER_HA_STATUS."""
+        end, gap = self._store.max_physical_offset, self._config().ha_max_gap_not_in_sync
+        slaves = [
+            HAConnectionRuntimeInfo(
+                addr=slave.address,
+                slave_ack_offset=slave.acked,
+                diff=end - slave.acked,
+                in_sync=self.table.in_sync(slave, end, gap),
+                transfer_from_where=slave.next_offset,
+            )
+            for slave in self.table.slaves
+        ]
+        return HARuntimeInfo(
+            master=True,
+            master_commit_log_max_offset=end,
+            in_sync_slave_nums=sum(slave.in_sync for slave in slaves),
+            ha_connection_info=slaves,
+        )

@@ -1,0 +1,243 @@
+"""4.9's accounts in their YAML files: read, watched, changed by administrators (Java: PlainPermissionManager, AclFileWatchService).
+
+    conf/plain_acl.yml      the default file: new accounts are written here
+    conf/acl/**/*.yml       further files; of an access key in two files the first counts, these before the default one
+
+Laws
+1. What decides is always one complete reading of all files. A file that cannot be read, or has a mistake, stops the start; later it is
+   told in the log, and the last good reading stays in force.
+2. A change is on the disk, as a whole, before it is in force, and before its answer goes out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from sprocketmq.broker.security.access import ACCOUNT, is_signed_with
+from sprocketmq.broker.service import Periodic
+from sprocketmq.core.access.need_readers import Place
+from sprocketmq.core.access.plain_acl import PlainAcl
+from sprocketmq.core.access.plain_file import (
+    AccountChange,
+    data_version,
+    with_account,
+    with_white_addresses,
+    without_account,
+)
+from sprocketmq.core.access.request_needs import needs_of
+from sprocketmq.errors import ConfigurationError, ProtocolError
+from sprocketmq.net.clock import Clock
+from sprocketmq.net.connection import Connection
+from sprocketmq.store.config_files import save_config
+from sprocketmq.wire.acl_signature import ACCESS_KEY
+from sprocketmq.wire.bodies import DataVersion
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command
+
+__all__ = ["PlainAccess"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_POLL_INTERVAL_MS: Final = 500  # AclFileWatchService
+_HIDDEN: Final = "******"
+
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+class PlainAccess:
+    """A part of the broker: decides by the files' present content, and follows it.
+
+    Args:
+        clock: when to look whether a file changed.
+        default_file: the default file; made empty when it is missing. Further files are in the folder ``acl`` beside it.
+        place: where requests are judged.
+        open_codes: request codes that need an account and nothing else.
+    """
+
+    def __init__(self, clock: Clock, default_file: Path, place: Place, open_codes: frozenset[int]) -> None:
+        self._clock, self._place, self._open_codes = clock, place, open_codes
+        self.default_file = default_file
+        self._contents: dict[str, dict[str, Any]] = {}
+        self._acl = PlainAcl({})
+        self._stamp: Stamp = ()
+        self._poll: Periodic | None = None
+
+    def load(self) -> None:
+        """Read the files for the first time. Raises ConfigurationError: one cannot be read, or has a mistake."""
+        if not self.default_file.exists():
+            log.warning(
+                "%s is missing and made empty: everybody is refused until it has accounts or white addresses",
+                self.default_file,
+            )
+            _write(self.default_file, {})
+        self._load()
+
+    async def start(self) -> None:
+        self._poll = Periodic(self._clock, _POLL_INTERVAL_MS, self.reload_if_changed)
+
+    async def stop(self) -> None:
+        if self._poll is not None:
+            self._poll.cancel()
+
+    # -- deciding --------------------------------------------------------------------------------------------------------------
+
+    def refusal(self, connection: Connection, command: Command) -> str | None:
+        """See :class:`~sprocketmq.broker.security.access.Access`."""
+        access_key = command.ext_fields.get(ACCESS_KEY)
+        try:
+            reason = self._acl.refusal(
+                connection.peer[0],
+                access_key,
+                lambda secret_key: is_signed_with(command, secret_key),
+                lambda: () if command.code in self._open_codes else needs_of(command, self._place),
+            )
+        except ProtocolError as error:
+            return f"what the request touches cannot be told: {error}"
+        if reason is None and command.code == RequestCode.HEART_BEAT:
+            connection.state[ACCOUNT] = access_key
+        return reason
+
+    def may_send(self, connection: Connection, topic: str) -> bool:
+        """See :class:`~sprocketmq.broker.security.access.Access`."""
+        if RequestCode.SEND_MESSAGE in self._open_codes:
+            return True
+        send = Command(RequestCode.SEND_MESSAGE, ext_fields={"topic": topic})
+        account = connection.state.get(ACCOUNT)
+        # Its signature was seen with the heartbeat.
+        return (
+            self._acl.refusal(connection.peer[0], account, lambda _: True, lambda: needs_of(send, self._place)) is None
+        )
+
+    # -- following the files -----------------------------------------------------------------------------------------------------
+
+    def reload_if_changed(self) -> None:
+        """Read the files again if one of them changed, came or went."""
+        stamp = self._stamp_of(self._files())
+        if stamp == self._stamp:
+            return
+        try:
+            self._load()
+        except ConfigurationError as error:
+            self._stamp = stamp  # told once; the next change of the file is looked at again
+            log.error("the accounts stay as they were: %s", error)
+        else:
+            log.info("accounts were read again: %d, from %d files", len(self._acl.accounts), len(self._contents))
+
+    def _load(self) -> None:
+        files = self._files()
+        stamp = self._stamp_of(files)
+        contents = {str(path): _read(path) for path in files}
+        self._acl = PlainAcl(contents)
+        self._contents, self._stamp = contents, stamp
+
+    def _files(self) -> list[Path]:
+        folder = self.default_file.parent / "acl"
+        further = [path for path in folder.rglob("*") if path.suffix in (".yml", ".yaml")] if folder.is_dir() else []
+        return [*sorted(further), *([self.default_file] if self.default_file.exists() else [])]
+
+    @staticmethod
+    def _stamp_of(files: Sequence[Path]) -> Stamp:
+        stamps = []
+        for path in files:
+            with contextlib.suppress(FileNotFoundError):  # it went between listing and looking
+                status = path.stat()
+                stamps.append((str(path), status.st_mtime_ns, status.st_size))
+        return tuple(stamps)
+
+    # -- an administrator's changes ------------------------------------------------------------------------------------------------
+
+    def change_account(self, change: AccountChange, now_ms: int) -> None:
+        """Make or change an account, in the file that has it, else in the default one.
+
+        Raises:
+            ConfigurationError: the account would not be valid.
+            StoreNotWritable: the file cannot be written.
+        """
+        file = self._acl.file_of.get(change.access_key, str(self.default_file))
+        self._change(file, with_account(self._contents.get(file, {}), change, now_ms))
+
+    def delete_account(self, access_key: str, now_ms: int) -> bool:
+        """Delete an account; False when there is none. Raises StoreNotWritable."""
+        first = self._acl.file_of.get(access_key)
+        if first is None:
+            return False
+        # In each file that has it, or the next one would count. The first goes last: until then it is as it was.
+        for file in reversed(list(self._contents)):
+            if file == first or access_key in PlainAcl({file: self._contents[file]}).accounts:
+                self._change(file, without_account(self._contents[file], access_key, now_ms))
+        return True
+
+    def change_white_addresses(self, addresses: Sequence[str], file: str | None, now_ms: int) -> None:
+        """Replace the global white addresses of a file, the default one if none is named.
+
+        Raises:
+            ConfigurationError: an address is malformed, or the file is none of ours.
+            StoreNotWritable: the file cannot be written.
+        """
+        name = str(self.default_file) if not file else os.path.normpath(file)
+        if name not in self._contents:
+            raise ConfigurationError(f"{name} is no file of accounts; these are: {', '.join(self._contents)}")
+        self._change(name, with_white_addresses(self._contents[name], addresses, now_ms))
+
+    def accounts(self) -> list[dict[str, Any]]:
+        """The accounts of all files as they are written there, each key once, without their secrets."""
+        shown: dict[str, dict[str, Any]] = {}
+        for content in self._contents.values():
+            for entry in content.get("accounts") or ():
+                shown.setdefault(str(entry["accessKey"]), {**entry, "secretKey": _HIDDEN})
+        return list(shown.values())
+
+    def is_white(self, host: str) -> bool:
+        """Whether an address is on the global white list."""
+        return any(pattern.matches(host) for pattern in self._acl.white_addresses)
+
+    def white_addresses(self) -> list[str]:
+        """The global white addresses of all files."""
+        return [pattern.text for pattern in self._acl.white_addresses]
+
+    def version(self) -> DataVersion:
+        """Version of the default file."""
+        return data_version(self._contents.get(str(self.default_file), {}))
+
+    def versions(self) -> dict[str, DataVersion]:
+        """Version of each file."""
+        return {name: data_version(content) for name, content in self._contents.items()}
+
+    def _change(self, file: str, content: dict[str, Any]) -> None:
+        contents = {**self._contents, file: content}
+        acl = PlainAcl(
+            contents
+        )  # before anything is written: a file that we could not read again must not come into being
+        _write(Path(file), content)
+        self._acl, self._contents = acl, contents
+        self._stamp = self._stamp_of(self._files())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml  # here and not at the top: a broker without access control should not pay for it at its start
+
+    try:
+        content = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        where = getattr(error, "problem_mark", None)  # never the text itself: it may hold a secret
+        line = f" in line {where.line + 1}" if where is not None else ""
+        raise ConfigurationError(f"{path} is no YAML{line}; correct it, or restore it") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path} is no mapping; it should begin with accounts: or globalWhiteRemoteAddresses:")
+    return content
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    import yaml
+
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True) if content else ""
+    save_config(path, text.encode(), private=True)

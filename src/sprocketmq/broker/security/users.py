@@ -1,0 +1,161 @@
+"""5.x's users and policies of this broker, and the gate made of them (Java: AuthenticationPipeline, AuthorizationPipeline).
+
+Apache keeps both in two RocksDB folders (config/users, config/acls); here they are one JSON file of our own, ``config/sprocketUsers.json``,
+readable by its owner only, in the shapes that travel (UserInfo, AclInfo). It is written before a change is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from sprocketmq.broker.security.access import ACCOUNT, codes_in, is_signed_with
+from sprocketmq.core.access.need_readers import Place
+from sprocketmq.core.access.request_needs import needs_of
+from sprocketmq.core.access.users import UserTable
+from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
+from sprocketmq.net.connection import Connection
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.wire.acl_signature import ACCESS_KEY, Credentials
+from sprocketmq.wire.bodies import AclInfo, UserInfo
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.config import BrokerConfig
+
+__all__ = ["UserAccess", "inner_credentials"]
+
+T = TypeVar("T")
+
+
+class _Saved(msgspec.Struct):
+    users: list[UserInfo] = []
+    acls: list[AclInfo] = []
+
+
+class _InitialUser(msgspec.Struct):
+    username: str
+    password: str
+
+
+class _InnerCredentials(msgspec.Struct, rename="camel"):
+    access_key: str
+    secret_key: str
+    security_token: str | None = None
+
+
+def inner_credentials(config: BrokerConfig) -> Credentials | None:
+    """What this broker signs its own requests with (``innerClientAuthenticationCredentials``), None without.
+
+    Raises:
+        ConfigurationError: the setting is no such JSON.
+    """
+    text = config.inner_client_authentication_credentials
+    if not text.strip():
+        return None
+    given = _of_json(
+        text, _InnerCredentials, "innerClientAuthenticationCredentials", '{"accessKey":"...","secretKey":"..."}'
+    )
+    return Credentials(given.access_key, given.secret_key, given.security_token)
+
+
+class UserAccess:
+    """Users, policies and decisions by them. ``root`` is the store's directory; None keeps users in memory."""
+
+    def __init__(self, config: BrokerConfig, root: Path | None, place: Place) -> None:
+        self._config, self._place = config, place
+        self._file = ConfigFile(None if root is None else root / "config" / "sprocketUsers.json", private=True)
+        self.table = UserTable()
+        self._not_authenticated = codes_in(config.authentication_whitelist, "authenticationWhitelist")
+        self._not_authorized = codes_in(config.authorization_whitelist, "authorizationWhitelist")
+
+    def load(self) -> None:
+        """Read the file, then make the users that the settings name, unless they exist; they are Super.
+
+        Raises:
+            StoreCorrupt: the file and its spare copy are unreadable.
+            ConfigurationError: a setting is not of its form.
+        """
+        saved = self._file.load(msgspec.json.Decoder(_Saved).decode)
+        if saved is not None:
+            self.table.load(saved.users, saved.acls)
+        text = self._config.init_authentication_user
+        if text.strip():
+            first = _of_json(text, _InitialUser, "initAuthenticationUser", '{"username":"...","password":"..."}')
+            self._make_super(first.username, first.password)
+        inner = inner_credentials(self._config)
+        if inner is not None:
+            self._make_super(inner.access_key, inner.secret_key)
+        if self.table.users():
+            self.save()
+
+    def _make_super(self, username: str, password: str) -> None:
+        if self.table.user(username) is None:
+            self.table.create_user(UserInfo(username, password, "Super"))
+
+    def save(self) -> None:
+        """Write the file. Raises StoreNotWritable."""
+        saved = _Saved([user.info() for user in self.table.users()], self.table.acls())
+        self._file.save(msgspec.json.format(msgspec.json.encode(saved)))
+
+    def change(self, change: Callable[[], None]) -> None:
+        """Call ``change``, and write the file; when it cannot be written everything is as before.
+
+        Raises:
+            ConfigurationError: the change is not allowed.
+            StoreNotWritable: the disk said no.
+        """
+        before = [user.info() for user in self.table.users()], self.table.acls()
+        change()
+        try:
+            self.save()
+        except StoreError:
+            self.table.load(*before)
+            raise
+
+    def refusal(self, connection: Connection, command: Command) -> str | None:
+        """See :class:`~sprocketmq.broker.security.access.Access`."""
+        stranger = self._not_authentic(command)
+        if stranger is not None and command.code not in self._not_authenticated:
+            return stranger
+        if command.code == RequestCode.HEART_BEAT:
+            connection.state[ACCOUNT] = None if stranger else command.ext_fields.get(ACCESS_KEY)
+        if not self._config.authorization_enabled or command.code in self._not_authorized:
+            return None
+        if stranger is not None:  # a name that nobody vouches for has no rights
+            return f"{stranger} (request code {command.code} is on authenticationWhitelist, and not on authorizationWhitelist)"
+        username = command.ext_fields.get(ACCESS_KEY) or ""
+        try:
+            return self.table.not_authorized(username, connection.peer[0], lambda: needs_of(command, self._place))
+        except ProtocolError as error:
+            return f"what the request touches cannot be told: {error}"
+
+    def may_send(self, connection: Connection, topic: str) -> bool:
+        """See :class:`~sprocketmq.broker.security.access.Access`."""
+        if not self._config.authorization_enabled or RequestCode.SEND_MESSAGE in self._not_authorized:
+            return True
+        send = Command(RequestCode.SEND_MESSAGE, ext_fields={"topic": topic})
+        account, host = connection.state.get(ACCOUNT), connection.peer[0]
+        return self.table.not_authorized(account or "", host, lambda: needs_of(send, self._place)) is None
+
+    def _not_authentic(self, command: Command) -> str | None:
+        username = command.ext_fields.get(ACCESS_KEY)
+        return self.table.not_authentic(username, lambda password: is_signed_with(command, password))
+
+    def is_super(self, command: Command) -> bool:
+        """Whether a request may touch Super users and see passwords: a Super user signed it, or authentication is off."""
+        if not self._config.authentication_enabled:
+            return True
+        user = self.table.user(command.ext_fields.get(ACCESS_KEY) or "")
+        return user is not None and user.is_super and self._not_authentic(command) is None
+
+
+def _of_json(text: str, kind: type[T], key: str, form: str) -> T:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError:  # without the text: it holds a secret
+        raise ConfigurationError(f"{key} cannot be read, {form} is allowed") from None

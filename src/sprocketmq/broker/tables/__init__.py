@@ -1,0 +1,1 @@
+"""What a broker remembers beside the log: topics, groups, offsets, members."""

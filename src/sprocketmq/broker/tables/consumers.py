@@ -1,0 +1,272 @@
+"""Who is connected: the members of each consumer group with their subscriptions, and of each producer group (Java: ConsumerManager,
+ProducerManager).
+
+A member is a connection, not a client id: a client that comes back on a new connection is a new member until the old connection is seen
+to be closed. Members join by heartbeat and leave by UNREGISTER_CLIENT, by closing the connection, or by 120 s without a heartbeat.
+
+Laws
+1. ``on_change(group)`` is called after each change of members or subscribed topics of a clustering group, before the next request is
+   handled: no member can be told of a change that a later GET_CONSUMER_LIST_BY_GROUP does not show yet.
+2. A subscription is replaced only by one with a higher version: heartbeats of one client may overtake each other.
+3. A group without members is gone, its subscriptions with it; ``on_gone(group)`` says so.
+4. A heartbeat of version 2 that leaves its subscriptions out is told so when they are not known here: no group stays without them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from msgspec import Struct, field
+
+from sprocketmq.core.group.subscription import tags_code_matcher
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.bodies import ConsumerData, SubscriptionData
+
+__all__ = ["ConsumerGroup", "ConsumerTable", "Member", "ProducerTable"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+BROADCASTING = "BROADCASTING"
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+MAX_BROUGHT_ALONG = 100_000  # pulls without heartbeats name any group and topic there is
+
+
+class Member(Struct):
+    """One connected client of a group (Java: ClientChannelInfo)."""
+
+    connection: Connection
+    client_id: str
+    language: str
+    version: int
+    last_update_ms: int
+
+
+class ConsumerGroup(Struct):
+    """A consumer group with at least one member (Java: ConsumerGroupInfo)."""
+
+    name: str
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    members: dict[Connection, Member] = field(default_factory=dict)
+    _matches: dict[str, tuple[SubscriptionData, Callable[[int], bool] | None]] = field(default_factory=dict)
+
+    @property
+    def client_ids(self) -> list[str]:
+        """Client ids, each once: a client that reconnected must not count twice in a rebalance."""
+        return list(dict.fromkeys(member.client_id for member in self.members.values()))
+
+    @property
+    def is_broadcasting(self) -> bool:
+        return self.message_model == BROADCASTING
+
+    def match(self, topic: str) -> Callable[[int], bool] | None:
+        """What a tags code must fulfil for this group, None when all do; built once per subscription."""
+        subscription = self.subscriptions[topic]
+        cached = self._matches.get(topic)
+        if cached is None or cached[0] is not subscription:
+            cached = self._matches[topic] = (subscription, tags_code_matcher(subscription))
+        return cached[1]
+
+    def update_subscriptions(self, subscriptions: Iterable[SubscriptionData]) -> bool:
+        """Take over a heartbeat's subscriptions; whether the set of topics changed."""
+        changed = False
+        named: set[str] = set()
+        for subscription in subscriptions:
+            topic = subscription.topic
+            named.add(topic)
+            old = self.subscriptions.get(topic)
+            if old is None:
+                changed = True
+            if old is None or subscription.sub_version > old.sub_version:  # law 2
+                self.subscriptions[topic] = subscription
+        for topic in [topic for topic in self.subscriptions if topic not in named]:
+            del self.subscriptions[topic]
+            self._matches.pop(topic, None)
+            changed = True
+        return changed
+
+
+class ConsumerTable:
+    """Consumer groups by name, and the groups of each connection, so that a closed connection costs only its own groups."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, ConsumerGroup] = {}
+        self.on_change: Callable[[ConsumerGroup], None] = lambda group: None
+        self.on_gone: Callable[[str], None] = lambda group: None
+        self._groups_of: dict[Connection, set[str]] = {}
+        self._fingerprints: dict[str, int] = {}
+        # What pulls brought along, by group and topic: consumers without heartbeats are known by nothing else.
+        self._brought_along: dict[tuple[str, str], SubscriptionData] = {}
+
+    def get(self, group: str) -> ConsumerGroup | None:
+        return self.groups.get(group)
+
+    def register(self, member: Member, data: ConsumerData, *, without_sub: bool = False, notify: bool = True) -> bool:
+        """Take over what a heartbeat says of one group; whether members or topics changed.
+
+        Args:
+            without_sub: the heartbeat left the subscriptions out because they did not change (heartbeat v2).
+            notify: False keeps ``on_change`` silent, as the group's configuration may ask.
+        """
+        group = self.groups.get(data.group_name)
+        if group is None:
+            group = self.groups[data.group_name] = ConsumerGroup(data.group_name)
+        group.consume_type = data.consume_type or group.consume_type
+        group.message_model = data.message_model or group.message_model
+        group.consume_from_where = data.consume_from_where or group.consume_from_where
+        changed = member.connection not in group.members
+        if changed:
+            log.info(
+                "%s joined consumer group %s from %s", member.client_id, group.name, member.connection.remote_address
+            )
+        group.members[member.connection] = member
+        self._groups_of.setdefault(member.connection, set()).add(group.name)
+        if not without_sub:
+            changed = group.update_subscriptions(data.subscription_data_set) or changed
+        if changed and notify and not group.is_broadcasting:
+            self.on_change(group)
+        return changed
+
+    def subscriptions_changed(self, group_name: str, fingerprint: int, *, without_sub: bool) -> bool:
+        """Whether a heartbeat of version 2 must be followed by one with subscriptions; remembers its fingerprint (0: version 1).
+
+        As Java: another fingerprint than the last one of the group, whichever member sent that. And, for law 4, when nothing is known.
+        """
+        last = self._fingerprints.get(group_name)
+        self._fingerprints[group_name] = fingerprint
+        if last is not None and last != fingerprint:
+            return True
+        group = self.groups.get(group_name)
+        return without_sub and (group is None or not group.subscriptions)
+
+    def groups_with(self, connection: Connection, names: Iterable[str]) -> int:
+        """In how many groups the connection would be if it joined ``names``."""
+        return len(self._groups_of.get(connection, set()).union(names))
+
+    def subscriptions_beside(self, connection: Connection, names: Collection[str]) -> Iterator[SubscriptionData]:
+        """Those of the groups that the connection is in, apart from ``names``."""
+        for name in self._groups_of.get(connection, ()):
+            if name not in names:
+                yield from self.groups[name].subscriptions.values()
+
+    def brought_along(self, group: str, topic: str, subscription: SubscriptionData) -> None:
+        """A pull carried its own subscription. Java: compensateSubscribeData."""
+        if len(self._brought_along) < MAX_BROUGHT_ALONG or (group, topic) in self._brought_along:
+            self._brought_along[group, topic] = subscription
+
+    def last_brought_along(self, group: str, topic: str) -> SubscriptionData | None:
+        return self._brought_along.get((group, topic))
+
+    def forget_idle(self, now_ms: int, timeout_ms: int) -> None:
+        """Drop what pulls brought along for longer than ``timeout_ms`` ago. Java: removeExpireConsumerGroupInfo."""
+        for key in [key for key, known in self._brought_along.items() if now_ms - known.sub_version > timeout_ms]:
+            del self._brought_along[key]
+
+    def unregister(self, connection: Connection, group_name: str, *, notify: bool = True) -> None:
+        """The member leaves one group. Harmless when it is not in it."""
+        group = self.groups.get(group_name)
+        if group is None or group.members.pop(connection, None) is None:
+            return
+        log.info("%s left consumer group %s", connection.remote_address, group_name)
+        groups = self._groups_of.get(connection, set())
+        groups.discard(group_name)
+        if not groups:
+            self._groups_of.pop(connection, None)
+        if not group.members:
+            del self.groups[group_name]
+            self._fingerprints.pop(group_name, None)
+            self.on_gone(group_name)
+        elif notify and not group.is_broadcasting:
+            self.on_change(group)
+
+    def connection_closed(self, connection: Connection) -> None:
+        for group in list(self._groups_of.get(connection, ())):
+            self.unregister(connection, group)
+
+    def expired(self, now_ms: int, timeout_ms: int) -> list[Connection]:
+        """Connections whose members sent no heartbeat for longer than ``timeout_ms``."""
+        late = {
+            member.connection
+            for group in self.groups.values()
+            for member in group.members.values()
+            if now_ms - member.last_update_ms > timeout_ms
+        }
+        return list(late)
+
+    def check_invariants(self) -> None:
+        for name, group in self.groups.items():
+            assert group.members, f"group {name} has no member"
+            for connection in group.members:
+                assert name in self._groups_of[connection], (
+                    f"{connection.remote_address} does not know that it is in {name}"
+                )
+        for connection, names in self._groups_of.items():
+            for name in names:
+                assert connection in self.groups[name].members, (
+                    f"{name} does not know its member {connection.remote_address}"
+                )
+
+
+class ProducerTable:
+    """Producer groups: whom to ask about a half message, and whom a reply goes to."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, dict[Connection, Member]] = {}
+        self._groups_of: dict[Connection, set[str]] = {}
+        self._turn = 0
+
+    def groups_with(self, connection: Connection, names: Iterable[str]) -> int:
+        """In how many groups the connection would be if it joined ``names``."""
+        return len(self._groups_of.get(connection, set()).union(names))
+
+    def register(self, member: Member, group: str) -> None:
+        self.groups.setdefault(group, {})[member.connection] = member
+        self._groups_of.setdefault(member.connection, set()).add(group)
+
+    def unregister(self, connection: Connection, group: str) -> None:
+        members = self.groups.get(group)
+        if members is None or members.pop(connection, None) is None:
+            return
+        if not members:
+            del self.groups[group]
+        groups = self._groups_of[connection]
+        groups.discard(group)
+        if not groups:
+            del self._groups_of[connection]
+
+    def connection_closed(self, connection: Connection) -> None:
+        for group in list(self._groups_of.get(connection, ())):
+            self.unregister(connection, group)
+
+    def available(self, group: str, may_know: Callable[[Connection], bool]) -> Connection | None:
+        """An open connection of a member of the group, each in its turn; of those that read, if any. Java: getAvailableChannel.
+
+        ``may_know`` says who may see the message that he will be asked about: anybody can say that he is of a group.
+        """
+        members = self.groups.get(group, ())
+        open_ones = [connection for connection in members if not connection.is_closed and may_know(connection)]
+        open_ones = [connection for connection in open_ones if not connection.is_congested] or open_ones
+        if not open_ones:
+            return None
+        self._turn += 1
+        return open_ones[self._turn % len(open_ones)]
+
+    def find(self, client_id: str) -> Connection | None:
+        """An open connection of the client."""
+        for members in self.groups.values():
+            for member in members.values():
+                if member.client_id == client_id and not member.connection.is_closed:
+                    return member.connection
+        return None
+
+    def expired(self, now_ms: int, timeout_ms: int) -> list[Connection]:
+        late = {
+            member.connection
+            for members in self.groups.values()
+            for member in members.values()
+            if now_ms - member.last_update_ms > timeout_ms
+        }
+        return list(late)

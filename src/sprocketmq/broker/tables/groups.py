@@ -1,0 +1,127 @@
+"""The consumer groups a broker knows: whether they may consume, how often they retry (Java: SubscriptionGroupManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+import msgspec
+
+from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.security.name_checks import usable
+from sprocketmq.broker.steps import Long
+from sprocketmq.core.resource_names import group_name_problem
+from sprocketmq.wire.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
+
+__all__ = ["GroupTable"]
+
+# MixAll: groups that exist on every broker, auto-creation or not. The ONS ones may broadcast as every group may by default.
+PREDEFINED: Final = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
+_FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
+
+
+class GroupTable:
+    """Groups by name. ``on_change()`` is called after each change that must be written down."""
+
+    def __init__(self, config: BrokerConfig, now_ms: int) -> None:
+        self._config = config
+        self.data_version = DataVersion(timestamp=now_ms)
+        self.on_change: Callable[[], None] = lambda: None
+        self.table: dict[str, SubscriptionGroupConfig] = {
+            name: SubscriptionGroupConfig(group_name=name) for name in PREDEFINED
+        }
+        # group -> topic -> permission bits taken away, of which only "read" is used; empty nearly always
+        self.forbidden: dict[str, dict[str, int]] = {}
+
+    def load(self, content: SubscriptionGroupWrapper) -> None:
+        """Take over what ``subscriptionGroup.json`` holds."""
+        self.table.update(usable("subscriptionGroup.json", content.subscription_group_table))
+        self.forbidden.update(usable("subscriptionGroup.json", content.forbidden_table))
+        self.data_version = content.data_version
+
+    def content(self) -> SubscriptionGroupWrapper:
+        return SubscriptionGroupWrapper(
+            subscription_group_table=self.table, forbidden_table=self.forbidden, data_version=self.data_version
+        )
+
+    def long_content(self) -> Long:
+        """:meth:`content`, as it is when its steps come to each group."""
+        table, version = self.table, msgspec.structs.replace(self.data_version)
+        forbidden = {group: dict(topics) for group, topics in self.forbidden.items()}
+
+        def body_of(names: list[str]) -> SubscriptionGroupWrapper:
+            found = {name: table[name] for name in names if name in table}
+            return SubscriptionGroupWrapper(
+                subscription_group_table=found, forbidden_table=forbidden, data_version=version
+            )
+
+        return Long("subscriptionGroupTable", list(table), body_of)
+
+    def __contains__(self, group: str) -> bool:
+        return group in self.table
+
+    def find(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
+        """The group, made now where that is allowed, there is room and the name is one; else None. Java: findSubscriptionGroupConfig."""
+        found = self.table.get(group)
+        if found is not None:
+            return found
+        allowed = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
+        if not allowed or group_name_problem(group) is not None or self.room_problem([group]) is not None:
+            return None
+        made = SubscriptionGroupConfig(group_name=group)
+        self.update(made, now_ms=now_ms)
+        return made
+
+    def room_problem(self, names: Collection[str]) -> str | None:
+        """Why these groups may not all be made, as one sentence; None when they may."""
+        new = sum(name not in self.table for name in names)
+        allowed = self._config.max_subscription_groups
+        if new and len(self.table) + new > allowed:
+            return (
+                f"with {new} more there would be {len(self.table) + new} consumer groups, {allowed} are allowed; "
+                "delete some, or raise maxSubscriptionGroups"
+            )
+        return None
+
+    def update(self, *groups: SubscriptionGroupConfig, now_ms: int) -> None:
+        """Create or replace; several count as one change."""
+        self.table.update({group.group_name: group for group in groups})
+        self._changed(now_ms)
+
+    def delete(self, group: str, now_ms: int) -> bool:
+        """Forget ``group`` and what it may not read, which one may have that never was; whether it was there."""
+        taken_away, known = self.forbidden.pop(group, None), self.table.pop(group, None)
+        if taken_away is not None or known is not None:
+            self._changed(now_ms)
+        return known is not None
+
+    def may_read(self, group: str, topic: str) -> bool:
+        """Whether no administrator has taken ``topic`` away from ``group``. Java: getForbidden."""
+        return not self.forbidden.get(group, {}).get(topic, 0) & _FORBID_READ
+
+    def set_readable(self, group: str, topic: str, readable: bool, now_ms: int) -> None:
+        """Give ``topic`` back to ``group``, or take it away. Java: updateForbidden."""
+        topics = self.forbidden.setdefault(group, {})
+        bits = topics.get(topic, 0)
+        bits = bits & ~_FORBID_READ if readable else bits | _FORBID_READ
+        if bits:
+            topics[topic] = bits
+        else:
+            topics.pop(topic, None)
+        if not topics:
+            del self.forbidden[group]
+        self._changed(now_ms)
+
+    def _changed(self, now_ms: int) -> None:
+        self.data_version.next_version(now_ms)
+        self.on_change()

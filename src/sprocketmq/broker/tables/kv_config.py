@@ -1,0 +1,104 @@
+"""The name server's key-value configuration: texts by namespace and key, on disk after each change (Java: KVConfigManager).
+
+    kvConfig.json   {"configTable":{"ORDER_TOPIC_CONFIG":{"orders":"broker-a:4;broker-b:4"}}}
+
+Of the namespaces only ORDER_TOPIC_CONFIG means something to RocketMQ itself: it fixes the queues of topics whose order must outlive a
+broker. Anybody may write here, so keys and bytes are limited (``maxKvConfigKeys``, ``maxKvConfigBytes``).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.wire import fastjson
+from sprocketmq.wire.bodies import KVConfig
+
+__all__ = ["ORDER_TOPIC_CONFIG", "KVConfigTable"]
+
+log = logging.getLogger("sprocketmq.namesrv")
+
+ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
+
+
+class KVConfigTable:
+    """Namespaces of texts. ``path`` empty: they live as long as the name server."""
+
+    def __init__(self, path: str, max_keys: int = 10_000, max_bytes: int = 4 << 20) -> None:
+        self.max_keys, self.max_bytes = max_keys, max_bytes
+        self._on_disk = ConfigFile(path or None)
+        self._file = TableFile(self._on_disk, lambda: fastjson.dumps_sorted(KVConfig(config_table=self._table)))
+        self._table: dict[str, dict[str, str]] = {}
+        self._keys = self._bytes = 0
+
+    def load(self) -> None:
+        """Raises StoreCorrupt when the file and its spare copy are both unreadable."""
+        content = self._on_disk.load(KVConfig.decode)
+        if content is not None:
+            self._table = content.config_table
+            for namespace, texts in self._table.items():
+                for key, value in texts.items():
+                    self._keys += 1
+                    self._bytes += _size(namespace, key, value)
+
+    def __len__(self) -> int:
+        return self._keys
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        """It counts at once; see :meth:`when_saved`.
+
+        Raises:
+            ConfigurationError: there are too many keys already, or too many bytes; nothing was changed.
+        """
+        old = self._table.get(namespace, {}).get(key)
+        keys = self._keys + (old is None)
+        size = self._bytes + _size(namespace, key, value) - (0 if old is None else _size(namespace, key, old))
+        if keys > self.max_keys and keys > self._keys:
+            raise ConfigurationError(
+                f"this name server has {self._keys} keys, {self.max_keys} are allowed; delete some, or raise maxKvConfigKeys"
+            )
+        if size > self.max_bytes and size > self._bytes:
+            raise ConfigurationError(
+                f"the keys and values would take {size} bytes, {self.max_bytes} are allowed; "
+                "shorten them, or raise maxKvConfigBytes"
+            )
+        self._keys, self._bytes = keys, size
+        if namespace not in self._table and len(self._table) >= self.max_keys:
+            self._table = {name: texts for name, texts in self._table.items() if texts}  # emptied ones are names only
+        self._table.setdefault(namespace, {})[key] = value
+        self._file.changed()
+
+    def delete(self, namespace: str, key: str) -> None:
+        """A key that is not there is no mistake."""
+        texts = self._table.get(namespace)
+        value = None if texts is None else texts.pop(key, None)
+        if texts is None or value is None:
+            return
+        self._keys, self._bytes = self._keys - 1, self._bytes - _size(namespace, key, value)
+        self._file.changed()
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._table.get(namespace, {}).get(key)
+
+    def namespace(self, namespace: str) -> dict[str, str] | None:
+        """All texts of a namespace; None for one that nobody ever wrote to."""
+        return self._table.get(namespace)
+
+    def retry(self) -> None:
+        """Write again what could not be written."""
+        self._file.retry()
+
+    def when_saved(self, call: WhenSaved) -> None:
+        """See :class:`~sprocketmq.broker.tables.table_file.TableFile`; without a path at once."""
+        self._file.when_saved(call)
+
+    def close(self) -> None:
+        """At the end, when nothing is asked any more."""
+        self._file.close()
+
+
+def _size(namespace: str, key: str, value: str) -> int:
+    return len(namespace) + len(key) + len(value)

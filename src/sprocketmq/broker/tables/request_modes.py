@@ -1,0 +1,70 @@
+"""In which mode each group reads each topic, where an administrator said so (5.x; Java: MessageRequestModeManager).
+
+PULL is the only mode that this broker serves, so the table only remembers what it was told: a slave copies it, a tool reads it back. It is
+kept in ``config/messageRequestMode.json``, as Apache keeps it.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.wire.bodies import MessageRequestModeSerializeWrapper, SetMessageRequestModeRequestBody
+
+__all__ = ["RequestModes"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+
+class RequestModes:
+    """Modes by topic and group. ``root`` is the store directory, None for a broker in memory."""
+
+    def __init__(self, root: Path | None, max_modes: int = 10_000) -> None:
+        self._max_modes = max_modes
+        self._on_disk = ConfigFile(None if root is None else root / "config" / "messageRequestMode.json")
+        self._file = TableFile(self._on_disk, lambda: self.content().encode())
+        self._modes: dict[str, dict[str, SetMessageRequestModeRequestBody]] = {}
+
+    async def start(self) -> None:
+        """Read the file.
+
+        Raises:
+            StoreCorrupt: it and its spare copy are both unreadable.
+        """
+        content = self._on_disk.load(MessageRequestModeSerializeWrapper.decode)
+        if content is not None:
+            self._modes = content.message_request_mode_map
+
+    async def stop(self) -> None:
+        """Write what is not written yet."""
+        self._file.close()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._modes.values()))
+
+    def content(self) -> MessageRequestModeSerializeWrapper:
+        """What the file and GET_ALL_MESSAGE_REQUEST_MODE hold."""
+        return MessageRequestModeSerializeWrapper(message_request_mode_map=self._modes)
+
+    def set(self, mode: SetMessageRequestModeRequestBody) -> None:
+        """Remember ``mode``, and write it down soon (:meth:`when_saved`).
+
+        Raises:
+            ConfigurationError: there are too many.
+        """
+        known = self._modes.get(mode.topic, {})
+        if mode.consumer_group not in known and len(self) >= self._max_modes:
+            raise ConfigurationError(f"there are {len(self)} request modes, no more are allowed; raise maxRequestModes")
+        self._modes.setdefault(mode.topic, {})[mode.consumer_group] = mode
+        self._file.changed()
+
+    def retry(self) -> None:
+        """Write again what could not be written."""
+        self._file.retry()
+
+    def when_saved(self, call: WhenSaved) -> None:
+        """See :class:`~sprocketmq.broker.tables.table_file.TableFile`."""
+        self._file.when_saved(call)

@@ -1,0 +1,244 @@
+"""The topics of one broker: their queues and permissions, and the rules by which they come into being (Java: TopicConfigManager).
+
+A topic is made in three ways: by an administrator (UPDATE_AND_CREATE_TOPIC), by a send to an unknown topic that names a default topic
+with the inherit permission (TBW102), and by the broker itself for retry and dead letter. Each way bumps the data version, writes
+``topics.json`` and tells the name servers, through the two callbacks that the broker sets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+import msgspec
+
+from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.security.name_checks import usable
+from sprocketmq.broker.steps import Long
+from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
+from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
+from sprocketmq.core.timer_schedule import TIMER_TOPIC
+from sprocketmq.wire.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+
+__all__ = [
+    "AUTO_CREATE_TOPIC",
+    "PERM_INHERIT",
+    "PERM_READ",
+    "PERM_WRITE",
+    "SEND_FORBIDDEN",
+    "TopicTable",
+]
+
+log = logging.getLogger("sprocketmq.broker")
+
+# PermName
+PERM_READ: Final = 4
+PERM_WRITE: Final = 2
+PERM_INHERIT: Final = 1
+
+AUTO_CREATE_TOPIC: Final = "TBW102"
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
+
+# TopicValidator: system topics, and those of them that nobody may send to.
+_NOT_ALLOWED_SEND: Final = frozenset(
+    (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT)
+)
+SEND_FORBIDDEN: Final = _NOT_ALLOWED_SEND | {UNDELIVERABLE_TOPIC}
+SYSTEM_TOPICS: Final = _NOT_ALLOWED_SEND | {
+    AUTO_CREATE_TOPIC,
+    "BenchmarkTest",
+    "RMQ_SYS_TRACE_TOPIC",
+    "CHECKPOINT_TOPIC",
+}
+SYSTEM_PREFIX: Final = "rmq_sys_"
+
+_SCHEDULE_QUEUES: Final = 18
+
+
+class TopicTable:
+    """Topics by name. ``on_change()`` is called after each change that must be written down and announced."""
+
+    def __init__(self, config: BrokerConfig, now_ms: int) -> None:
+        self._config = config
+        self.data_version = DataVersion(timestamp=now_ms)
+        self.on_change: Callable[[], None] = lambda: None
+        self.table: dict[str, TopicConfig] = {}
+        self.deleted: dict[str, int] = {}
+        self._has_deletions_on_disk = False
+        self._create_system_topics()
+
+    def load(self, content: TopicConfigSerializeWrapper) -> None:
+        """Take over what ``topics.json`` holds; a system topic keeps the shape it was saved with."""
+        self.table.update(usable("topics.json", content.topic_config_table))
+        self.data_version = content.data_version
+
+    def content(self) -> TopicConfigSerializeWrapper:
+        """What ``topics.json`` and the registration carry."""
+        return TopicConfigSerializeWrapper(topic_config_table=self.table, data_version=self.data_version)
+
+    def long_content(self) -> Long:
+        """:meth:`content`, as it is when its steps come to each topic."""
+        table, version = self.table, msgspec.structs.replace(self.data_version)
+
+        def body_of(names: list[str]) -> TopicConfigSerializeWrapper:
+            found = {name: table[name] for name in names if name in table}
+            return TopicConfigSerializeWrapper(topic_config_table=found, data_version=version)
+
+        return Long("topicConfigTable", list(table), body_of)
+
+    def get(self, topic: str) -> TopicConfig | None:
+        return self.table.get(topic)
+
+    def is_system(self, topic: str) -> bool:
+        own = (self._config.broker_name, self._config.broker_cluster_name, self.reply_topic)
+        return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX) or topic in own
+
+    @property
+    def reply_topic(self) -> str:
+        return f"{self._config.broker_cluster_name}_REPLY_TOPIC"
+
+    def create_in_send(self, topic: str, default_topic: str, queue_nums: int, now_ms: int) -> TopicConfig | None:
+        """What a send to an unknown topic gets: a topic shaped by ``default_topic``, or None when that may not be inherited.
+
+        A retry topic is made all the same, with one queue. Java: createTopicInSendMessageMethod. None also when there are too many topics.
+        """
+        if len(self.table) >= self._config.max_topics:
+            return None
+        model = self.table.get(default_topic)
+        allowed = model is not None and model.perm & PERM_INHERIT
+        if default_topic == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
+            allowed = False
+        if model is not None and allowed:
+            queues = max(0, min(queue_nums, model.write_queue_nums))
+            return self._add(topic, queues, model.perm & ~PERM_INHERIT, now_ms)
+        if is_retry_topic(topic):
+            return self.create_if_absent(topic, 1, now_ms)
+        return None
+
+    def deleted_content(self) -> bytes | None:
+        """What ``deletedTopics.json`` holds: the log's end when each was deleted. Ours: Apache makes no topic of a queue it finds.
+
+        None: there is no such file, and nothing to write. One that is there has to be written when it becomes empty, too.
+        """
+        return msgspec.json.encode(self.deleted) if self._has_deletions_on_disk else None
+
+    def load_deletions(self, deleted: dict[str, int]) -> None:
+        """Take over what ``deletedTopics.json`` holds."""
+        self.deleted, self._has_deletions_on_disk = deleted, True
+
+    def forget_deletions(self, log_begin: int, log_end: int) -> None:
+        """Those of whose topics the log has no record any more.
+
+        A log that ends before a topic's deletion has lost its tail to a power cut, or has been removed by hand. What is stored from here on
+        lies before the noted end, and is of no first life all the same: so no end is noted that is behind the log's.
+        """
+        ends = {topic: min(end, log_end) for topic, end in self.deleted.items()}
+        ends = {topic: end for topic, end in ends.items() if end > log_begin}
+        if ends != self.deleted:
+            self.deleted = ends
+            self.on_change()
+
+    def adopt(self, queues: Iterable[tuple[str, int]], now_ms: int) -> None:
+        """Topics whose messages are there but whose configuration is not: killed between the two, or files copied by hand."""
+        missing: dict[str, int] = {}
+        for topic, queue_id in queues:
+            if topic not in self.table:
+                missing[topic] = max(missing.get(topic, 0), queue_id + 1)
+        for topic, queue_nums in missing.items():
+            log.warning("topic %s has messages but no configuration: it gets %d queues", topic, queue_nums)
+            self.create_if_absent(topic, queue_nums, now_ms)
+
+    def create_if_absent(
+        self, topic: str, queue_nums: int, now_ms: int, *, order: bool = False, sys_flag: int = 0
+    ) -> TopicConfig:
+        """The broker's own topics: retry and dead letter, readable and writable. Java: createTopicInSendMessageBackMethod."""
+        found = self.table.get(topic)
+        if found is None:
+            return self._add(topic, queue_nums, PERM_READ | PERM_WRITE, now_ms, order=order, sys_flag=sys_flag)
+        return found
+
+    def room_problem(self, names: Collection[str]) -> str | None:
+        """Why these topics may not all be made, as one sentence; None when they may."""
+        new = sum(name not in self.table for name in names)
+        if new and len(self.table) + new > self._config.max_topics:
+            allowed = self._config.max_topics
+            return f"with {new} more there would be {len(self.table) + new} topics, {allowed} are allowed; delete some, or raise maxTopics"
+        return None
+
+    def update(self, *topics: TopicConfig, now_ms: int) -> None:
+        """Create or replace, on an administrator's word; several count as one change."""
+        self.table.update({topic.topic_name: topic for topic in topics})
+        self._changed(now_ms)
+
+    def announce(self, now_ms: int) -> None:
+        """Something that name servers are told with the topics has changed: the broker's own permission."""
+        self._changed(now_ms)
+
+    def system_topics(self) -> list[str]:
+        """The broker's own topics, there or not (GET_SYSTEM_TOPIC_LIST_FROM_BROKER)."""
+        own = {self._config.broker_name, self._config.broker_cluster_name, self.reply_topic}
+        started = {topic for topic in self.table if topic.startswith(SYSTEM_PREFIX)}
+        return sorted(SYSTEM_TOPICS | own | started)
+
+    def mark_ordered(self, topics: Collection[str], now_ms: int) -> None:
+        """Name servers have an order configuration for these; who is not named stays as it is. Java: updateOrderTopicConfig."""
+        known = [topic for topic in map(self.table.get, topics) if topic is not None and not topic.order]
+        for topic in known:
+            self.table[topic.topic_name] = msgspec.structs.replace(topic, order=True)
+        if known:
+            self._changed(now_ms)
+
+    def delete(self, topic: str, now_ms: int, log_end: int = 0) -> bool:
+        """Forget ``topic``, all of whose messages lie before ``log_end`` in the log; whether it was there."""
+        if self.table.pop(topic, None) is None:
+            return False
+        self.deleted[topic], self._has_deletions_on_disk = log_end, True
+        self._changed(now_ms)
+        return True
+
+    def _add(
+        self, topic: str, queue_nums: int, perm: int, now_ms: int, *, order: bool = False, sys_flag: int = 0
+    ) -> TopicConfig:
+        added = self.table[topic] = _topic(topic, queue_nums, perm, order=order, sys_flag=sys_flag)
+        self._changed(now_ms)
+        return added
+
+    def _changed(self, now_ms: int) -> None:
+        self.data_version.next_version(now_ms)
+        self.on_change()
+
+    def _create_system_topics(self) -> None:
+        """Those of Java's TopicConfigManager.init whose mechanism exists here. More than one, on purpose: a 5.x name server takes a
+        first registration with exactly one topic for an incremental one and refuses it."""
+        config, both = self._config, PERM_READ | PERM_WRITE
+        own = [
+            _topic(SELF_TEST_TOPIC, 1, both),
+            _topic("BenchmarkTest", 1024, both),
+            _topic(config.broker_cluster_name, 16, PERM_INHERIT | (both if config.cluster_topic_enable else 0)),
+            _topic(config.broker_name, 1, PERM_INHERIT | (both if config.broker_topic_enable else 0)),
+            _topic(OFFSET_MOVED_EVENT, 1, both),
+            _topic(SCHEDULE_TOPIC, _SCHEDULE_QUEUES, both),
+            _topic(self.reply_topic, 1, both),
+            _topic(HALF_TOPIC, 1, both),
+            _topic(OP_TOPIC, 1, both),
+        ]
+        if config.auto_create_topic_enable:
+            own.append(_topic(AUTO_CREATE_TOPIC, config.default_topic_queue_nums, PERM_INHERIT | both))
+        if config.timer_wheel_enable:
+            own.append(_topic(TIMER_TOPIC, 1, both))
+        if config.trace_topic_enable:
+            own.append(_topic(config.msg_trace_topic_name, 1, both))
+        self.table.update({topic.topic_name: topic for topic in own})
+
+
+def _topic(name: str, queues: int, perm: int, *, order: bool = False, sys_flag: int = 0) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=perm,
+        order=order,
+        topic_sys_flag=sys_flag,
+    )

@@ -1,0 +1,1 @@
+"""Consumers: push and pull, running, rebalanced, asked about themselves."""

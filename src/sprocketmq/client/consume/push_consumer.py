@@ -1,0 +1,519 @@
+"""Consuming by listener: AsyncPushConsumer, and PushConsumer, its blocking face (Java: DefaultMQPushConsumer and its Impl).
+
+Here are the public verbs; ``running_consumer`` puts the parts together and takes them apart. It and they are loaded by the first start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+
+from sprocketmq.client.async_client import AsyncClient
+from sprocketmq.client.face import BlockingFace
+from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
+from sprocketmq.client.listen.listener_call import OneAtATime, is_async_listener
+from sprocketmq.client.settings.namespace import wrap
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.push_settings import PushSettings
+from sprocketmq.client.settings.split_options import split_options
+from sprocketmq.client.settings.validators import check_group, check_range, check_topic
+from sprocketmq.core.group.subscription import FilterExpression, build_subscription
+from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.net.engine import Engine
+from sprocketmq.wire.message import MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
+    from sprocketmq.client.group.group import ConsumeService, Group
+    from sprocketmq.client.group.stuck_listener import StuckListenerCallback
+    from sprocketmq.client.keyword_options import PushConsumerOptions
+    from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeOrderlyContext
+    from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
+    from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
+    from sprocketmq.core.consume.process_queue import QueueSnapshot
+    from sprocketmq.core.statistics import ConsumerStatistics
+    from sprocketmq.wire import bodies
+
+    ConcurrentListener = Callable[
+        [Sequence[MessageExt], ConsumeConcurrentlyContext],
+        ConsumeConcurrentlyStatus | Awaitable[ConsumeConcurrentlyStatus | None] | None,
+    ]
+    OrderlyListener = Callable[
+        [Sequence[MessageExt], ConsumeOrderlyContext],
+        ConsumeOrderlyStatus | Awaitable[ConsumeOrderlyStatus | None] | None,
+    ]
+
+__all__ = ["AsyncPushConsumer", "PushConsumer"]
+
+log = logging.getLogger("sprocketmq.client")
+
+T = TypeVar("T")
+L = TypeVar("L", bound=Callable[..., Any])
+# What each decorator takes, so that a listener of another kind is refused by type checkers.
+OneListener = TypeVar("OneListener", bound=Callable[[MessageExt], object])
+Concurrent = TypeVar("Concurrent", bound="ConcurrentListener")
+Orderly = TypeVar("Orderly", bound="OrderlyListener")
+C = TypeVar("C", bound="StuckListenerCallback")
+
+
+class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
+    """Receives messages by calling a listener.
+
+    ::
+
+        consumer = AsyncPushConsumer("delays", namesrv_addr="127.0.0.1:9876")
+        consumer.subscribe("flights", "UA || DL")
+
+        @consumer.on_message
+        async def handle(message): ...
+
+        async with consumer:
+            await consumer.wait()
+
+    Args:
+        group: the consumer group. Members share the work and must all subscribe alike.
+        options: those of ``ClientOptions`` (``namesrv_addr``, ``instance_name``, ...) and ``PushSettings`` (``consume_from_where``,
+            ``message_model``, ``max_reconsume_times``, ``consume_timeout_ms``, ...).
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
+
+    At least once: a message whose listener call did not succeed, or was cut short by a crash, comes again.
+    """
+
+    _restarts: ClassVar[bool] = False
+
+    _runs_by_itself = True
+
+    def __init__(self, group: str, **options: Unpack[PushConsumerOptions]) -> None:
+        super().__init__()
+        self._options, settings = split_options(options, ClientOptions, PushSettings, "a push consumer")
+        check_group(group, "the consumer group")
+        self._settings = PushSettings(group=wrap(self._options.namespace, group), **settings)
+        self._group = group
+        self._subscriptions: dict[str, bodies.SubscriptionData] = {}
+        self._listener: Callable[..., Any] | None = None
+        self._orderly = False
+        self._batch_size: int | None = None
+        self._hooks = Hooks()
+        self._stuck_callbacks: list[StuckListenerCallback] = []
+        self._running: RunningConsumer | None = None
+
+    # -- before start ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        return self._group
+
+    @property
+    def settings(self) -> PushSettings:
+        """All options with their defaults; not to be changed."""
+        return self._settings
+
+    def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
+        """Take part in ``topic``; before ``start``, or (from the consumer's own loop) while running.
+
+        Args:
+            topic: its name; it may not exist yet.
+            expression: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``.
+
+        Raises:
+            ConfigurationError: the topic or the expression is wrong.
+        """
+        topic = wrap(self._options.namespace, check_topic(topic))
+        self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
+        if self._running is not None:
+            self._running.subscription_changed()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Leave ``topic``; harmless when not subscribed."""
+        topic = wrap(self._options.namespace, check_topic(topic))
+        if self._subscriptions.pop(topic, None) is not None and self._running is not None:
+            self._running.subscription_changed()
+
+    def on_message(self, listener: OneListener) -> OneListener:
+        """Register a listener called with one MessageExt at a time: returning is success, raising is retry. ``async def`` works too."""
+        self._set_listener(OneAtATime(listener), orderly=False, batch_size=1)
+        return listener
+
+    @overload
+    def concurrent_listener(self, listener: Concurrent, /) -> Concurrent: ...
+    @overload
+    def concurrent_listener(self, /, *, batch_size: int | None = None) -> Callable[[Concurrent], Concurrent]: ...
+    def concurrent_listener(
+        self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
+    ) -> Any:
+        """Register the classic listener: ``(messages, context) -> ConsumeConcurrentlyStatus``.
+
+        None, an exception, or anything else than CONSUME_SUCCESS means that the messages come again; ``context.ack_index`` and
+        ``context.delay_level_when_next_consume`` refine it. ``async def`` works too.
+
+        Args:
+            batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
+        """
+        return self._register(listener, batch_size, orderly=False)
+
+    @overload
+    def orderly_listener(self, listener: Orderly, /) -> Orderly: ...
+    @overload
+    def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[Orderly], Orderly]: ...
+    def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
+        """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``.
+
+        SUCCESS goes on; SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception pauses this queue and gives the same messages again. With
+        ``context.auto_commit = False``, COMMIT and ROLLBACK decide about all messages since the last COMMIT. ``async def`` works too.
+        """
+        return self._register(listener, batch_size, orderly=True)
+
+    def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
+        """Call ``hook`` around every listener call, or before messages are cached; before ``start``.
+
+        Args:
+            hook: has ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see ``sprocketmq.client.hooks``.
+
+        Raises:
+            ConfigurationError: it has none of them, or the consumer is running.
+        """
+        if self._running is not None:
+            raise ConfigurationError("the consumer is running, add hooks before start()")
+        self._hooks.add(hook, ("consume", "filter"))
+
+    def on_consume_timeout(self, callback: C) -> C:
+        """Be told when a listener call runs for longer than ``consume_timeout_ms``; before ``start``, usable as a decorator.
+
+        Args:
+            callback: called with a StuckListener, once per call that is stuck, at its deadline; in a thread, or on the consumer's loop when
+                it is ``async def``. What it raises is logged. The messages are sent back (and progress passes them) whether or not anybody
+                listens here; the same is in the log, with the stack, and in ``statistics``.
+        """
+        if not callable(callback):
+            raise ConfigurationError(f"the callback is {callback!r}, a function that takes a StuckListener is allowed")
+        self._stuck_callbacks.append(callback)
+        return callback
+
+    def _register(self, listener: Callable[..., Any] | None, batch_size: int | None, *, orderly: bool) -> Any:
+        if batch_size is not None:
+            check_range("batch_size", batch_size, 1, 1024)
+        if listener is not None:
+            self._set_listener(listener, orderly=orderly, batch_size=batch_size)
+            return listener
+
+        def decorate(decorated: L) -> L:
+            self._set_listener(decorated, orderly=orderly, batch_size=batch_size)
+            return decorated
+
+        return decorate
+
+    def _set_listener(self, listener: Callable[..., Any], *, orderly: bool, batch_size: int | None) -> None:
+        is_async_listener(listener)  # refuses what is no function, and generators
+        if self._running is not None:
+            raise ConfigurationError("the consumer is running, register the listener before start()")
+        self._listener, self._orderly, self._batch_size = listener, orderly, batch_size
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join the group and begin to receive. Harmless when started already.
+
+        Raises:
+            ConfigurationError: no listener, no subscription, or a second consumer of this group in the same instance.
+            NetworkError, RequestTimeout: no name server can be reached.
+            ClosedError: it was shut down before; make a new one.
+        """
+        await super().start()
+
+    @property
+    def _name(self) -> str:
+        return f"consumer {self.group!r}"
+
+    def _use(self, parts: RunningConsumer | None) -> None:
+        self._running = parts
+
+    def _make(self) -> RunningConsumer:
+        if self._listener is None:
+            raise ConfigurationError(
+                f"consumer {self.group!r} has no listener; register one with on_message, concurrent_listener or orderly_listener"
+            )
+        if not self._subscriptions:
+            raise ConfigurationError(
+                f"consumer {self.group!r} subscribes to nothing; call subscribe(topic) before start()"
+            )
+        from sprocketmq.client.consume.running_consumer import (
+            RunningConsumer,  # who only imports the class does not pay for it
+        )
+
+        listener, orderly = self._listener, self._orderly
+        batch_size = self._batch_size or self._settings.consume_message_batch_max_size
+
+        def make_service(group: Group) -> ConsumeService:
+            if orderly:
+                from sprocketmq.client.listen.orderly_service import OrderlyService
+
+                return OrderlyService(group, listener, batch_size)
+            from sprocketmq.client.listen.concurrent_service import ConcurrentService
+
+            return ConcurrentService(group, listener, batch_size)
+
+        running = RunningConsumer(
+            self._options, self._settings, self._subscriptions, make_service, orderly=orderly, hooks=self._hooks
+        )
+        running.group.stuck_callbacks = self._stuck_callbacks
+        return running
+
+    async def shutdown(self) -> None:
+        """Stop pulling, wait for running listeners (``await_termination_ms``), persist progress, leave the group. Harmless twice.
+
+        A listener may call it: it returns at once there, and the listener's own result still counts.
+        """
+        await super().shutdown()
+
+    async def wait(self) -> None:
+        """Until ``shutdown`` is complete, whoever called it; at once when it is not started."""
+        await super().wait()
+
+    async def run_forever(self) -> None:
+        """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from elsewhere), shut down."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+                loop.add_signal_handler(number, stop.set)
+        try:
+            async with self:
+                ended = asyncio.ensure_future(self.wait())
+                stopped = asyncio.ensure_future(stop.wait())
+                await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
+                ended.cancel()
+                stopped.cancel()
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+                    loop.remove_signal_handler(number)
+
+    # -- while running ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def client_id(self) -> str:
+        """``ip@instanceName``; empty before start."""
+        return self._running.group.client_id if self._running is not None else ""
+
+    @property
+    def assigned_queues(self) -> list[MessageQueue]:
+        """The queues this member consumes now, sorted."""
+        return sorted(self._running.rebalancer.owned()) if self._running is not None else []
+
+    @property
+    def statistics(self) -> ConsumerStatistics:
+        """Pull and consume rates and times per topic."""
+        return self._started().group.statistics
+
+    @property
+    def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:
+        """What is cached and unfinished of each queue, as it is at this moment."""
+        return self._started().queue_snapshots()
+
+    def pause(self) -> None:
+        """Pull nothing more until ``resume``; what is cached is still consumed."""
+        self._started().paused = True
+
+    def resume(self) -> None:
+        """End ``pause``."""
+        running = self._started()
+        running.paused = False
+        running.wake()
+
+    async def set_consume_timeout_ms(self, limit_ms: int) -> None:
+        """Change the consume timeout; holds at once, also for messages that already run. 0 switches it off.
+
+        Orderly consumption only tells of a call that is over it.
+        """
+        check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
+        from sprocketmq.client.listen.concurrent_service import ConcurrentService
+        from sprocketmq.client.listen.orderly_service import OrderlyService
+
+        service = self._started().service
+        if isinstance(service, ConcurrentService | OrderlyService):
+            service.consume_timeout_ms = limit_ms
+
+    async def set_consume_thread_count(self, count: int) -> None:
+        """Change how many listener calls run at once."""
+        self._started().resize(check_range("consume_thread_count", count, 1, 1000))
+
+    async def rebalance_now(self) -> None:
+        """One rebalance round now (Java: rebalanceImmediately)."""
+        await self._started().rebalance()
+
+    async def persist_offsets(self) -> None:
+        """Write progress now instead of within 5 s."""
+        await self._started().persist_offsets()
+
+    def _started(self) -> RunningConsumer:
+        if self._running is None:
+            raise ClosedError(
+                f"consumer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
+            )
+        return self._running
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(group={self.group!r}, topics={sorted(self._subscriptions)}, {self._life.state.value})"
+
+
+class PushConsumer(BlockingFace):
+    """AsyncPushConsumer for callers without an event loop: same options and listeners. Listeners run in ``consume_thread_count`` threads
+    (``async def`` ones on the engine's loop), never on the caller's thread.
+
+    ::
+
+        consumer = PushConsumer("delays", namesrv_addr="127.0.0.1:9876")
+        consumer.subscribe("flights")
+
+        @consumer.on_message
+        def handle(message): ...
+
+        consumer.run_forever()          # or start() ... shutdown(), or ``with consumer:``
+    """
+
+    def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PushConsumerOptions]) -> None:
+        self._async = AsyncPushConsumer(group, **options)
+        super().__init__(engine)
+        self._over = threading.Event()
+
+    @property
+    def group(self) -> str:
+        return self._async.group
+
+    @property
+    def settings(self) -> PushSettings:
+        """All options with their defaults; not to be changed."""
+        return self._async.settings
+
+    @property
+    def client_id(self) -> str:
+        """``ip@instanceName``; empty before start."""
+        return self._async.client_id
+
+    @property
+    def assigned_queues(self) -> list[MessageQueue]:
+        """The queues this member consumes now, sorted."""
+        return self._on_loop(lambda: self._async.assigned_queues)
+
+    @property
+    def statistics(self) -> ConsumerStatistics:
+        """Pull and consume rates and times per topic."""
+        return self._async.statistics
+
+    @property
+    def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:
+        """What is cached and unfinished of each queue, as it is at this moment."""
+        return self._on_loop(lambda: self._async.process_queues)
+
+    def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
+        """As ``AsyncPushConsumer.subscribe``; also while running."""
+        self._on_loop(lambda: self._async.subscribe(topic, expression))
+
+    def unsubscribe(self, topic: str) -> None:
+        """As ``AsyncPushConsumer.unsubscribe``."""
+        self._on_loop(lambda: self._async.unsubscribe(topic))
+
+    def on_message(self, listener: OneListener) -> OneListener:
+        """As ``AsyncPushConsumer.on_message``."""
+        return self._async.on_message(listener)
+
+    @overload
+    def concurrent_listener(self, listener: Concurrent, /) -> Concurrent: ...
+    @overload
+    def concurrent_listener(self, /, *, batch_size: int | None = None) -> Callable[[Concurrent], Concurrent]: ...
+    def concurrent_listener(
+        self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
+    ) -> Any:
+        """As ``AsyncPushConsumer.concurrent_listener``."""
+        return self._async._register(listener, batch_size, orderly=False)
+
+    @overload
+    def orderly_listener(self, listener: Orderly, /) -> Orderly: ...
+    @overload
+    def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[Orderly], Orderly]: ...
+    def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
+        """As ``AsyncPushConsumer.orderly_listener``."""
+        return self._async._register(listener, batch_size, orderly=True)
+
+    def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
+        """As ``AsyncPushConsumer.add_hook``."""
+        self._async.add_hook(hook)
+
+    def on_consume_timeout(self, callback: C) -> C:
+        """As ``AsyncPushConsumer.on_consume_timeout``."""
+        return self._async.on_consume_timeout(callback)
+
+    def start(self) -> None:
+        """As ``AsyncPushConsumer.start``."""
+        self._run(self._async.start())
+
+    def shutdown(self) -> None:
+        """As ``AsyncPushConsumer.shutdown``."""
+        self._run(self._async.shutdown())
+        self._over.set()
+
+    def run_forever(self) -> None:
+        """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from another thread), shut down.
+
+        Signals are watched when called in the main thread; elsewhere it waits for ``shutdown``.
+        """
+        previous: dict[int, Any] = {}
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self._over.set()
+
+        if threading.current_thread() is threading.main_thread():
+            previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            with self:
+                self._over.wait()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def pause(self) -> None:
+        """Pull nothing more until ``resume``; what is cached is still consumed."""
+        self._on_loop(self._async.pause)
+
+    def resume(self) -> None:
+        """End ``pause``."""
+        self._on_loop(self._async.resume)
+
+    def set_consume_timeout_ms(self, limit_ms: int) -> None:
+        """As ``AsyncPushConsumer.set_consume_timeout_ms``."""
+        self._run(self._async.set_consume_timeout_ms(limit_ms))
+
+    def set_consume_thread_count(self, count: int) -> None:
+        """As ``AsyncPushConsumer.set_consume_thread_count``."""
+        self._run(self._async.set_consume_thread_count(count))
+
+    def rebalance_now(self) -> None:
+        """As ``AsyncPushConsumer.rebalance_now``."""
+        self._run(self._async.rebalance_now())
+
+    def persist_offsets(self) -> None:
+        """As ``AsyncPushConsumer.persist_offsets``."""
+        self._run(self._async.persist_offsets())
+
+    def _on_loop(self, call: Callable[[], T]) -> T:
+        """Run a plain call on the loop that owns the consumer's state (a listener on that loop already is there)."""
+        if self._engine.on_engine_thread:
+            return call()
+
+        async def run() -> T:
+            return call()
+
+        return self._run(run())
+
+    def __repr__(self) -> str:
+        return repr(self._async).replace("AsyncPushConsumer", "PushConsumer", 1)

@@ -1,0 +1,436 @@
+"""Taking up and giving up queues (Java: RebalanceImpl, RebalancePushImpl). ``core.group.rebalance`` decides, this runs it.
+
+    for each topic:  queues from the route, members from a broker, allocation  -->  Drop ... Add ...
+                     (client_rebalance=False: the broker is asked what is ours)
+    Drop:  progress persisted; then, unless an orderly listener still runs (refused, next round): forgotten, unlocked at the broker
+    Add:   orderly: locked at the broker first; start offset found; pull loop started
+
+A start offset that was computed (end of queue, by time) is recorded as progress at once: if the queue moves on before its first message
+was consumed, its next owner goes on from there instead of computing a later one and losing what came between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from sprocketmq.client.group.group import Group
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.core.consume.consume_progress import AskMaxOffset, AskOffsetByTime, StartAt, decide_start
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.group import allocation
+from sprocketmq.core.group.rebalance import Add, Drop, DropReason, RebalanceTable
+from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.net.clock import Timer
+from sprocketmq.wire import bodies
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["Rebalancer"]
+
+log = logging.getLogger("sprocketmq.client")
+
+_FAILURES = (NetworkError, RemoteError, RequestTimeout, ProtocolError)
+_HALF_AN_HOUR_MS = 30 * 60_000
+
+
+class _Refused:
+    """The broker does not share out the queues."""
+
+
+class Rebalancer:
+    """The queues of one consumer.
+
+    Args:
+        start_loop: begins to pull a process queue at an offset.
+    changed: our queues of this topic changed, or the members that share them.
+    heartbeat: tells the broker at this address who we are.
+        record_ended: records progress of the listener calls that have ended; after a drop it would be too late.
+        spawn: runs work that ends with the consumer.
+        start_timestamp_ms: for CONSUME_FROM_TIMESTAMP.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        api: RemotingApi,
+        routes: Routes,
+        *,
+        orderly: bool,
+        start_loop: Callable[[ProcessQueue, int], None],
+        changed: Callable[[str], None],
+        heartbeat: Callable[[str], Awaitable[None]],
+        record_ended: Callable[[], None],
+        spawn: Callable[[Coroutine[Any, Any, Any]], object],
+        start_timestamp_ms: int | None = None,
+    ) -> None:
+        self._group, self._api, self._routes = group, api, routes
+        self._locks_needed = orderly and group.clustering
+        self._start_loop, self._changed, self._heartbeat = start_loop, changed, heartbeat
+        self._record_ended, self._spawn = record_ended, spawn
+        self._start_timestamp_ms = start_timestamp_ms
+        self._process_queues: dict[MessageQueue, ProcessQueue] = {}  # read, or being given up
+        self._unlocks: dict[MessageQueue, Timer] = {}  # queues that were given up and are still locked
+        self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
+        self._leaving = False  # from then on a round that waits takes up, and locks, nothing any more
+        self._members: dict[str, set[str]] = {}  # client ids by topic, as the last round saw them
+        self._regrouped: set[str] = set()  # topics with other members than before, of whom nobody was told yet
+        self._warned: set[str] = set()
+        self._strategy_fails: set[str] = set()  # topics
+        self._refusals: set[str] = set()  # topics
+        self.table = RebalanceTable() if group.tape is None else group.tape.rebalance_table()
+        # Queues assigned by hand (pull consumer): no allocation then, other members do not matter.
+        self.fixed: set[MessageQueue] | None = None
+
+    async def rebalance(self, topics: Iterable[str]) -> bool:
+        """One round over all topics; True when we have exactly what we should have."""
+        async with self._gate:
+            topics = sorted(topics)
+            self._record_ended()
+            await self._run(self.table.subscribed(topics))
+            known = True
+            for topic in topics:
+                if self._leaving:
+                    return True
+                known = await self._rebalance_topic(topic) and known
+            return known and self.table.is_balanced
+
+    async def drop_all(self) -> None:
+        """Shutdown: give up everything; listeners must have ended before (unlocking a queue lets its next owner begin)."""
+        self._leaving = True
+        async with self._gate:
+            self._record_ended()
+            await self._run(self.table.drop_all(DropReason.SHUTDOWN))
+            await asyncio.gather(*map(self._unlock, self._keep_locked(list(self._unlocks))))
+
+    async def drop_at(self, queue: MessageQueue, offset: int) -> None:
+        """Give up one queue and leave ``offset`` as its progress; the next round takes it up again from there."""
+        async with self._gate:
+            effects = self.table.drop(queue, DropReason.OFFSET_ILLEGAL)
+            if queue in self._process_queues:  # also of one whose listener has refused the drop so far
+                self._group.offset_store.progress.update_and_freeze(queue, offset)
+                if not effects:
+                    await self._group.offset_store.persist(queue)
+            await self._run(effects)
+
+    def seek(self, queue: MessageQueue, offset: int) -> bool:
+        """Read one of our queues from ``offset`` on; progress stays as it is. False when it is not read now.
+
+        Without the gate: nothing here waits, and a queue that a round is about to take up or give up is not read now.
+        """
+        if self.table.get(queue) is None:
+            return False
+        self.table.drop(queue, DropReason.SEEK)
+        now_ms = self._group.clock.now_ms()
+        for effect in self.table.removed(queue, now_ms):
+            process_queue = self.table.added(effect.queue, now_ms)
+            assert process_queue is not None
+            self._process_queues[queue] = process_queue
+            self._start_loop(process_queue, offset)
+            return True
+        return False
+
+    def owned(self) -> list[MessageQueue]:
+        return list(self.table.active())
+
+    def kept(self) -> list[MessageQueue]:
+        """The queues whose progress is ours to write: those we read, and those that a running listener keeps from being given up."""
+        return list(self._process_queues)
+
+    # -- a round ---------------------------------------------------------------------------------------------------------------
+
+    async def _rebalance_topic(self, topic: str) -> bool:
+        try:
+            allocated = await self._allocate(topic)
+        except _FAILURES as error:
+            log.warning("group %s: topic %s is not rebalanced now: %s", self._group.name, topic, error)
+            return False
+        if self._leaving:
+            return True
+        if allocated is None:
+            return is_retry_topic(
+                topic
+            )  # a retry topic appears with the first heartbeat: nothing is missing until then
+        self._record_ended()
+        effects = self.table.assigned(topic, allocated, self._group.clock.now_ms())
+        if effects:
+            log.info("group %s: topic %s: %s", self._group.name, topic, effects)
+            await self._run(effects)
+        if effects or topic in self._regrouped:
+            self._regrouped.discard(topic)
+            self._changed(topic)
+        return True
+
+    async def _allocate(self, topic: str) -> list[MessageQueue] | None:
+        """Our queues of a topic; None when it cannot be known now."""
+        if self.fixed is not None:
+            return [queue for queue in self.fixed if queue.topic == topic]
+        queues = await self._routes.subscribe_queues(topic)
+        if not queues:
+            if topic not in self._warned and not is_retry_topic(topic):
+                self._warned.add(topic)
+                log.warning("group %s: topic %s does not exist yet, waiting for it", self._group.name, topic)
+            return None
+        self._warned.discard(topic)
+        if not self._group.clustering:
+            return list(queues)
+        address = await self._routes.any_broker(topic)
+        if address is None:
+            return None
+        # As RebalancePushImpl.clientRebalance: an orderly consumer always shares the queues out itself.
+        if not self._group.settings.client_rebalance and not self._locks_needed:
+            asked = await self._ask_broker(address, topic)
+            if not isinstance(asked, _Refused):
+                return asked
+        client_ids = await self._api.consumer_ids(address, self._group.name)
+        if self._group.client_id not in client_ids:
+            # The broker has not heard of us: it restarted, or we just learned of it by this topic's route.
+            await self._heartbeat(address)
+            client_ids = await self._api.consumer_ids(address, self._group.name)
+        if self._group.client_id not in client_ids:
+            log.info("group %s: %s does not list us as a member yet", self._group.name, address)
+            return None  # no reason to give up what we have
+        if self._members.get(topic) != set(client_ids):
+            self._members[topic] = set(client_ids)
+            self._regrouped.add(topic)
+        return self._share(topic, queues, client_ids)
+
+    def _share(self, topic: str, queues: list[MessageQueue], client_ids: list[str]) -> list[MessageQueue] | None:
+        """What the strategy gives us; None, and one line in the log, while it fails: we keep what we have (RebalanceImpl does so)."""
+        strategy = self._group.settings.strategy
+        try:
+            mine = allocation.allocate(strategy, self._group.name, self._group.client_id, queues, client_ids)
+        except Exception as error:
+            if topic not in self._strategy_fails:
+                self._strategy_fails.add(topic)
+                log.error(
+                    "group %s: the allocation strategy %s failed for topic %s, our queues stay as they are: %s",
+                    self._group.name,
+                    allocation.strategy_name(strategy),
+                    topic,
+                    error,
+                    exc_info=not isinstance(error, ConfigurationError),
+                )
+            return None
+        self._strategy_fails.discard(topic)
+        if self._group.tape is not None:
+            self._group.tape.ask(
+                "allocate", (strategy, self._group.name, self._group.client_id, queues, client_ids), mine
+            )
+        # A fixed list may name queues of several topics; each topic's round takes up its own.
+        return [queue for queue in mine if queue.topic == topic]
+
+    async def _ask_broker(self, address: str, topic: str) -> list[MessageQueue] | _Refused | None:
+        """Our queues as the broker shares them out (``client_rebalance=False``). It may not know how to, or want its queues popped: then
+        we do what a 4.x client does, which never asks, and share them out ourselves."""
+        body = bodies.QueryAssignmentRequestBody(
+            topic=topic,
+            consumer_group=self._group.name,
+            client_id=self._group.client_id,
+            strategy_name=allocation.strategy_name(self._group.settings.strategy),
+            message_model=self._group.settings.message_model.value,
+        )
+        try:
+            found = await self._api.query_assignment(address, body)
+        except RemoteError as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            return self._refused(topic, f"{address} does not share out queues")
+        if found is None:
+            return None
+        if any(assignment.mode != "PULL" for assignment in found):
+            return self._refused(topic, f"{address} wants its queues popped, which this client does not do")
+        self._refusals.discard(topic)
+        return [assignment.message_queue for assignment in found if assignment.message_queue is not None]
+
+    def _refused(self, topic: str, why: str) -> _Refused:
+        if topic not in self._refusals:
+            self._refusals.add(topic)
+            log.warning("group %s: topic %s is shared out by its members: %s", self._group.name, topic, why)
+        return _Refused()
+
+    async def _run(self, effects: Sequence[Drop | Add]) -> None:
+        while effects:
+            now_ms = self._group.clock.now_ms()
+            drops = [effect for effect in effects if isinstance(effect, Drop)]
+            adds = [effect.queue for effect in effects if isinstance(effect, Add)]
+            followers: list[Drop | Add] = []
+            for removed, drop in zip(await asyncio.gather(*map(self._remove, drops)), drops, strict=True):
+                if removed:
+                    followers += self.table.removed(drop.queue, self._group.clock.now_ms())
+                else:
+                    self.table.removal_refused(drop.queue)
+            self._keep_locked(adds)
+            locked = await self._lock(adds) if self._locks_needed and adds else set(adds)
+            await asyncio.gather(*(self._add(queue, queue in locked, now_ms) for queue in adds))
+            effects = followers
+
+    # -- giving up -------------------------------------------------------------------------------------------------------------
+
+    async def _remove(self, drop: Drop) -> bool:
+        queue, process_queue = drop.queue, self._process_queues.get(drop.queue)
+        self.forget_progress_of_others()
+        # Before anything may refuse: what is finished stays finished, however long the listener runs and however this process ends.
+        await self._group.offset_store.persist(queue)
+        if self._locks_needed and process_queue is not None and process_queue.consuming:
+            return False
+        self._group.offset_store.progress.remove(queue)
+        self._process_queues.pop(queue, None)
+        if self._locks_needed and process_queue is not None and process_queue.lock.locked:
+            process_queue.lock.lost()
+            await self._unlock_when_due(drop, process_queue)
+        log.info("group %s: gave up %s (%s)", self._group.name, queue, drop.reason.value)
+        return True
+
+    async def _unlock_when_due(self, drop: Drop, process_queue: ProcessQueue) -> None:
+        """At once by who leaves the group, and where nothing is cached (RebalancePushImpl.unlockDelay of 4.x).
+
+        Cached messages say that the queue was in the middle of its work: what a listener set going may still be under way, and the next
+        owner begins with the same messages.
+        """
+        delay_ms = self._group.settings.unlock_delay_ms
+        if drop.reason is DropReason.SHUTDOWN or not process_queue.pending_count or delay_ms == 0:
+            await self._unlock(drop.queue)
+            return
+
+        def due() -> None:
+            del self._unlocks[drop.queue]
+            self._spawn(self._unlock(drop.queue))
+
+        self._unlocks[drop.queue] = self._group.clock.call_later(delay_ms, due)
+
+    def _keep_locked(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        """No unlock under way for these any more (one that comes back must not lose its lock in the middle); gives those that had one."""
+        kept = [queue for queue in queues if queue in self._unlocks]
+        for queue in kept:
+            self._unlocks.pop(queue).cancel()
+        return kept
+
+    async def _unlock(self, queue: MessageQueue) -> None:
+        address = self._routes.broker_address(queue.broker_name)
+        if address is None:
+            return
+        try:
+            await self._api.unlock_batch(address, self._group.name, self._group.client_id, [queue])
+        except _FAILURES as error:
+            log.info(
+                "group %s: %s could not be unlocked, the broker lets go of it in 60 s: %s",
+                self._group.name,
+                queue,
+                error,
+            )
+
+    # -- taking up -------------------------------------------------------------------------------------------------------------
+
+    async def _add(self, queue: MessageQueue, locked: bool, asked_ms: int) -> None:
+        if not locked:
+            log.info("group %s: %s is still locked by another member", self._group.name, queue)
+            self.table.add_failed(queue)
+            return
+        self._group.offset_store.progress.remove(queue)
+        try:
+            start = await self.start_offset(queue)
+        except _FAILURES as error:
+            log.warning("group %s: the start of %s cannot be found now: %s", self._group.name, queue, error)
+            start = None
+        if start is None:
+            self.table.add_failed(queue)
+            return
+        process_queue = self.table.added(queue, self._group.clock.now_ms())
+        if process_queue is None:
+            return
+        if self._locks_needed:
+            process_queue.lock.granted(asked_ms)
+        self._process_queues[queue] = process_queue
+        log.info("group %s: took up %s at %d", self._group.name, queue, start)
+        self._start_loop(process_queue, start)
+
+    async def start_offset(self, queue: MessageQueue) -> int | None:
+        """Where to begin; None when it cannot be known now."""
+        settings = self._group.settings
+        stored = await self._group.offset_store.read(queue)
+        timestamp_ms = self._start_timestamp_ms
+        if timestamp_ms is None:
+            timestamp_ms = self._group.clock.now_ms() - _HALF_AN_HOUR_MS
+        decision = decide_start(settings.consume_from_where, queue.topic, stored, timestamp_ms)
+        if self._group.tape is not None:
+            asked = (settings.consume_from_where, queue.topic, stored, timestamp_ms)
+            self._group.tape.ask("decide_start", asked, decision)
+        if isinstance(decision, StartAt):
+            return decision.offset
+        address = self._routes.broker_address(queue.broker_name)
+        if address is None:
+            return None
+        if isinstance(decision, AskMaxOffset):
+            offset = await self._api.max_offset(address, queue)
+        elif isinstance(decision, AskOffsetByTime):
+            offset = await self._api.search_offset(address, queue, decision.timestamp_ms)
+        else:
+            return None
+        self._group.offset_store.progress.update(queue, offset)
+        return offset
+
+    # -- orderly locks (S10) ---------------------------------------------------------------------------------------------------
+
+    async def lock_one(self, process_queue: ProcessQueue) -> bool:
+        """Ask for one queue's lock again; whether it is ours."""
+        queue, asked_ms = process_queue.queue, self._group.clock.now_ms()
+        if queue is None or process_queue.dropped:
+            return False
+        if queue in await self._lock([queue]) and not process_queue.dropped:
+            process_queue.lock.granted(asked_ms)
+            return True
+        return False
+
+    def forget_progress_of_others(self) -> None:
+        """Progress of queues whose lock may be another member's by now is not ours to write: it would set back what that one has done."""
+        if self._locks_needed:
+            now_ms = self._group.clock.now_ms()
+            for queue, process_queue in self._process_queues.items():
+                if not process_queue.lock.is_ours(now_ms):
+                    self._group.offset_store.progress.remove(queue)
+
+    async def renew_locks(self) -> None:
+        """The periodic renewal of all locks: also of a queue that was given up while its listener still runs."""
+        asked_ms = self._group.clock.now_ms()
+        active = self.table.active()
+        active.update((queue, one) for queue, one in self._process_queues.items() if one.consuming)
+        by_broker = _by_broker(active)
+
+        async def renew(broker_name: str, queues: list[MessageQueue]) -> None:
+            locked = await self._lock_at(broker_name, queues)
+            if locked is None:
+                return  # no answer: the lock runs out by itself if it goes on like this
+            for queue in queues:
+                if queue in locked:
+                    active[queue].lock.granted(asked_ms)
+                else:
+                    log.warning("group %s: the lock of %s was lost", self._group.name, queue)
+                    active[queue].lock.lost()
+
+        await asyncio.gather(*(renew(name, queues) for name, queues in by_broker.items()))
+
+    async def _lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        answers = await asyncio.gather(*(self._lock_at(name, part) for name, part in _by_broker(queues).items()))
+        return set().union(*(answer for answer in answers if answer is not None))
+
+    async def _lock_at(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue] | None:
+        address = self._routes.broker_address(broker_name)
+        if address is None:
+            return None
+        try:
+            return await self._api.lock_batch(address, self._group.name, self._group.client_id, queues)
+        except _FAILURES as error:
+            log.warning("group %s: queues of %s could not be locked: %s", self._group.name, broker_name, error)
+            return None
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    parts: dict[str, list[MessageQueue]] = {}
+    for queue in queues:
+        parts.setdefault(queue.broker_name, []).append(queue)
+    return parts

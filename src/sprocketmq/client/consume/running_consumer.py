@@ -1,0 +1,467 @@
+"""A started consumer: its parts and their connections (S2; Java: DefaultMQPushConsumerImpl).
+
+    rebalancer --queues--> pull_loop (one per queue) --messages--> consume service --> listener, or whoever polls
+        ^                        |                                      |
+        `------ instance --------+---------- offset_store <-------------+--> send_back
+
+Start: retry topic subscribed, progress loaded, service, registered, routes, filters checked, heartbeat, rebalance at once. Stop: pulls,
+then listeners, then progress persisted and locks given back, then the group is left: no message is consumed after its queue was given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from sprocketmq.client.async_client import in_order
+from sprocketmq.client.consume.consumer_requests import ConsumerRequests
+from sprocketmq.client.consume.rebalancer import Rebalancer
+from sprocketmq.client.group.group import ConsumeService, Group
+from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
+from sprocketmq.client.group.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
+from sprocketmq.client.group.send_back import SendBack
+from sprocketmq.client.hooks import Hooks
+from sprocketmq.client.read.pull_loop import PullLoop, PullOwner
+from sprocketmq.client.read.queue_watcher import QueueWatcher
+from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.push_settings import PushSettings, consume_timestamp_ms
+from sprocketmq.core.consume import flow_control
+from sprocketmq.core.consume.process_queue import ProcessQueue, QueueSnapshot
+from sprocketmq.core.consume.pull_cursor import BROKER_SUSPEND_MS, PULL_TIMEOUT_MS, PullCursor, PullDue
+from sprocketmq.core.consume.queue_lock import LOCK_RENEW_INTERVAL_MS
+from sprocketmq.core.group.subscription import TAG, parse_tag_expression, renewed
+from sprocketmq.core.retry import retry_schedule
+from sprocketmq.core.statistics import ConsumerStatistics, Window
+from sprocketmq.wire import bodies
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.client.observe.recorder import Recorder
+    from sprocketmq.client.observe.trace import MessageTrace
+
+__all__ = ["RunningConsumer"]
+
+log = logging.getLogger("sprocketmq.client")
+statistics_log = logging.getLogger("sprocketmq.client.statistics")
+
+_FIRST_RENEWAL_MS: Final = 1_000
+_LEAVE_TIMEOUT_S: Final = 10.0
+_MINUTE_MS: Final = 60_000
+_LOGGED: Final = ((Window.MINUTE, _MINUTE_MS), (Window.HOUR, 60 * _MINUTE_MS), (Window.DAY, 24 * 60 * _MINUTE_MS))
+
+
+class RunningConsumer:
+    """The parts of one started consumer. Implements instance.ConsumerMember; belongs to its loop.
+
+    Args:
+        make_service: makes what receives the messages, of the group it is given.
+        consume_type: how the group is announced to the brokers.
+        orderly: queues are locked.
+        with_retry_topic: also consume the group's retry topic.
+        suspend_ms, pull_timeout_ms: how long a broker holds a pull that finds nothing, and how long we wait for it.
+
+    Attributes: ``watcher`` is told of queues and asked before pulls (pull consumers); ``trace`` is there with ``enable_trace``.
+    """
+
+    def __init__(
+        self,
+        options: ClientOptions,
+        settings: PushSettings,
+        subscriptions: dict[str, bodies.SubscriptionData],
+        make_service: Callable[[Group], ConsumeService],
+        *,
+        consume_type: bodies.ConsumeType = bodies.ConsumeType.CONSUME_PASSIVELY,
+        orderly: bool = False,
+        with_retry_topic: bool = True,
+        suspend_ms: int = BROKER_SUSPEND_MS,
+        pull_timeout_ms: int = PULL_TIMEOUT_MS,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self.options, self._settings = options, settings
+        self.subscriptions = subscriptions
+        self._consume_type, self._with_retry_topic = consume_type, with_retry_topic
+        self.paused = False
+        self.watcher: QueueWatcher | None = None
+        self.stopping = False
+        self.trace: MessageTrace | None = None
+        self._loops: dict[ProcessQueue, PullLoop] = {}
+        self._said: dict[str, bodies.SubscriptionData] = {}  # with the newest version that any heartbeat names
+        self._announced: dict[str, bodies.SubscriptionData] = {}  # what the brokers have heard: pulls go by it
+        clustering = self._settings.clustering
+        # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
+        client_id = self.options.client_id(keep_default_name=not clustering)
+        # What may be refused comes before the instance, which would keep a user that never leaves.
+        local_store = (
+            None
+            if clustering
+            else LocalFileOffsetStore(
+                settings.local_offset_store_dir or os.environ.get("ROCKETMQ_CLIENT_LOCAL_OFFSET_STORE_DIR"),
+                client_id,
+                settings.group,
+            )
+        )
+        self._recorder: Recorder | None = None
+        if settings.record is not None:
+            from sprocketmq.client.observe.recorder import Recorder  # only who records pays for it
+
+            self._recorder = Recorder.of(settings, options.clock, client_id, orderly, subscriptions)
+        try:
+            self.instance = ClientInstance.acquire(self.options, client_id)
+        except BaseException:
+            if self._recorder is not None:
+                self._recorder.close()
+            raise
+        instance = self.instance
+        store: OffsetStore = local_store or RemoteOffsetStore(instance.api, instance.routes, settings.group)
+        limit = retry_schedule.max_reconsume_times(self._settings.max_reconsume_times, orderly=orderly)
+        self.group = Group(
+            name=self._settings.group,
+            namespace=self.options.namespace,
+            client_id=instance.client_id,
+            settings=self._settings,
+            clock=instance.clock,
+            offset_store=store,
+            send_back=SendBack(
+                instance.api,
+                instance.routes,
+                self._settings.group,
+                limit,
+                instance.inner_sender.send_again,
+                GroupRetryPolicy(instance.api, self._settings.group, instance.clock)
+                if self._settings.follow_group_retry_policy
+                else None,
+            ),
+            statistics=ConsumerStatistics(),
+            lock_queue=self._lock_queue,
+            settled=self._settled,
+            hooks=hooks if hooks is not None else Hooks(),
+        )
+        if self._recorder is not None:
+            self._recorder.attach(self.group)
+        self.service = make_service(self.group)
+        timestamp = self._settings.consume_timestamp
+        self.rebalancer = Rebalancer(
+            self.group,
+            instance.api,
+            instance.routes,
+            orderly=orderly,
+            start_loop=self._start_loop,
+            changed=self._queues_changed,
+            heartbeat=instance.heartbeats.to,
+            record_ended=self.service.record_ended,
+            spawn=self._spawn,
+            start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None,
+        )
+        self._owner = PullOwner(
+            state=self._pull_state,
+            subscription=self._subscription,
+            read_offset=self._read_offset,
+            offset_illegal=self._offset_illegal,
+            heartbeat=instance.heartbeats.soon,
+            correct_offset=self._correct_offset,
+            suspend_ms=suspend_ms,
+            timeout_ms=pull_timeout_ms,
+        )
+        self.requests = ConsumerRequests(self)
+        self.started_ms = instance.clock.now_ms()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._registered = False
+        self._service_started = False
+        self._workers = self._least_workers = settings.consume_thread_count
+
+    # -- life (S2) -------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        instance, settings = self.instance, self._settings
+        if settings.clustering and self._with_retry_topic:
+            retry = retry_schedule.retry_topic(settings.group)
+            self.subscriptions.setdefault(retry, parse_tag_expression(retry, "*", instance.clock.now_ms()))
+        if self.options.enable_trace:
+            from sprocketmq.client.observe.trace import MessageTrace  # only who traces pays for it
+
+            self.trace = MessageTrace(instance, self.options, self.group.name, "CONSUME")
+            self.group.hooks = self.group.hooks.joined_by(self.trace)
+        wanted = dict(self.subscriptions)
+        await self.group.offset_store.load()
+        self.service.start()
+        self._service_started = True
+        instance.add_consumer(self)
+        self._registered = True
+        for topic in sorted(self.subscriptions):
+            await instance.routes.refresh(topic)  # raises when no name server answers: better now than in a log
+        await self._check_expressions()
+        await self.announce()
+        await self.rebalance()
+        if self.service.orderly and settings.clustering:
+            self._spawn(self._renew_locks())
+        self._spawn(self._log_statistics())
+        if self.subscriptions == wanted:
+            instance.rebalance_soon()
+        else:  # by another task, meanwhile: the brokers may not have heard of it
+            self.subscription_changed()
+
+    @property
+    def runs_caller(self) -> bool:
+        return self._service_started and self.service.runs_caller
+
+    async def stop(self) -> None:
+        self.stopping = True
+        if self.instance.is_inherited:
+            return  # a forked child has nothing to stop: tasks and connections are the parent's
+        await in_order(
+            self._stop_pulls, self._stop_listeners, self._stop_tasks, self._end_trace, self._leave_in_time, self._end_record,
+            self.instance.release,
+        )  # fmt: skip
+
+    async def _stop_pulls(self) -> None:
+        await asyncio.gather(*(loop.stop() for loop in self._loops.values()))
+
+    async def _stop_listeners(self) -> None:
+        if self._service_started and not await self.service.close(self._settings.await_termination_ms):
+            log.warning(
+                "group %s: a listener still runs after %d ms, its messages will come again",
+                self.group.name,
+                self._settings.await_termination_ms,
+            )
+
+    async def _stop_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _end_trace(self) -> None:
+        if self.trace is not None:
+            await self.trace.close()
+
+    async def _leave_in_time(self) -> None:
+        if not self._registered:
+            return
+        try:
+            # Each request has its own limit; brokers that are frozen must not add them up without end.
+            await asyncio.wait_for(self._leave(), _LEAVE_TIMEOUT_S)
+        except TimeoutError:
+            log.warning(
+                "group %s: the brokers did not answer within %g s that we leave; they notice by themselves",
+                self.group.name,
+                _LEAVE_TIMEOUT_S,
+            )
+        finally:
+            self.instance.forget_consumer(self.group.name)
+
+    async def _end_record(self) -> None:
+        if self._recorder is not None:
+            self._recorder.close()
+
+    async def _leave(self) -> None:
+        try:
+            await self.rebalancer.drop_all()
+        finally:
+            await self.instance.remove_consumer(self.group.name)
+
+    async def _check_expressions(self) -> None:
+        for topic, subscription in list(self.subscriptions.items()):
+            if subscription.expression_type != TAG:
+                address = await self.instance.routes.any_broker(topic)
+                if address is not None:
+                    await self.instance.api.check_client_config(
+                        address,
+                        bodies.CheckClientConfigRequestBody(
+                            client_id=self.instance.client_id, group=self.group.name, subscription_data=subscription
+                        ),
+                    )
+
+    async def _log_statistics(self) -> None:
+        """At each full minute, hour and day (UTC), as Java's StatsItem prints them."""
+        clock, group = self.group.clock, self.group
+        now_ms = clock.now_ms()
+        due_ms = [now_ms - now_ms % period_ms + period_ms for _, period_ms in _LOGGED]
+        while True:
+            await clock.sleep(max(0, min(due_ms) - clock.now_ms()))
+            now_ms = clock.now_ms()
+            for number, (window, period_ms) in enumerate(_LOGGED):
+                if now_ms >= due_ms[number]:
+                    due_ms[number] = now_ms - now_ms % period_ms + period_ms
+                    if statistics_log.isEnabledFor(logging.INFO):
+                        for line in group.statistics.log_lines(group.name, window, now_ms):
+                            statistics_log.info("%s", line)
+
+    async def _renew_locks(self) -> None:
+        delay_ms = _FIRST_RENEWAL_MS
+        while True:
+            await self.group.clock.sleep(delay_ms)
+            delay_ms = LOCK_RENEW_INTERVAL_MS
+            await self.rebalancer.renew_locks()
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = self.instance.spawn(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- instance.ConsumerMember -----------------------------------------------------------------------------------------------
+
+    @property
+    def group_name(self) -> str:
+        return self._settings.group
+
+    @property
+    def topics(self) -> set[str]:
+        return set(self.subscriptions)
+
+    def consumer_data(self) -> bodies.ConsumerData:
+        return bodies.ConsumerData(
+            group_name=self._settings.group,
+            consume_type=self._consume_type.value,
+            message_model=self._settings.message_model.value,
+            consume_from_where=self._settings.consume_from_where.value,
+            # Queues assigned by hand: each pull carries its filter. Announced here it would become that of the whole group (Java: empty).
+            subscription_data_set=list(self.subscriptions.values()) if self.rebalancer.fixed is None else [],
+            unit_mode=self.options.unit_mode,
+        )
+
+    async def rebalance(self) -> bool:
+        if self.stopping:
+            return True
+        balanced = await self.rebalancer.rebalance(self.subscriptions)
+        self._share_limits()
+        return balanced
+
+    def queue_snapshots(self) -> dict[MessageQueue, QueueSnapshot]:
+        """The queues read now, for whoever looks from outside of the loop: a live process queue is the loop's alone."""
+        self.service.record_ended()
+        return {queue: process_queue.snapshot() for queue, process_queue in self.rebalancer.table.active().items()}
+
+    async def persist_offsets(self) -> None:
+        self.service.record_ended()
+        self.rebalancer.forget_progress_of_others()
+        await self.group.offset_store.persist_all(self.rebalancer.kept())
+
+    async def serve(self, command: Command) -> Command:
+        return await self.requests.serve(command)
+
+    # -- between the parts -----------------------------------------------------------------------------------------------------
+
+    async def announce(self) -> None:
+        """Tell the brokers what is subscribed; once they were told, pulls go by it, and those that they hold under another filter are over.
+
+        The broker takes only a newer version than it has, so each change gets one, also where the clock stands still or was set back.
+        """
+        for topic, wanted in self.subscriptions.items():
+            said = self._said.get(topic)
+            if said is not None and said is not wanted and wanted.sub_version <= said.sub_version:
+                self.subscriptions[topic] = renewed(wanted, said.sub_version + 1)
+        announced = dict(self.subscriptions)
+        self._said.update(announced)
+        await self.instance.heartbeats.to_all()
+        self._announced.update(announced)
+        for loop in self._loops.values():
+            loop.subscription_changed()
+
+    def subscription_changed(self) -> None:
+        async def tell() -> None:
+            await self.announce()
+            self.instance.rebalance_soon()
+
+        self._spawn(tell())
+
+    def resize(self, workers: int) -> None:
+        """How many listener calls may run at once; ``adjust_pool`` goes on from there."""
+        self._workers = self._least_workers = workers
+        self.service.resize(workers)
+
+    def adjust_pool(self) -> None:
+        settings = self._settings
+        if settings.consume_thread_max is None:
+            return
+        waiting = sum(process_queue.broker_backlog for process_queue in self._loops)
+        threshold, before = settings.adjust_thread_pool_nums_threshold, self._workers
+        if waiting >= threshold:
+            self._workers = min(self._workers + 1, max(settings.consume_thread_max, self._least_workers))
+        elif waiting < threshold * 0.8:  # Java's margin (DefaultMQPushConsumerImpl.adjustThreadPool)
+            self._workers = max(self._workers - 1, self._least_workers)
+        if self._workers != before:
+            log.info("group %s: %d messages wait, %d listener calls at once", self.group.name, waiting, self._workers)
+            self.service.resize(self._workers)
+
+    def wake(self) -> None:
+        for loop in self._loops.values():
+            loop.wake()
+
+    def _start_loop(self, process_queue: ProcessQueue, offset: int) -> None:
+        if self.stopping:
+            return
+        settings = self._settings
+        cursor = (PullCursor if self.group.tape is None else self.group.tape.pull_cursor)(
+            process_queue,
+            offset,
+            orderly=self.service.orderly and settings.clustering,
+            limits=settings.flow_limits,
+            pull_interval_ms=settings.pull_interval_ms,
+            exception_delay_ms=settings.pull_time_delay_when_exception_ms,
+        )
+        loop = PullLoop(self.group, cursor, self.instance.api, self.instance.routes, self.service, self._owner)
+        self._loops[process_queue] = loop
+        if self.watcher is not None:
+            self.watcher.taken_up(process_queue, offset)
+        loop.start(lambda: self._loops.pop(process_queue, None))
+
+    def _pull_state(self, queue: MessageQueue) -> PullDue:
+        subscribed, watcher = queue.topic in self.subscriptions, self.watcher
+        if watcher is None:
+            return PullDue(running=not self.stopping, paused=self.paused, subscribed=subscribed)
+        return PullDue(not self.stopping, self.paused or watcher.paused(queue), subscribed, watcher.full())
+
+    def _subscription(self, topic: str) -> bodies.SubscriptionData | None:
+        """What pulls go by: the last that the brokers were told, for a newer one they would refuse (code 25)."""
+        wanted = self.subscriptions.get(topic)
+        return None if wanted is None else self._announced.get(topic, wanted)
+
+    async def _read_offset(self, queue: MessageQueue) -> int:
+        """The offset at the first locked pull: what the owner before us committed last. Where nothing is stored the start that was
+        computed stays: computing the end of the queue a second time would skip what came in between."""
+        stored = await self.group.offset_store.read(queue)
+        if stored >= -1:
+            for loop in self._loops.values():
+                if loop.queue == queue:
+                    return stored if stored >= 0 else loop.cursor.own_offset
+        return -1
+
+    def _correct_offset(self, process_queue: ProcessQueue, offset: int) -> None:
+        if self.watcher is not None:
+            self.watcher.skipped(process_queue, offset)
+        elif process_queue.queue is not None:
+            self.group.offset_store.progress.update(process_queue.queue, offset)
+
+    def _offset_illegal(self, queue: MessageQueue, offset: int) -> None:
+        async def drop_then_take_up_again() -> None:
+            await self.rebalancer.drop_at(queue, offset)
+            self.instance.rebalance_soon()
+
+        self._spawn(drop_then_take_up_again())
+
+    async def _lock_queue(self, process_queue: ProcessQueue) -> bool:
+        return await self.rebalancer.lock_one(process_queue)
+
+    def _settled(self, process_queue: ProcessQueue) -> None:
+        loop = self._loops.get(process_queue)
+        if loop is not None:
+            loop.settled()
+
+    def _queues_changed(self, topic: str) -> None:
+        self._share_limits()
+        if self.watcher is not None:
+            self.watcher.changed(topic)
+        # Who came or went may have said otherwise what the group wants, and the broker goes by the newest: ours is said again.
+        subscription = self.subscriptions.get(topic)
+        if subscription is not None:
+            self._said[topic] = self.subscriptions[topic] = renewed(subscription, self.group.clock.now_ms())
+        self.instance.heartbeats.soon()
+
+    def _share_limits(self) -> None:
+        limits = flow_control.per_queue_limits(self._settings.flow_limits, len(self._loops))
+        for loop in self._loops.values():
+            loop.cursor.limits = limits

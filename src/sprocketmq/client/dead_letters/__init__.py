@@ -1,0 +1,1 @@
+"""Messages that were given up: listed, mended, sent again."""

@@ -1,0 +1,1 @@
+"""What the consumers of one group share: progress, retries, send-backs."""

@@ -1,0 +1,68 @@
+"""The retry policy of a group as its broker reports it (5.x), asked for when a message failed, not before.
+
+    first failure --> GET_SUBSCRIPTIONGROUP_CONFIG at the message's broker --> policy, kept for a minute --> delay level of the send-back
+                         | code 3 (4.9), no permission, no answer
+                         v
+                      None, kept for a minute, too: the schedule decides
+
+Laws
+    1. Failures that come together share one question; a consumer whose messages succeed asks nothing.
+    2. Whatever the broker answers, the send-back happens; at worst by the schedule's own level, a second later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.core.retry.retry_policy import RetryPolicy, read_retry_policy
+from sprocketmq.core.retry.retry_schedule import DelayLevels
+from sprocketmq.errors import NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.net.clock import Clock
+from sprocketmq.wire import headers
+from sprocketmq.wire.bodies import SubscriptionGroupConfig
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import request
+
+__all__ = ["GroupRetryPolicy"]
+
+log = logging.getLogger("sprocketmq.client")
+
+_KEPT_MS: Final = 60_000
+_TIMEOUT_MS: Final = 1_000
+
+
+class GroupRetryPolicy:
+    """The policy of one group, of one client. Belongs to its loop."""
+
+    def __init__(self, api: RemotingApi, group: str, clock: Clock) -> None:
+        self._api, self._group, self._clock = api, group, clock
+        self._levels = DelayLevels.parse()
+        self._policy: RetryPolicy | None = None
+        self._known_until_ms = -1
+        self._asking = asyncio.Lock()
+
+    async def delay_level(self, address: str, reconsume_times: int) -> int:
+        """The level to ask for after this failure; 0 lets the broker choose."""
+        if self._clock.now_ms() >= self._known_until_ms:
+            async with self._asking:
+                if self._clock.now_ms() >= self._known_until_ms:  # else somebody asked while we waited
+                    self._policy = await self._ask(address)
+                    self._known_until_ms = self._clock.now_ms() + _KEPT_MS
+        return 0 if self._policy is None else self._levels.level_for(self._policy.next_delay_ms(reconsume_times))
+
+    async def _ask(self, address: str) -> RetryPolicy | None:
+        header = headers.GetSubscriptionGroupConfigRequestHeader(group=self._group)
+        try:
+            answer = await self._api.invoke(
+                address, request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header), _TIMEOUT_MS
+            )
+            if answer.code != ResponseCode.SUCCESS:
+                log.debug("group %s: %s reports no retry policy: code %d", self._group, address, answer.code)
+                return None
+            return read_retry_policy(SubscriptionGroupConfig.decode(answer.body).group_retry_policy)
+        except (NetworkError, RemoteError, RequestTimeout, ProtocolError) as error:
+            log.debug("group %s: %s was not asked for the retry policy: %s", self._group, address, error)
+            return None

@@ -1,0 +1,184 @@
+"""Where progress is kept: at the broker for clustering, in a local file for broadcasting (policy in core.consume_progress)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Iterable
+from typing import Protocol
+
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.core.consume.consume_progress import OFFSET_NOT_FOUND, OFFSET_UNKNOWN, ConsumeProgress
+from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.wire.bodies import OffsetSerializeWrapper
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["LocalFileOffsetStore", "OffsetStore", "RemoteOffsetStore"]
+
+log = logging.getLogger("sprocketmq.client")
+
+
+class OffsetStore(Protocol):
+    """What consume services and rebalance need of progress. ``progress`` is the table in memory."""
+
+    progress: ConsumeProgress
+
+    async def load(self) -> None: ...
+
+    async def read(self, queue: MessageQueue) -> int:
+        """The stored offset, OFFSET_NOT_FOUND or OFFSET_UNKNOWN; from the store itself, not from memory."""
+        ...
+
+    async def persist(self, queue: MessageQueue) -> None: ...
+
+    async def persist_all(self, owned: Iterable[MessageQueue]) -> None: ...
+
+
+class RemoteOffsetStore:
+    """Progress at the master of each queue's broker (Java: RemoteBrokerOffsetStore)."""
+
+    def __init__(self, api: RemotingApi, routes: Routes, group: str) -> None:
+        self._api, self._routes, self._group = api, routes, group
+        self.progress = ConsumeProgress()
+
+    async def load(self) -> None:
+        """Nothing to do: the broker is asked queue by queue."""
+
+    async def read(self, queue: MessageQueue) -> int:
+        address = await self._address(queue)
+        if address is None:
+            return OFFSET_UNKNOWN
+        try:
+            offset = await self._api.query_consumer_offset(address, self._group, queue)
+        except (RemoteError, NetworkError, RequestTimeout) as error:
+            log.warning("group %s: the offset of %s could not be read: %s", self._group, queue, error)
+            return OFFSET_UNKNOWN
+        return OFFSET_NOT_FOUND if offset is None else offset
+
+    async def persist(self, queue: MessageQueue) -> None:
+        offset = self.progress.read(queue)
+        if offset >= 0:
+            await self._write(queue, offset, oneway=False)
+
+    async def persist_all(self, owned: Iterable[MessageQueue]) -> None:
+        for queue in self.progress.to_persist(owned):
+            offset = self.progress.read(
+                queue
+            )  # now: a queue that was given up during a write before is its next owner's
+            if offset >= 0:
+                await self._write(queue, offset, oneway=True)
+
+    async def _write(self, queue: MessageQueue, offset: int, *, oneway: bool) -> None:
+        address = await self._address(queue)
+        if address is None:
+            log.warning(
+                "group %s: the broker of %s is unknown, offset %d is not persisted now", self._group, queue, offset
+            )
+            return
+        try:
+            await self._api.update_consumer_offset(address, self._group, queue, offset, oneway=oneway)
+        except (RemoteError, NetworkError, RequestTimeout) as error:
+            log.warning("group %s: offset %d of %s could not be persisted: %s", self._group, offset, queue, error)
+
+    async def _address(self, queue: MessageQueue) -> str | None:
+        address = self._routes.broker_address(queue.broker_name, only_this=False)
+        if address is None:
+            with contextlib.suppress(NetworkError, RequestTimeout, RemoteError):
+                await self._routes.refresh(queue.topic)
+            address = self._routes.broker_address(queue.broker_name, only_this=False)
+        return address
+
+
+class LocalFileOffsetStore:
+    """Progress in ``<dir>/<client id>/<group>/offsets.json``, Java's file (LocalFileOffsetStore), with a ``.bak`` of the version before.
+
+    Reads fall back to the backup; each write replaces the file at once (``store.config_files``), so a crash leaves a readable one, and so
+    do other processes with the same client id (which overwrite each other's progress, as in Java: each needs an ``instance_name`` of its
+    own). A file that cannot be read is kept as ``offsets.json.broken`` where its backup can be. Writing waits for the disk, so it happens
+    in a thread; what is to be written meanwhile goes with the next one: giving up a thousand queues costs two writes, not a thousand.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None, client_id: str, group: str) -> None:
+        from pathlib import Path  # only who broadcasts pays for it
+
+        from sprocketmq.store.files.paths import path_below
+
+        base = Path(directory) if directory is not None else Path.home() / ".rocketmq_offsets"
+        self.path = Path(path_below(base, client_id, group, "offsets.json"))
+        self._backup = self.path.with_name("offsets.json.bak")
+        self._written: dict[MessageQueue, int] = {}
+        self._wanted: dict[MessageQueue, int] = {}
+        self._writing = asyncio.Lock()
+        self.progress = ConsumeProgress()
+
+    async def load(self) -> None:
+        """Fill the table from the file, or its backup.
+
+        Raises:
+            ConfigurationError: both are there and neither can be read: guessing would repeat or skip everything.
+        """
+        failure: Exception | None = None
+        for path in (self.path, self._backup):
+            if not path.exists():
+                continue
+            try:
+                self._written = OffsetSerializeWrapper.decode(path.read_bytes()).offset_table
+            except (OSError, ProtocolError) as error:
+                failure = error
+                log.warning("offset file %s cannot be read (%s), trying its backup", path, error)
+                continue
+            self._wanted = dict(self._written)
+            self.progress.load(self._written)
+            if isinstance(failure, ProtocolError):
+                self._set_aside()
+            return
+        if failure is not None:
+            raise ConfigurationError(
+                f"the offset file {self.path} cannot be read: {failure}; repair it, or remove it to begin at consume_from_where"
+            ) from failure
+
+    def _set_aside(self) -> None:
+        """The next write would make it the backup, in place of the one that can be read."""
+        aside = self.path.with_name("offsets.json.broken")
+        with contextlib.suppress(FileNotFoundError):  # another process was quicker
+            os.replace(self.path, aside)
+        log.error("offset file %s cannot be read; it is kept as %s, and its backup counts", self.path, aside)
+
+    async def read(self, queue: MessageQueue) -> int:
+        return self._wanted.get(queue, self.progress.read(queue))
+
+    async def persist(self, queue: MessageQueue) -> None:
+        offset = self.progress.read(queue)
+        if offset >= 0:
+            self._wanted[queue] = offset
+            await self._save()
+
+    async def persist_all(self, owned: Iterable[MessageQueue]) -> None:
+        # Queues that are not owned now stay in the file: broadcasting owns all queues, one that is missing is a route that is missing.
+        self._wanted.update({queue: self.progress.read(queue) for queue in owned if self.progress.read(queue) >= 0})
+        await self._save()
+
+    async def _save(self) -> None:
+        async with self._writing:
+            if self._wanted == self._written:
+                return
+            offsets = dict(self._wanted)
+            try:
+                is_written = await asyncio.to_thread(self._write, offsets)
+            except RuntimeError:  # the interpreter ends, and starts no thread any more
+                is_written = self._write(offsets)
+            if is_written:
+                self._written = offsets
+
+    def _write(self, offsets: dict[MessageQueue, int]) -> bool:
+        from sprocketmq.store.config_files import replace_file  # only who broadcasts pays for it
+
+        try:
+            replace_file(self.path, OffsetSerializeWrapper(offset_table=offsets).encode(), shared=True)
+        except OSError as error:
+            log.error("offset file %s cannot be written: %s", self.path, error)
+            return False
+        return True

@@ -1,0 +1,143 @@
+"""Handing a failed message back for a later try (Java: DefaultMQPushConsumerImpl.sendMessageBack).
+
+    level: the listener's choice, else the group's retry policy (5.x), else the broker's schedule
+        v
+    CONSUMER_SEND_MSG_BACK to the broker that stores it  --ok-->  the broker makes the retry copy, or the dead letter
+        | no answer, or refused
+        v
+    ordinary send to %RETRY%group through the inner producer  --ok-->  the copy is ours
+        | that failed too
+        v
+    False: the caller keeps the message and tries again locally
+
+The copy of the second way carries what the broker would have written: RETRY_TOPIC, ORIGIN_MESSAGE_ID, one more reconsume time, the
+delay level, and UNIQ_KEY unchanged, so the message keeps its id whichever way it went. A body that could not be opened stays compressed,
+and says so.
+
+Laws
+    1. A level that was chosen holds whichever way the message goes; a dead letter is one by either way (its copy says a limit of 0).
+    2. What got no answer may have been carried out; the second way makes a second copy then. Losing the message would be worse.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.core.retry.retry_schedule import retry_level, retry_topic
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.wire import headers
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.message import Message, MessageExt
+
+__all__ = ["SEND_BACK_TIMEOUT_MS", "SendBack", "retry_copy"]
+
+log = logging.getLogger("sprocketmq.client")
+
+SEND_BACK_TIMEOUT_MS = 5_000
+# Set anew by the send, by the broker on storing, or only meaningful while delayed: they must not travel in the copy.
+_NOT_COPIED = (
+    props.DELAY,
+    props.WAIT,
+    props.TRAN_MSG,  # the copy is no half message
+    props.MIN_OFFSET,
+    props.MAX_OFFSET,
+    props.CONSUME_START_TIME,
+    props.REAL_TOPIC,
+    props.REAL_QID,
+)
+
+SendInner = Callable[[Message, int], Awaitable[object]]  # with the sys_flag of the message that it is a copy of
+
+
+def retry_copy(message: MessageExt, group: str, max_reconsume_times: int, delay_level: int) -> Message:
+    """The message to send to ``%RETRY%group``; RECONSUME_TIME and MAX_RECONSUME_TIMES move into the header on sending.
+
+    Args:
+        message: the failed one, its topic restored to the original.
+        delay_level: as is; 0 and -1 mean the dead-letter topic, which a limit of 0 makes of it at every broker: 4.9 looks at the count
+            alone, 5.x also at the group's queue locks, which a group that has just lost them does not hold.
+    """
+    copy = Message(retry_topic(group), message.body, flag=message.flag)
+    copied = copy.properties
+    copied.update({name: value for name, value in message.properties.items() if name not in _NOT_COPIED})
+    copied[props.RETRY_TOPIC] = message.properties.get(props.RETRY_TOPIC) or message.topic
+    copied[props.ORIGIN_MESSAGE_ID] = message.properties.get(props.ORIGIN_MESSAGE_ID) or message.offset_message_id
+    copied[props.RECONSUME_TIME] = str(message.reconsume_times + 1)
+    copied[props.MAX_RECONSUME_TIMES] = str(max_reconsume_times if delay_level > 0 else 0)
+    if delay_level > 0:
+        copied[props.DELAY] = str(delay_level)
+    return copy
+
+
+class SendBack:
+    """The send-back of one group.
+
+    Args:
+        send_inner: sends through the instance's inner producer.
+        max_reconsume_times: effective limit, sent along: the broker dead-letters at it.
+        retry_policy: chooses the delay where the listener does not; None leaves it to the broker's schedule.
+    """
+
+    def __init__(
+        self,
+        api: RemotingApi,
+        routes: Routes,
+        group: str,
+        max_reconsume_times: int,
+        send_inner: SendInner,
+        retry_policy: GroupRetryPolicy | None = None,
+    ) -> None:
+        self._api, self._routes, self._group = api, routes, group
+        self._max_reconsume_times = max_reconsume_times
+        self._send_inner = send_inner
+        self._retry_policy = retry_policy
+
+    async def __call__(self, message: MessageExt, delay_level: int) -> bool:
+        """Whether a retry copy (or dead letter) is stored.
+
+        Args:
+            delay_level: 0 the group's policy or the broker chooses, 1..18 this level, -1 the dead-letter topic.
+        """
+        # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.
+        address = self._routes.broker_address(message.broker_name) or message.store_host
+        if delay_level == 0 and self._retry_policy is not None:
+            delay_level = await self._retry_policy.delay_level(address, message.reconsume_times)
+        try:
+            await self._ask_broker(address, message, delay_level)
+            return True
+        except (RemoteError, NetworkError, RequestTimeout) as error:
+            log.warning(
+                "group %s: %s could not be sent back (%s), sending a copy to its retry topic",
+                self._group,
+                message.message_id,
+                error,
+            )
+        level = -1 if delay_level < 0 else retry_level(message.reconsume_times, delay_level)
+        return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)
+
+    async def dead_letter_orderly(self, message: MessageExt) -> bool:
+        """Give up on an orderly message: sent to the retry topic with a limit that is reached, so the broker stores it as a dead letter."""
+        return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, 0), message)
+
+    async def _ask_broker(self, address: str, message: MessageExt, delay_level: int) -> None:
+        header = headers.ConsumerSendMsgBackRequestHeader(
+            offset=message.commit_log_offset,
+            group=self._group,
+            delay_level=delay_level,
+            origin_msg_id=message.message_id,
+            origin_topic=message.topic,
+            max_reconsume_times=self._max_reconsume_times,
+        )
+        await self._api.consumer_send_message_back(address, header, SEND_BACK_TIMEOUT_MS)
+
+    async def _send_copy(self, copy: Message, message: MessageExt) -> bool:
+        try:
+            await self._send_inner(copy, message.sys_flag)
+            return True
+        except RocketMQError as error:
+            log.error("group %s: no retry copy of %s could be stored: %s", self._group, message.message_id, error)
+            return False

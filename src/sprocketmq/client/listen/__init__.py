@@ -1,0 +1,1 @@
+"""Calling the user's listeners."""

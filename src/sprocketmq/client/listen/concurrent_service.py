@@ -1,0 +1,445 @@
+"""Concurrent consumption: batches to workers, results to progress or to send-back (Java: ConsumeMessageConcurrentlyService).
+
+    Dispatch --> take batches --> pool: listener --> settle --> acknowledged: ProcessQueue.done -> progress
+                                                      |
+                                                      +-- failed, clustering:   send back -> done | not possible: again here in 5 s
+                                                      `-- failed, broadcasting: logged, done
+
+    a batch that runs too long: its messages are sent back (level 3) and done; the result that may still come is ignored
+
+Laws
+1. A message leaves its process queue only when it was acknowledged, or a retry copy of it is stored, or (broadcasting) was logged as lost.
+2. One delivery makes at most one retry copy (core.consume_timeout holds it between listener and timeout).
+3. After its queue was dropped a message changes nothing any more: no progress, no send-back; the next owner gets it.
+4. What a listener answers or raises never stops the consumer.
+
+Consume timeout: the pool notes when each call began. A look at the running ones at ``last look + limit`` finds every batch before its
+deadline has passed, so a batch that ends in time costs nothing, and one that does not is found at its deadline, precisely.
+
+A listener of single messages (OneAtATime) that no hook watches is called without ceremony: messages themselves go to the pool, and one
+that simply returned is its own result. A Batch is made of such a message only when there is something to say about it: another answer, an
+exception, a look that finds it running. From there on both ways are one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final, TypeAlias, cast
+
+from sprocketmq.client.group.group import Group
+from sprocketmq.client.group.stuck_listener import StuckListener, call_back, tell
+from sprocketmq.client.listen.listener_call import ListenerCall, OneAtATime
+from sprocketmq.client.listen.listener_pool import (
+    AsyncListenerPool,
+    ListenerPool,
+    ThreadListenerPool,
+    run_beside_the_loop,
+)
+from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
+from sprocketmq.core.consume.consume_result import acked_count, read_answer
+from sprocketmq.core.consume.consume_timeout import ConsumeTimeout, Settlement
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.retry.retry_schedule import FIRST_RETRY_LEVEL
+from sprocketmq.net.clock import Timer
+from sprocketmq.wire.message import MessageExt
+
+__all__ = ["ConcurrentListener", "ConcurrentService"]
+
+log = logging.getLogger("sprocketmq.client")
+
+ConcurrentListener = Callable[[Sequence[MessageExt], ConsumeConcurrentlyContext], Any]
+
+# ConsumeMessageConcurrentlyService.submitConsumeRequestLater
+_LOCAL_RETRY_MS: Final = 5_000
+_SENT_BACK: Final = "are sent back and progress passes them"
+_GIVEN_UP: Final = "are given up, for broadcasting does not retry"
+# Send-backs in flight at once: a poison topic must not open with a burst of thousands.
+_SEND_BACKS_AT_ONCE: Final = 64
+_ALL: Final = 1 << 31
+
+
+class Batch:
+    """One listener call."""
+
+    __slots__ = (
+        "alone", "context", "failure", "messages", "process_queue", "returned_none", "spent_s", "started_ms", "status", "told",
+        "tracked",
+    )  # fmt: skip
+
+    def __init__(
+        self, process_queue: ProcessQueue, messages: list[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> None:
+        self.process_queue = process_queue
+        self.messages = messages
+        self.context = context
+        self.alone = False  # made of a message whose call had begun, or ended, without it
+        self.started_ms = 0  # known once it is tracked
+        self.spent_s = 0.0
+        self.returned_none = False
+        self.status: ConsumeConcurrentlyStatus | None = None
+        self.failure: BaseException | None = None
+        self.tracked = False  # its messages are known to the consume timeout
+        self.told = False  # the user was told that it is stuck
+
+
+# What goes to the pool and comes back: a batch, or one message of a OneAtATime.
+Delivery: TypeAlias = "Batch | MessageExt"
+
+
+class ConcurrentService:
+    """Feeds one concurrent listener. Belongs to the loop; only ``_call`` runs in workers."""
+
+    orderly = False
+
+    def __init__(self, group: Group, listener: ConcurrentListener, batch_size: int) -> None:
+        self._group = group
+        self._listener = ListenerCall(
+            group,
+            listener,
+            read=read_answer,
+            failed=ConsumeConcurrentlyStatus.RECONSUME_LATER,
+            consequence="those not acknowledged are retried",
+        )
+        self._one = listener if isinstance(listener, OneAtATime) else None
+        self._batch_size = batch_size
+        self._clock = group.clock
+        make_timeout = ConsumeTimeout if group.tape is None else group.tape.consume_timeout
+        self._timeouts: ConsumeTimeout[MessageExt] = make_timeout(group.settings.consume_timeout_ms)
+        self._tracked: dict[MessageExt, Batch] = {}
+        self._watched: dict[
+            MessageExt, Batch
+        ] = {}  # messages without a batch that a look found running, until they are reported
+        self._timer: Timer | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pool: ListenerPool[Delivery]
+        self._closing = False
+        self._send_backs = asyncio.Semaphore(_SEND_BACKS_AT_ONCE)
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
+        self._pool = (
+            AsyncListenerPool(self._call_async, self._on_done, workers, name, self._clock.now_ms)
+            if self._listener.is_async
+            else ThreadListenerPool(self._call, self._on_done, workers, name, self._clock.now_ms)
+        )
+        self._arm(self._timeouts.limit_ms)
+
+    @property
+    def runs_caller(self) -> bool:
+        return self._pool.runs_caller
+
+    def resize(self, workers: int) -> None:
+        self._pool.resize(workers)
+
+    def record_ended(self) -> None:
+        self._pool.report()
+
+    @property
+    def consume_timeout_ms(self) -> int:
+        return self._timeouts.limit_ms
+
+    @consume_timeout_ms.setter
+    def consume_timeout_ms(self, limit_ms: int) -> None:
+        """Holds at once, also for messages that already run."""
+        self._timeouts.limit_ms = limit_ms
+        self._look()
+
+    async def close(self, timeout_ms: float) -> bool:
+        self._closing = self._listener.closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        ended = await self._pool.close(timeout_ms)
+        if self._tasks:
+            _, late = await asyncio.wait(set(self._tasks), timeout=timeout_ms / 1000)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        return ended
+
+    # -- from the process queue to the listener --------------------------------------------------------------------------------
+
+    def submit(self, process_queue: ProcessQueue) -> None:
+        if self._closing:
+            return
+        now_ms, queue = self._clock.now_ms(), process_queue.queue
+        assert queue is not None
+        if self._one is not None and not self._group.hooks.consume:
+            self._pool.submit(process_queue.take(_ALL, now_ms), process_queue)
+            return
+        batches: list[Delivery] = []
+        while messages := process_queue.take(self._batch_size, now_ms):
+            batches.append(Batch(process_queue, messages, ConsumeConcurrentlyContext(queue)))
+        self._pool.submit(batches, process_queue)
+
+    async def consume_directly(self, messages: Sequence[MessageExt]) -> Batch:
+        """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
+        queue = messages[0].message_queue
+        batch = Batch(ProcessQueue(queue), list(messages), ConsumeConcurrentlyContext(queue))
+        direct = self._listener.without_hooks()
+        if direct.is_async:
+            await direct.run_async(batch)
+        else:
+            await run_beside_the_loop(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
+        return batch
+
+    def _call(self, item: Delivery, process_queue: ProcessQueue) -> Delivery:
+        if process_queue.dropped:
+            return item
+        one = self._one
+        if one is None or isinstance(item, Batch):
+            self._listener.run(cast(Batch, item))
+            return item
+        try:
+            returned = one.listener(item)
+            return item if returned is None else self._answered(item, process_queue, one.answer(returned))
+        except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the message
+            return self._failed(item, process_queue, error)
+
+    async def _call_async(self, item: Delivery, process_queue: ProcessQueue) -> Delivery:
+        if process_queue.dropped:
+            return item
+        one = self._one
+        if one is None or isinstance(item, Batch):
+            await self._listener.run_async(cast(Batch, item))
+            return item
+        try:
+            returned = await one.listener(item)
+            return item if returned is None else self._answered(item, process_queue, one.answer(returned))
+        except BaseException as error:
+            if self._closing and isinstance(error, asyncio.CancelledError):
+                raise
+            return self._failed(item, process_queue, error)
+
+    def _batch_of(self, message: MessageExt, process_queue: ProcessQueue) -> Batch:
+        assert process_queue.queue is not None
+        batch = Batch(process_queue, [message], ConsumeConcurrentlyContext(process_queue.queue))
+        batch.alone = True
+        return batch
+
+    def _answered(self, message: MessageExt, process_queue: ProcessQueue, answer: object) -> Delivery:
+        """The message, or a batch that says what is the matter with it."""
+        if answer is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
+            return message
+        batch = self._batch_of(message, process_queue)
+        self._listener.judge(batch, answer)
+        return batch
+
+    def _failed(self, message: MessageExt, process_queue: ProcessQueue, failure: BaseException) -> Batch:
+        batch = self._batch_of(message, process_queue)
+        self._listener.judge_failure(batch, failure)
+        return batch
+
+    # -- from the listener to progress -----------------------------------------------------------------------------------------
+
+    def _on_done(self, items: list[Delivery], process_queue: ProcessQueue, spent_s: float) -> None:
+        if self._one is None or self._watched or Batch in map(type, items):
+            self._settle([self._batch(item, process_queue, spent_s / len(items)) for item in items], process_queue)
+        elif not process_queue.dropped:
+            messages = cast("list[MessageExt]", items)
+            self._measure_alone(messages, spent_s * 1000)
+            self._done(process_queue, messages)
+
+    def _batch(self, item: Delivery, process_queue: ProcessQueue, spent_s: float) -> Batch:
+        """What came back from the pool as a batch with its outcome; the one that a look has made of it, if there is one."""
+        if isinstance(item, Batch) and not item.alone:
+            return item
+        outcome = item if isinstance(item, Batch) else None
+        message = item.messages[0] if isinstance(item, Batch) else item
+        batch = self._watched.pop(message, None) or outcome or self._batch_of(message, process_queue)
+        batch.spent_s = spent_s
+        if outcome is None:
+            batch.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        else:
+            batch.status, batch.context = outcome.status, outcome.context
+        return batch
+
+    def _settle(self, batches: Sequence[Batch], process_queue: ProcessQueue) -> None:
+        done: list[MessageExt] = []
+        failed: list[tuple[Batch, list[MessageExt]]] = []
+        for batch in batches:
+            if process_queue.dropped:
+                self._forget(batch)
+                continue
+            acked = self._acked(batch)
+            self._measure(batch, acked)
+            good, bad = batch.messages[:acked], batch.messages[acked:]
+            if batch.tracked:
+                own = self._own(batch)
+                good = [message for message in good if message in own]
+                bad = [message for message in bad if message in own]
+            done += good
+            if bad:
+                failed.append((batch, bad))
+        if done:
+            self._done(process_queue, done)
+        if failed:
+            self._spawn(self._retry_all(failed))
+
+    def _acked(self, batch: Batch) -> int:
+        status = batch.status or ConsumeConcurrentlyStatus.RECONSUME_LATER
+        return acked_count(status, batch.context.ack_index, len(batch.messages))
+
+    def _own(self, batch: Batch) -> set[MessageExt]:
+        """Those messages of a tracked batch that its result settles; the others belong to the timeout's send-back."""
+        own: set[MessageExt] = set()
+        for message in batch.messages:
+            settlement = self._timeouts.finished(message)
+            if settlement is Settlement.SETTLE:
+                own.add(message)
+            if settlement is not Settlement.WAIT:
+                self._tracked.pop(message, None)
+        return own
+
+    def _done(self, process_queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        offset = process_queue.done(messages)
+        if offset is not None and process_queue.queue is not None:
+            self._group.offset_store.progress.update(process_queue.queue, offset)
+            self._group.settled(process_queue)
+
+    def _measure(self, batch: Batch, acked: int) -> None:
+        failed = len(batch.messages) - acked
+        now_ms = self._clock.now_ms()
+        self._group.statistics.consumed(batch.messages[0].topic, acked, failed, batch.spent_s * 1000, now_ms)
+
+    def _measure_alone(self, messages: list[MessageExt], spent_ms: float) -> None:
+        statistics, now_ms, topics = self._group.statistics, self._clock.now_ms(), {one.topic for one in messages}
+        if len(topics) == 1:  # only those from a retry topic can have more
+            statistics.consumed_alone(topics.pop(), len(messages), spent_ms, now_ms)
+            return
+        for topic in topics:
+            count = sum(one.topic == topic for one in messages)
+            statistics.consumed_alone(topic, count, spent_ms * count / len(messages), now_ms)
+
+    # -- failures --------------------------------------------------------------------------------------------------------------
+
+    async def _retry_all(self, failed: Iterable[tuple[Batch, list[MessageExt]]]) -> None:
+        await asyncio.gather(*(self._retry(batch, message) for batch, messages in failed for message in messages))
+
+    async def _retry(self, batch: Batch, message: MessageExt) -> None:
+        process_queue = batch.process_queue
+        if not self._group.clustering:
+            log.warning(
+                "group %s: broadcasting does not retry, message %s from %s is given up",
+                self._group.name,
+                message.message_id,
+                batch.context.message_queue,
+            )
+            self._done(process_queue, [message])
+            return
+        async with self._send_backs:
+            if process_queue.dropped:
+                return
+            sent = await self._send_back(message, batch.context.delay_level_when_next_consume)
+        if sent:
+            self._done(process_queue, [message])
+            return
+        message.reconsume_times += 1
+        log.warning("group %s: %s is tried again here in %d ms", self._group.name, message.message_id, _LOCAL_RETRY_MS)
+        self._clock.call_later(_LOCAL_RETRY_MS, lambda: self._again(process_queue, message))
+
+    async def _send_back(self, message: MessageExt, level: int) -> bool:
+        try:
+            return await self._group.send_back(message, level)
+        except Exception:  # law 1: a message that cannot even be written down for its way back is tried again here
+            log.exception("group %s: %s could not be sent back", self._group.name, message.message_id)
+            return False
+
+    def _again(self, process_queue: ProcessQueue, message: MessageExt) -> None:
+        if not self._closing and not process_queue.dropped:
+            process_queue.put_back([message])
+            self.submit(process_queue)
+
+    # -- consume timeout -------------------------------------------------------------------------------------------------------
+
+    def _arm(self, delay_ms: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._timeouts.limit_ms > 0 and not self._closing:
+            self._timer = self._clock.call_later(delay_ms, self._look)
+
+    def _look(self) -> None:
+        """Learn of the batches that run now, send back what is over its limit, come again at the next possible deadline."""
+        if self._closing or self._timeouts.limit_ms <= 0:
+            return
+        now_ms = self._clock.now_ms()
+        for item, process_queue, started_ms in sorted(self._pool.running, key=lambda one: one.started_ms):
+            if item in self._watched or (isinstance(item, Batch) and item.tracked):
+                continue
+            if isinstance(item, Batch):
+                batch = item
+            else:
+                batch = self._watched[item] = self._batch_of(item, process_queue)
+            batch.started_ms, batch.tracked = started_ms, True
+            for message in batch.messages:
+                self._tracked[message] = batch
+                self._timeouts.started(message, batch.started_ms)
+        expired = [(self._tracked[message], message) for message in self._timeouts.expired(now_ms)]
+        if expired:
+            self._tell_stuck(expired, now_ms)
+        for batch, message in expired:
+            self._spawn(self._expire(batch, message))
+        deadline_ms = self._timeouts.next_deadline_ms()
+        latest_ms = now_ms + self._timeouts.limit_ms
+        self._arm(max(1, min(latest_ms, latest_ms if deadline_ms is None else deadline_ms) - now_ms))
+
+    async def _expire(self, batch: Batch, message: MessageExt) -> None:
+        process_queue = batch.process_queue
+        if process_queue.dropped or not self._group.clustering:
+            self._timeouts.forget(message)
+            self._tracked.pop(message, None)
+            self._done(process_queue, [message])  # broadcasting gives it up, as any that failed
+            return
+        sent = await self._send_back(message, FIRST_RETRY_LEVEL)
+        if message not in self._timeouts:
+            return  # meanwhile its queue was dropped, and its listener has ended
+        if sent:
+            self._timeouts.sent_back(message)
+            self._tracked.pop(message, None)
+            self._done(process_queue, [message])
+        elif self._timeouts.send_back_failed(message, self._clock.now_ms()) is Settlement.SETTLE:
+            self._tracked.pop(message, None)
+            if batch.messages.index(message) < self._acked(batch):
+                self._done(process_queue, [message])
+            else:
+                await self._retry(batch, message)
+        else:
+            self._look()
+
+    def _tell_stuck(self, expired: Sequence[tuple[Batch, MessageExt]], now_ms: int) -> None:
+        """Once per call: a log line with its stack, the callbacks of on_consume_timeout, statistics."""
+        calls: dict[Batch, list[MessageExt]] = {}
+        for batch, message in expired:
+            if not batch.told and not batch.process_queue.dropped:
+                calls.setdefault(batch, []).append(message)
+        for batch, messages in calls.items():
+            batch.told = True
+            worker, stack = self._pool.stack_of(batch.messages[0] if batch.alone else batch)
+            queue, limit_ms = batch.context.message_queue, self._timeouts.limit_ms
+            stuck = StuckListener(
+                self._group.name, queue, messages, batch.started_ms, now_ms - batch.started_ms, limit_ms, worker, stack
+            )
+            tell(stuck, _SENT_BACK if self._group.clustering else _GIVEN_UP)
+            self._group.statistics.timed_out(batch.messages[0].topic, len(messages), now_ms)
+            for callback in self._group.stuck_callbacks:
+                self._spawn(call_back(callback, stuck))
+
+    def _forget(self, batch: Batch) -> None:
+        if batch.tracked:
+            for message in batch.messages:
+                self._timeouts.forget(message)
+                self._tracked.pop(message, None)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("group %s: settling a delivery failed", self._group.name, exc_info=error)

@@ -1,0 +1,253 @@
+"""One call of a listener, concurrent or orderly: hooks around it, its answer read, whatever it raises caught (Java: ConsumeRequest.run).
+
+Runs where the listener runs, in a worker thread or as a task. It changes nothing but the batch it was given, so it needs no lock: the
+batch goes back to the loop, and the loop decides.
+
+Laws
+1. A call ends with a status, whatever the listener or a hook answers, raises (SystemExit too) or leaves in its context; only the end of the
+   consumer itself cancels one for good.
+2. Nothing counts as consumed that was not run: what an ``async def`` hidden behind a lambda returns is awaited, on the loop; generators
+   are refused.
+3. The listener gets its own view of the batch: what it does to it changes nothing here.
+4. A mistake in an answer is said once per kind, with what is allowed and what becomes of the messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from sprocketmq.client.hooks import ConsumeMessageContext
+from sprocketmq.client.listener_signals import ListenerSignal
+from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.trace import ConsumeReturnType
+
+if TYPE_CHECKING:
+    from sprocketmq.client.group.group import Group
+
+__all__ = ["ListenerCall", "OneAtATime", "is_async_listener"]
+
+log = logging.getLogger("sprocketmq.client")
+
+S = TypeVar("S")
+
+_MOST_COMPLAINTS: Final = 8
+
+
+class _Batch(Protocol[S]):
+    """What a call works on; ``status``, ``failure``, ``spent_s`` and ``returned_none`` are its outcome."""
+
+    messages: list[MessageExt]
+    context: Any
+    status: S | None
+    failure: BaseException | None
+    spent_s: float
+    returned_none: bool
+
+
+class ListenerCall(Generic[S]):
+    """How a service calls its listener.
+
+    Args:
+        listener: ``(messages, context)``, plain or ``async def``.
+        read: ``(answer, context)`` -> its status, and what was wrong with it as the rest of a sentence (None: nothing).
+        failed: the status of a call that raised.
+        consequence: for the log: what becomes of the messages then.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        listener: Callable[[Sequence[MessageExt], Any], Any],
+        *,
+        read: Callable[[object, Any], tuple[S, str | None]],
+        failed: S,
+        consequence: str,
+    ) -> None:
+        self._group, self._listener = group, listener
+        self._read, self._failed, self._consequence = read, failed, consequence
+        self._complaints: set[str] = set()
+        self._loop = asyncio.get_running_loop()
+        self.is_async = is_async_listener(listener)
+        self.closing = False
+        self._with_hooks = True
+
+    def without_hooks(self) -> ListenerCall[S]:
+        """The same listener as a tool calls it, which is not consumption."""
+        direct = copy.copy(self)
+        direct._with_hooks = False
+        return direct
+
+    def run(self, batch: _Batch[S]) -> None:
+        """Call a plain listener."""
+        seen = self._begin(batch)
+        started_s = time.perf_counter()
+        try:
+            self._judge(batch, self._listener(tuple(batch.messages), batch.context))
+        except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the batch
+            batch.failure = error
+        self._end(batch, seen, started_s)
+
+    async def run_async(self, batch: _Batch[S]) -> None:
+        """Call an ``async def`` listener. Only the consumer's own end cancels it for good; any other cancellation is a failure."""
+        seen = self._begin(batch)
+        started_s = time.perf_counter()
+        try:
+            self._judge(batch, await self._listener(tuple(batch.messages), batch.context))
+        except asyncio.CancelledError as error:
+            if self.closing:
+                raise
+            batch.failure = error
+        except BaseException as error:  # noqa: BLE001 - as above
+            batch.failure = error
+        self._end(batch, seen, started_s)
+
+    def judge(self, batch: _Batch[S], answer: object) -> None:
+        """The outcome of a call that was made elsewhere, in the same thread or task, and answered so."""
+        try:
+            self._judge(batch, answer)
+        except BaseException as error:  # noqa: BLE001 - as above
+            batch.failure = error
+        self._end(batch, None, time.perf_counter())
+
+    def judge_failure(self, batch: _Batch[S], failure: BaseException) -> None:
+        """The outcome of a call that was made elsewhere and raised."""
+        batch.failure = failure
+        self._end(batch, None, time.perf_counter())
+
+    def _judge(self, batch: _Batch[S], answer: Any) -> None:
+        status, complaint = self._read(answer, batch.context)
+        if complaint is not None:
+            if not self.is_async and inspect.isawaitable(answer):
+                answer = asyncio.run_coroutine_threadsafe(_awaited(answer), self._loop).result()
+                status, complaint = self._read(answer, batch.context)
+            batch.returned_none = answer is None
+            self._complain(complaint, answer)
+        batch.status = status
+
+    def _begin(self, batch: _Batch[S]) -> ConsumeMessageContext | None:
+        group = self._group
+        if not group.hooks.consume or not self._with_hooks:
+            return None
+        context: ConsumeConcurrentlyContext | ConsumeOrderlyContext = batch.context
+        seen = ConsumeMessageContext(
+            group.own_name, context.message_queue, batch.messages, group.clock.now_ms(), group.client_id
+        )
+        group.hooks.before_consume(seen)
+        return seen
+
+    def _complain(self, complaint: str | None, answer: object) -> None:
+        """Law 4. Of one kind are answers of one type, and values put into one attribute of the context."""
+        if complaint is None:
+            return
+        kind = complaint.partition(" to ")[0] if complaint.startswith("set ") else type(answer).__name__
+        if kind in self._complaints or len(self._complaints) == _MOST_COMPLAINTS:
+            return
+        self._complaints.add(kind)
+        log.error(
+            "group %s: the listener %s, so %s (this is said once)", self._group.name, complaint, self._consequence
+        )
+
+    def _end(self, batch: _Batch[S], seen: ConsumeMessageContext | None, started_s: float) -> None:
+        batch.spent_s = time.perf_counter() - started_s
+        if batch.failure is not None:
+            batch.status = self._failed
+            self._raised(batch, batch.failure)
+        if seen is not None:
+            seen.status, seen.failure, seen.spent_ms = batch.status, batch.failure, batch.spent_s * 1000
+            seen.return_type = self._return_type(batch, seen)
+            self._group.hooks.after_consume(seen)
+
+    def _raised(self, batch: _Batch[S], failure: BaseException) -> None:
+        if isinstance(failure, ListenerSignal):
+            batch.context.follow(failure)
+            log.info("group %s: the listener raised %r", self._group.name, failure)
+            return
+        log.warning(
+            "group %s: the listener raised %s: %s; of %d message(s) from %s, %s",
+            self._group.name,
+            type(failure).__name__,
+            failure,
+            len(batch.messages),
+            batch.context.message_queue,
+            self._consequence,
+            exc_info=failure if log.isEnabledFor(logging.DEBUG) else None,
+        )
+
+    def _return_type(self, batch: _Batch[S], seen: ConsumeMessageContext) -> ConsumeReturnType:
+        """Java: ConsumeRequest.run, in its order."""
+        if batch.failure is not None:
+            return ConsumeReturnType.EXCEPTION
+        if batch.returned_none:
+            return ConsumeReturnType.RETURN_NULL
+        limit_ms = self._group.settings.consume_timeout_ms
+        if 0 < limit_ms <= seen.spent_ms:
+            return ConsumeReturnType.TIME_OUT
+        return ConsumeReturnType.SUCCESS if seen.success else ConsumeReturnType.FAILED
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
+
+
+def is_async_listener(listener: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await: ``async def``, a partial of one, or an object with ``async def __call__``.
+
+    Raises:
+        ConfigurationError: it cannot be called, or is a generator, whose body a call does not run.
+    """
+    if not callable(listener):
+        raise ConfigurationError(f"the listener is {listener!r}, a function is allowed")
+    if isinstance(listener, OneAtATime):
+        return listener.is_async
+    calls = (listener, type(listener).__call__)
+    if any(inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call) for call in calls):
+        raise ConfigurationError(
+            f"the listener {listener!r} contains yield, so a call would not run it; a plain or an async function is allowed"
+        )
+    return any(inspect.iscoroutinefunction(call) for call in calls)
+
+
+class OneAtATime:
+    """A concurrent listener out of one that takes a single message, whose returning means success.
+
+    Called, it is a listener like any other. A service that knows it calls ``listener`` itself: None means success, whatever else comes
+    back goes through ``answer``.
+    """
+
+    __slots__ = ("is_async", "listener")
+
+    def __init__(self, listener: Callable[[MessageExt], Any]) -> None:
+        self.listener = listener
+        self.is_async = is_async_listener(listener)
+
+    def __call__(self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
+        returned = self.listener(messages[0])
+        return _settled_later(returned) if self.is_async else self.answer(returned)
+
+    def answer(self, returned: Any) -> Any:
+        """What a listener of batches would have answered."""
+        if returned is None:
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        if self.is_async:
+            return _settled(returned)
+        if inspect.isawaitable(returned):  # law 2: what it returned has not run yet
+            return _settled_later(returned)
+        return _settled(returned)
+
+
+async def _settled_later(returned: Awaitable[Any]) -> Any:
+    return _settled(await returned)
+
+
+def _settled(returned: object) -> object:
+    if isinstance(returned, ConsumeConcurrentlyStatus) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        return returned  # of a generator nothing has run: it is refused as an answer
+    return ConsumeConcurrentlyStatus.CONSUME_SUCCESS

@@ -1,0 +1,386 @@
+"""Orderly consumption: per queue one listener call at a time, in offset order (Java: ConsumeMessageOrderlyService).
+
+    Dispatch --> turn due? --> stretch: the next batches, to one worker --> settle in order --> next stretch, pause, or end of turn
+                    |                                                            |
+                    `-- lock not valid: ask the broker, come again               `-- over the retry limit: dead letter
+
+``core.consume.orderly_turn`` decides; this file runs it. A *stretch* is a run of batches that one worker takes in one hop, so that a
+trivial listener does not cost a hop per message. Between two batches the worker looks at the drop mark, the lock and its time, and after a
+batch that did not plainly succeed it stops: the batches behind it go back unread.
+
+Laws
+1. Per queue at most one stretch is out, so at most one listener call runs (``ProcessQueue.consuming``), and rebalance unlocks only when
+   none does.
+2. No listener call begins after a drop, or without a valid lock (clustering).
+3. What succeeded before a failure in the same stretch is committed before the failure is dealt with.
+4. Progress is written only while the lock cannot be another member's. A result from before the queue began anew (another member had
+   gone on with it) settles nothing.
+5. While a dead letter is being stored the queue counts as being consumed: it is not given up in the middle.
+6. A call that ended counts, whatever runs behind it in its stretch: before progress is written or looked at, and before a queue is
+   dropped, ``record_ended`` settles what has ended until then. (Java settles after each call.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from sprocketmq.client.group.group import Group
+from sprocketmq.client.listen.listener_call import ListenerCall
+from sprocketmq.client.listen.listener_pool import (
+    AsyncListenerPool,
+    ListenerPool,
+    ThreadListenerPool,
+    run_beside_the_loop,
+)
+from sprocketmq.client.listen.stuck_watch import StuckWatch
+from sprocketmq.client.results import ConsumeOrderlyContext
+from sprocketmq.core.consume import orderly_turn
+from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus, OrderlyTurn, read_orderly_answer
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.retry import retry_schedule
+from sprocketmq.net.clock import Timer
+from sprocketmq.wire.message import MessageExt
+
+__all__ = ["OrderlyListener", "OrderlyService"]
+
+log = logging.getLogger("sprocketmq.client")
+
+OrderlyListener = Callable[[Sequence[MessageExt], ConsumeOrderlyContext], Any]
+
+# Bounds of one stretch: progress shows at its end, and a lost lock takes back what was not read.
+_STRETCH_BATCHES: Final = 64
+_STRETCH_S: Final = 0.1
+
+
+class _Batch:
+    """One listener call of a stretch; ``status`` None means it was not called."""
+
+    __slots__ = ("began_ms", "context", "failure", "messages", "returned_none", "spent_s", "status", "told", "turn")
+
+    def __init__(self, messages: list[MessageExt], context: ConsumeOrderlyContext) -> None:
+        self.messages = messages
+        self.context = context
+        self.status: ConsumeOrderlyStatus | None = None
+        self.failure: BaseException | None = None
+        self.returned_none = False
+        self.spent_s = 0.0
+        self.began_ms = 0  # 0: the listener was not called yet
+        self.told = False  # the user was told that it is stuck
+        self.turn: _Turn | None = None
+
+
+class _Turn:
+    """The running turn of a queue, and at the same time the work item (one stretch) that travels to a worker."""
+
+    __slots__ = ("batches", "calling", "ended", "machine", "process_queue", "settled", "timer")
+
+    def __init__(self, process_queue: ProcessQueue, machine: OrderlyTurn) -> None:
+        self.process_queue = process_queue
+        self.machine = machine
+        self.batches: list[_Batch] = []
+        self.calling: _Batch | None = None  # noted by the worker
+        self.ended = 0  # how many batches plainly succeeded; noted by the worker, each when its call is over
+        self.settled = 0  # how many of these were settled while the stretch went on
+        self.timer: Timer | None = None
+
+
+class OrderlyService:
+    """Feeds one orderly listener. Belongs to the loop; only ``_run`` and what it calls run in workers."""
+
+    orderly = True
+
+    def __init__(self, group: Group, listener: OrderlyListener, batch_size: int) -> None:
+        self._group = group
+        self._listener = ListenerCall(
+            group,
+            listener,
+            read=read_orderly_answer,
+            failed=ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
+            consequence="their queue is suspended a moment and they come again",
+        )
+        self._batch_size = batch_size
+        self._clock = group.clock
+        self._turns: dict[ProcessQueue, _Turn] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watch = StuckWatch(group, self._running_calls, self._stack_of, self._spawn)
+        self._pool: ListenerPool[_Turn]
+        self._closing = False
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
+        self._pool = (
+            AsyncListenerPool(self._run_async, self._on_done, workers, name, self._clock.now_ms)
+            if self._listener.is_async
+            else ThreadListenerPool(self._run, self._on_done, workers, name, self._clock.now_ms)
+        )
+        self._watch.look()
+
+    @property
+    def consume_timeout_ms(self) -> int:
+        return self._watch.limit_ms
+
+    @consume_timeout_ms.setter
+    def consume_timeout_ms(self, limit_ms: int) -> None:
+        """When the user is told of a call that still runs; nothing is sent back."""
+        self._watch.limit_ms = limit_ms
+
+    def _running_calls(self) -> list[_Batch]:
+        calls = []
+        for running in self._pool.running:
+            batch = running.item.calling
+            if batch is not None and batch.status is None and batch.began_ms:
+                batch.turn = running.item
+                calls.append(batch)
+        return calls
+
+    def _stack_of(self, batch: _Batch) -> tuple[str, str]:
+        return ("", "") if batch.turn is None else self._pool.stack_of(batch.turn)
+
+    @property
+    def runs_caller(self) -> bool:
+        return self._pool.runs_caller
+
+    def resize(self, workers: int) -> None:
+        self._pool.resize(workers)
+
+    def record_ended(self) -> None:
+        """Law 6."""
+        for turn in self._turns.values():
+            ended, batches = turn.ended, turn.batches
+            if batches and ended > turn.settled and not turn.process_queue.dropped:
+                turn.settled = ended
+                running = batches[ended].messages[0].queue_offset if ended < len(batches) else None
+                self._commit(turn, turn.machine.ended_before(running))
+
+    async def close(self, timeout_ms: float) -> bool:
+        self._closing = self._listener.closing = True
+        self._watch.close()
+        for turn in self._turns.values():
+            if turn.timer is not None:
+                turn.timer.cancel()
+        ended = await self._pool.close(timeout_ms)
+        for task in set(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return ended
+
+    def submit(self, process_queue: ProcessQueue) -> None:
+        if self._closing or process_queue in self._turns:
+            return
+        settings = self._group.settings
+        machine = (OrderlyTurn if self._group.tape is None else self._group.tape.orderly_turn)(
+            process_queue,
+            clustering=self._group.clustering,
+            batch_size=self._batch_size,
+            max_reconsume_times=retry_schedule.max_reconsume_times(settings.max_reconsume_times, orderly=True),
+            suspend_ms=settings.suspend_current_queue_time_ms,
+        )
+        turn = self._turns[process_queue] = _Turn(process_queue, machine)
+        self._next(turn)
+
+    async def consume_directly(self, messages: Sequence[MessageExt]) -> _Batch:
+        """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
+        batch = _Batch(list(messages), ConsumeOrderlyContext(messages[0].message_queue))
+        direct = self._listener.without_hooks()
+        if direct.is_async:
+            await direct.run_async(batch)
+        else:
+            await run_beside_the_loop(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
+        return batch
+
+    # -- the turn --------------------------------------------------------------------------------------------------------------
+
+    def _next(self, turn: _Turn) -> None:
+        """Begin the next stretch, or whatever the machine says instead."""
+        if self._closing:
+            return
+        turn.timer = None
+        queue = turn.process_queue.queue
+        assert queue is not None
+        batches: list[_Batch] = []
+        effect = turn.machine.next(self._clock.now_ms())
+        while isinstance(effect, orderly_turn.ConsumeBatch):
+            batches.append(_Batch(effect.messages, ConsumeOrderlyContext(queue)))
+            if len(batches) == _STRETCH_BATCHES or not turn.process_queue.pending_count:
+                break
+            effect = turn.machine.next(self._clock.now_ms())
+        if batches:
+            turn.batches, turn.ended, turn.settled = batches, 0, 0
+            turn.process_queue.consuming = True
+            self._pool.submit([turn])
+        elif isinstance(effect, orderly_turn.LockLater):
+            self._later(turn, effect.delay_ms, self._lock)
+        elif isinstance(effect, orderly_turn.TurnOver):
+            self._later(turn, effect.delay_ms, self._again)
+        else:
+            self._end(turn)
+
+    def _later(self, turn: _Turn, delay_ms: float, action: Callable[[_Turn], None]) -> None:
+        turn.timer = self._clock.call_later(delay_ms, lambda: None if self._closing else action(turn))
+
+    def _again(self, turn: _Turn) -> None:
+        """A new turn for the same queue."""
+        self._end(turn)
+        self.submit(turn.process_queue)
+
+    def _end(self, turn: _Turn) -> None:
+        if self._turns.get(turn.process_queue) is turn:
+            del self._turns[turn.process_queue]
+
+    def _lock(self, turn: _Turn) -> None:
+        self._spawn(self._lock_then_again(turn))
+
+    async def _lock_then_again(self, turn: _Turn) -> None:
+        if turn.process_queue.dropped:
+            self._end(turn)
+            return
+        granted = await self._group.lock_queue(turn.process_queue)
+        self._later(
+            turn, orderly_turn.RESUBMIT_DELAY_MS if granted else orderly_turn.LOCK_REFUSED_DELAY_MS, self._again
+        )
+
+    # -- in a worker -----------------------------------------------------------------------------------------------------------
+
+    def _run(self, turn: _Turn, origin: None = None) -> _Turn:
+        end_s = time.perf_counter() + _STRETCH_S
+        for batch in turn.batches:
+            if not self._may_begin(turn, end_s):
+                break
+            turn.calling, batch.began_ms = batch, self._clock.now_ms()
+            self._listener.run(batch)
+            if self._stops(batch):
+                break
+            turn.ended += 1
+        return turn
+
+    async def _run_async(self, turn: _Turn, origin: None = None) -> _Turn:
+        end_s = time.perf_counter() + _STRETCH_S
+        for batch in turn.batches:
+            if not self._may_begin(turn, end_s):
+                break
+            turn.calling, batch.began_ms = batch, self._clock.now_ms()
+            await self._listener.run_async(batch)
+            if self._stops(batch):
+                break
+            turn.ended += 1
+        return turn
+
+    def _may_begin(self, turn: _Turn, end_s: float) -> bool:
+        process_queue = turn.process_queue
+        if process_queue.dropped or self._closing or time.perf_counter() > end_s:
+            return False
+        return not self._group.clustering or process_queue.lock.is_valid(self._clock.now_ms())
+
+    @staticmethod
+    def _stops(batch: _Batch) -> bool:
+        return not batch.context.auto_commit or batch.status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+    # -- back on the loop ------------------------------------------------------------------------------------------------------
+
+    def _on_done(self, turns: list[_Turn], origin: None, spent_s: float) -> None:
+        for turn in turns:
+            process_queue, batches = turn.process_queue, turn.batches[turn.settled :]
+            process_queue.consuming = False
+            self._measure([batch for batch in turn.batches if batch.status is not None])
+            turn.batches = []
+            turn.calling = None
+            if not process_queue.dropped and not (batches and process_queue.is_in_flight(batches[0].messages[0])):
+                self._next(turn)  # law 4: the process queue began anew meanwhile; or all was settled before
+                continue
+            called = [batch for batch in batches if batch.status is not None]
+            last = called[-1] if called and self._stops(called[-1]) else None
+            plain = called[:-1] if last is not None else called
+            # Law 3: commit() settles all that is in flight, so what must not be settled goes back to its place first.
+            process_queue.put_back([message for batch in batches if batch not in plain for message in batch.messages])
+            if plain and not process_queue.dropped:
+                self._commit(turn, turn.machine.settle(plain[-1].messages, ConsumeOrderlyStatus.SUCCESS))
+            if process_queue.dropped:
+                self._end(turn)
+            elif last is None:
+                self._next(turn)
+            else:
+                self._settle_last(turn, last)
+
+    def _settle_last(self, turn: _Turn, batch: _Batch) -> None:
+        assert batch.status is not None
+        taken = turn.process_queue.take(len(batch.messages), self._clock.now_ms())
+        effects = turn.machine.settle(
+            taken,
+            batch.status,
+            auto_commit=batch.context.auto_commit,
+            dead_letter=batch.context.dead_letter and self._group.clustering,
+            suspend_ms=batch.context.suspend_current_queue_time_ms,
+        )
+        self._apply(turn, effects)
+
+    def _apply(self, turn: _Turn, effects: Sequence[orderly_turn.OrderlyEffect]) -> None:
+        """Carry out what a settle asked for, then go on with the turn unless it is over."""
+        self._commit(turn, effects)
+        pause = next((effect for effect in effects if isinstance(effect, orderly_turn.Suspended)), None)
+        for effect in effects:
+            if isinstance(effect, orderly_turn.DeadLetterNeeded):
+                turn.process_queue.consuming = True  # law 5
+                self._spawn(self._dead_letter(turn, effect))
+                return
+        if pause is not None:
+            self._later(turn, pause.delay_ms, self._again)
+        else:
+            self._next(turn)
+
+    def _commit(self, turn: _Turn, effects: Sequence[orderly_turn.OrderlyEffect]) -> None:
+        process_queue = turn.process_queue
+        queue = process_queue.queue
+        for effect in effects:
+            if isinstance(effect, orderly_turn.Commit) and queue is not None:
+                if not self._group.clustering or process_queue.lock.is_ours(self._clock.now_ms()):  # law 4
+                    self._group.offset_store.progress.update(queue, effect.offset, increase_only=False)
+                self._group.settled(process_queue)
+
+    async def _dead_letter(self, turn: _Turn, needed: orderly_turn.DeadLetterNeeded) -> None:
+        sent: list[MessageExt] = []
+        failed: list[MessageExt] = []
+        try:
+            for message in needed.messages:
+                if turn.process_queue.dropped:
+                    self._end(turn)
+                    return
+                stored = await self._store_dead_letter(message)
+                (sent if stored else failed).append(message)
+        finally:
+            turn.process_queue.consuming = False
+        self._apply(turn, turn.machine.dead_lettered(sent, failed))
+
+    async def _store_dead_letter(self, message: MessageExt) -> bool:
+        try:
+            return await self._group.send_back.dead_letter_orderly(message)
+        except Exception:  # it blocks its queue and is tried again, as any that could not be stored
+            log.exception("group %s: %s could not be dead-lettered", self._group.name, message.message_id)
+            return False
+
+    def _measure(self, batches: Sequence[_Batch]) -> None:
+        now_ms = self._clock.now_ms()
+        for batch in batches:
+            failed = batch.status in (
+                ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
+                ConsumeOrderlyStatus.ROLLBACK,
+            )
+            count = len(batch.messages)
+            self._group.statistics.consumed(
+                batch.messages[0].topic, 0 if failed else count, count if failed else 0, batch.spent_s * 1000, now_ms
+            )
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("group %s: a step of orderly consumption failed", self._group.name, exc_info=error)

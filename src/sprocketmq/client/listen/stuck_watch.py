@@ -1,0 +1,110 @@
+"""Tells of orderly listener calls that run for longer than the consume timeout (no Java counterpart: there nobody hears of them).
+
+    every limit: look at the calls that run --over it--> told, once
+                                            --not yet--> look again at its deadline
+
+An orderly message is never sent back for being slow: what comes after it in its queue must wait for it. So this only tells. Calls note
+their beginning in the worker; nothing happens when one ends in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from sprocketmq.client.group.group import Group
+from sprocketmq.client.group.stuck_listener import StuckListener, call_back, tell
+from sprocketmq.net.clock import Timer
+from sprocketmq.wire.message import MessageExt
+
+__all__ = ["RunningCall", "StuckWatch"]
+
+
+class RunningCall(Protocol):
+    """A listener call under way."""
+
+    messages: list[MessageExt]
+    context: Any
+    began_ms: int
+    told: bool
+
+
+C = TypeVar("C", bound=RunningCall)
+
+
+class StuckWatch:
+    """Belongs to the loop of its service.
+
+    Args:
+        running: the calls that run now.
+        stack_of: worker and stack of one of them.
+        spawn: runs a callback.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        running: Callable[[], Iterable[C]],
+        stack_of: Callable[[C], tuple[str, str]],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._group, self._spawn = group, spawn
+        self._running: Callable[[], Iterable[Any]] = running
+        self._stack_of: Callable[[Any], tuple[str, str]] = stack_of
+        self._limit_ms = group.settings.consume_timeout_ms
+        self._timer: Timer | None = None
+        self._closed = False
+
+    @property
+    def limit_ms(self) -> int:
+        return self._limit_ms
+
+    @limit_ms.setter
+    def limit_ms(self, limit_ms: int) -> None:
+        """0 switches it off; holds at once, also for calls that run."""
+        self._limit_ms = limit_ms
+        self.look()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def look(self) -> None:
+        """Tell of what is over the limit, and come again at the next possible deadline."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._closed or self._limit_ms <= 0:
+            return
+        clock = self._group.clock
+        now_ms = clock.now_ms()
+        next_ms = now_ms + self._limit_ms
+        for call in self._running():
+            deadline_ms = call.began_ms + self._limit_ms
+            if call.told:
+                continue
+            if deadline_ms <= now_ms:
+                call.told = True
+                self._tell(call, call.messages, now_ms)
+            else:
+                next_ms = min(next_ms, deadline_ms)
+        self._timer = clock.call_later(max(1, next_ms - now_ms), self.look)
+
+    def _tell(self, call: Any, messages: Sequence[MessageExt], now_ms: int) -> None:
+        worker, stack = self._stack_of(call)
+        running_ms = now_ms - call.began_ms
+        stuck = StuckListener(
+            self._group.name,
+            call.context.message_queue,
+            messages,
+            call.began_ms,
+            running_ms,
+            self._limit_ms,
+            worker,
+            stack,
+        )
+        tell(stuck, "keep their queue waiting, for its order holds")
+        self._group.statistics.timed_out(messages[0].topic, len(messages), now_ms)
+        for callback in self._group.stuck_callbacks:
+            self._spawn(call_back(callback, stuck))

@@ -1,0 +1,1 @@
+"""A client looked at: traces, spans, recorded decisions."""

@@ -1,0 +1,1 @@
+"""Sending: one by one, in batches, in transactions, with a reply."""

@@ -1,0 +1,438 @@
+"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking face of it.
+
+Here are the public verbs; the instance and what sends are loaded by the first start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from sprocketmq.client.async_client import AsyncClient
+from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
+from sprocketmq.client.produce.send_permits import SendPermits
+from sprocketmq.client.results import SendResult
+from sprocketmq.client.settings.namespace import wrap
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.send_settings import SendSettings
+from sprocketmq.client.settings.split_options import split_options
+from sprocketmq.client.settings.validators import check_group, check_range
+from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
+from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import ProducerOptions, SendArguments
+    from sprocketmq.client.observe.trace import MessageTrace
+    from sprocketmq.client.produce.batch_accumulator import BatchAccumulator, ResultFuture
+    from sprocketmq.client.produce.running_producer import RunningProducer
+    from sprocketmq.client.remoting.instance import ClientInstance
+    from sprocketmq.client.remoting.sender import QueueSelector, Sender
+
+__all__ = ["AsyncProducer"]
+
+_BATCHED_HOW: Final = frozenset({"queue", "selector", "sharding_key", "timeout_ms"})
+
+
+class AsyncProducer(AsyncClient["RunningProducer"]):
+    """Sends messages from a running event loop.
+
+    ::
+
+        async with AsyncProducer("ops", namesrv_addr="127.0.0.1:9876") as producer:
+            result = await producer.send(Message("flights", b"..."), sharding_key="N14228")
+
+    Args:
+        group: the producer group; any name, equal in all producers that do the same work.
+        options: those of ``ClientOptions`` (``namesrv_addr``, ``instance_name``, ...) and ``SendSettings`` (``send_msg_timeout_ms``,
+            ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...).
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
+    """
+
+    def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
+        super().__init__()
+        self._options, settings = split_options(options, ClientOptions, SendSettings, "a producer")
+        check_group(group, "the producer group")
+        self._settings = SendSettings(group=wrap(self._options.namespace, group), **settings)
+        self._group = group
+        self._instance: ClientInstance | None = None  # these four are there while it runs
+        self._sender: Sender | None = None
+        self._batches: BatchAccumulator | None = None  # None without auto_batch
+        self._permits: SendPermits | None = None  # None without back-pressure
+        if self._settings.enable_backpressure_for_async_mode:
+            self._permits = SendPermits(
+                self._settings.back_pressure_for_async_send_num,
+                self._settings.back_pressure_for_async_send_size_bytes,
+            )
+        self._hooks = Hooks()
+        self._trace: MessageTrace | None = None
+
+    @property
+    def group(self) -> str:
+        return self._group
+
+    @property
+    def client_id(self) -> str:
+        """``ip@instanceName``; empty before start."""
+        return self._instance.client_id if self._instance is not None else ""
+
+    def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
+        """Call ``hook`` around every try of a send, or when a transaction ends; before ``start``.
+
+        Args:
+            hook: has ``before_send`` and ``after_send``, ``check_forbidden``, ``end_transaction``, or several of them; see
+                ``sprocketmq.client.hooks``.
+
+        Raises:
+            ConfigurationError: it has none of them, or the producer is started.
+        """
+        if self._instance is not None:
+            raise ConfigurationError("the producer is started, add hooks before start()")
+        self._hooks.add(hook, ("send", "check_forbidden", "end_transaction"))
+
+    async def start(self) -> None:
+        """Join the client instance; connections open with the first send. Harmless when started already.
+
+        Raises:
+            ConfigurationError: the instance has a producer of that group already.
+            ClosedError: it was shut down meanwhile.
+        """
+        await super().start()
+
+    async def shutdown(self) -> None:
+        """Leave. What was begun by ``send_async`` is answered first, or fails within its timeout; other sends that still run fail with
+        ClosedError or ConnectionLost. Harmless when not started."""
+        await asyncio.sleep(0)  # what was begun in this turn of the loop takes its first step
+        await super().shutdown()
+
+    async def flush(self) -> None:
+        """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout.
+
+        Whether it is stored, the futures say. What lingers in a batch is sent at once.
+        """
+        self._started()
+        parts = self._parts
+        assert parts is not None
+        await asyncio.sleep(0)  # as above
+        await parts.flush()
+
+    @property
+    def _name(self) -> str:
+        return f"producer {self.group!r}"
+
+    @property
+    def _at_stake(self) -> str:
+        count = self._parts.unanswered_count if self._parts is not None else 0
+        return f"; {count} sends were not answered" if count else ""
+
+    def _make(self) -> RunningProducer:
+        from sprocketmq.client.produce.running_producer import (
+            RunningProducer,  # who only imports the class does not pay for it
+        )
+
+        return RunningProducer(self._options, self._settings, self._group, self._hooks)
+
+    def _use(self, parts: RunningProducer | None) -> None:
+        if parts is None:
+            self._instance = self._sender = self._batches = self._trace = None
+        else:
+            self._instance, self._sender, self._batches, self._trace = (
+                parts.instance, parts.sender, parts.batches, parts.trace,
+            )  # fmt: skip
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_time_ms: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send one message and wait until the broker has it.
+
+        Args:
+            message: what to send. It goes to a queue chosen in turn, unless one of the next three is given.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
+            delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once.
+            delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
+                once.
+            deliver_time_ms: delivered at this time, milliseconds since 1970 (brokers from 5.0 on); default at once.
+            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+
+        Returns:
+            SendResult; every status in it means that the message is stored.
+
+        Raises:
+            ConfigurationError: the message or an argument is wrong; nothing was sent.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; the message may have been stored nevertheless.
+            TooMuchRequest: with back-pressure on, its turn did not come in time; nothing was sent.
+        """
+        if self._permits is not None:
+            given = {
+                "queue": queue,
+                "selector": selector,
+                "sharding_key": sharding_key,
+                "delay_level": delay_level,
+                "delay_ms": delay_ms,
+                "deliver_time_ms": deliver_time_ms,
+                "timeout_ms": timeout_ms,
+            }
+            how = cast(
+                "SendArguments",
+                {
+                    name: value
+                    for name, value in given.items()
+                    if value is not None and (name, value) != ("delay_level", 0)
+                },
+            )
+            return await self.send_permitted(message, how, await self.take_permit(message, how))
+        sender, batches = self._sender or self._started(), self._batches
+        is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
+        if batches is not None and not is_delayed:
+            future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+            is_free = queue is None and selector is None and sharding_key is None and timeout_ms is None
+            if is_free and batches.join(message, future):
+                return await future
+            if batches.takes(message):
+                batches.add(
+                    message, future, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
+                )
+                return await future
+        return await sender.send(
+            message,
+            queue=queue,
+            selector=selector,
+            sharding_key=sharding_key,
+            delay_level=delay_level,
+            delay_ms=delay_ms,
+            deliver_time_ms=deliver_time_ms,
+            timeout_ms=timeout_ms,
+        )
+
+    def send_async(self, message: Message, **how: Unpack[SendArguments]) -> asyncio.Future[SendResult]:
+        """Like ``send``, without waiting: the future has the SendResult or the exception."""
+        batches = self._batches
+        if batches is None or self._permits is not None:
+            return self._begin_send(message, how)
+        future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+        if how or not batches.join(message, future):
+            if not self.takes_into_batches(message, how):
+                return self._begin_send(message, how)
+            self.send_into(message, future, how)
+        return future
+
+    def _begin_send(self, message: Message, how: SendArguments) -> asyncio.Future[SendResult]:
+        task = asyncio.ensure_future(self.send(message, **how))
+        if self._parts is not None:  # else it is about to say so
+            begun = self._parts.begun
+            begun.add(task)
+            task.add_done_callback(begun.discard)
+        return task
+
+    async def send_begun(self, sending: Coroutine[Any, Any, SendResult]) -> SendResult:
+        """Run ``sending`` as a send that ``flush`` waits for."""
+        task = asyncio.current_task()
+        if self._parts is None or task is None:
+            return await sending
+        begun = self._parts.begun
+        begun.add(task)
+        try:
+            return await sending
+        finally:
+            begun.discard(task)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether back-pressure is on."""
+        return self._permits is not None
+
+    async def take_permit(self, message: Message, how: SendArguments) -> int:
+        """Wait for this send's turn, with back-pressure on; what is left of its timeout then."""
+        sender = self._started()
+        assert self._permits is not None
+        sender.check(message)
+        given_ms = how.get("timeout_ms")
+        limit_ms = sender.settings.send_msg_timeout_ms if given_ms is None else given_ms
+        timeout_ms = check_range("timeout_ms", limit_ms, 1, 86_400_000)
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        await self._permits.take(len(message.body), timeout_ms)
+        return max(1, timeout_ms - int((loop.time() - started_s) * 1000))
+
+    async def send_permitted(self, message: Message, how: SendArguments, timeout_ms: int) -> SendResult:
+        """Send a message whose turn has come, and let the next one have it."""
+        assert self._permits is not None
+        how = {**how, "timeout_ms": timeout_ms}
+        try:
+            if not self.takes_into_batches(message, how):
+                # Its turn may come while the producer ends, which waits for it.
+                parts = self._parts
+                sender = (parts.sender if parts is not None else None) or self._started()
+                return await sender.send(message, **how)
+            future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+            self.send_into(message, future, how)
+            return await future
+        finally:
+            self._permits.give_back(len(message.body))
+
+    def takes_into_batches(self, message: Message, how: SendArguments) -> bool:
+        """Whether this send may travel in a batch."""
+        return self._batches is not None and _BATCHED_HOW.issuperset(how) and self._batches.takes(message)
+
+    def send_into(self, message: Message, future: ResultFuture, how: SendArguments) -> None:
+        """Put a message into the batches; ``future`` has the SendResult or the exception. Only for what the batches take."""
+        try:
+            if self._batches is None:
+                self._started()
+                raise ClosedError(f"producer {self.group!r} was shut down")
+            if how or not self._batches.join(message, future):
+                self._batches.add(message, future, **how)  # type: ignore[misc]  # takes_into_batches: no other arguments
+        except RocketMQError as error:
+            future.set_exception(error)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_time_ms: int | None = None,
+    ) -> None:
+        """Hand the message to the connection and forget it: fast, and nobody says whether it was stored.
+
+        Raises as ``send`` until then, within ``send_msg_timeout_ms``."""
+        await self._started().send_oneway(
+            message,
+            queue=queue,
+            selector=selector,
+            sharding_key=sharding_key,
+            delay_level=delay_level,
+            delay_ms=delay_ms,
+            deliver_time_ms=deliver_time_ms,
+        )
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send messages of one topic in one request, stored all or none, one behind the other in one queue.
+
+        Not allowed in a batch: other topics, delays, retry topics, more than ``max_message_bytes`` in sum. Raises as ``send``.
+        """
+        return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
+
+    @property
+    def elements_sender(self) -> Sender | None:
+        """For who writes batches without making messages (the Spark sink); None while hooks or a namespace want to see each message."""
+        sender = self._started()
+        return sender if sender.is_unseen else None
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = 3_000,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+    ) -> MessageExt:
+        """Send one message and wait for the reply of whoever consumes it (see ``reply``).
+
+        Args:
+            message: the request.
+            timeout_ms: limit of both, sending and waiting, milliseconds; it travels along as TTL.
+            queue: exactly this queue; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: requests of one key go to one queue; default none.
+
+        Returns:
+            The reply: ``body``, and the properties that the replier gave it.
+
+        Raises:
+            RequestTimeout: no reply came in time; the request may have been stored, and consumed.
+            ConfigurationError: the message or an argument is wrong; nothing was sent.
+            RemoteError, NetworkError: the request could not be sent.
+            ClosedError: the producer is not started.
+        """
+        from sprocketmq.client.produce.request_reply import ReplyDesk  # few ask, fewer answer
+
+        sender = self._started()
+        assert self._instance is not None
+        return await ReplyDesk.of(self._instance).request(
+            sender, message, timeout_ms, queue=queue, selector=selector, sharding_key=sharding_key
+        )
+
+    async def reply(
+        self,
+        request: Message,
+        body: bytes,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Answer a message that was sent by ``request``, from within or after the listener that received it.
+
+        Args:
+            request: as it was received.
+            body: the answer, at least one byte.
+            properties: go along with it.
+            timeout_ms: limit of all tries together; default ``send_msg_timeout_ms``.
+
+        Raises:
+            ConfigurationError: ``request`` is no request.
+            RemoteError: code 1: the broker could not reach who asked (it left, or waits no longer).
+            As ``send`` otherwise.
+        """
+        from sprocketmq.client.produce.request_reply import send_reply
+
+        return await send_reply(self._started(), request, body, properties, timeout_ms)
+
+    async def recall(self, topic: str, recall_handle: str) -> str:
+        """Take back a message that waits for its delivery time (5.x brokers with ``recallMessageEnable=true``).
+
+        Args:
+            topic: where it was sent.
+            recall_handle: of its SendResult.
+
+        Returns:
+            Its message id.
+
+        Raises:
+            ConfigurationError: that is no handle.
+            RemoteError: the broker refused: it is delivered already, or the broker does not recall messages.
+        """
+        return await self._started().recall(topic, recall_handle)
+
+    async def publish_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that messages to ``topic`` may go to (Java: fetchPublishMessageQueues)."""
+        return await self._started().publish_queues(topic)
+
+    def _started(self) -> Sender:
+        if self._sender is None:
+            raise ClosedError(
+                f"producer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
+            )
+        return self._sender
+
+    def __repr__(self) -> str:
+        state = "started" if self._instance is not None else self._life.state.value
+        return f"{type(self).__name__}(group={self.group!r}, namesrv_addr={self._options.namesrv_addr!r}, {state})"

@@ -1,0 +1,436 @@
+"""Automatic batching: sends that come close together travel in one request (ProduceAccumulator; ``core.produce.send_batches`` decides).
+
+    send(m1) --+                         +--> SendResult of m1, queue offset n
+    send(m2) --+--> one batch --> broker-+--> SendResult of m2, queue offset n + 1
+    send(m3) --+                         +--> SendResult of m3, queue offset n + 2
+
+Laws
+1. Each message has a result or an exception of its own, exactly one; a batch that fails fails for its messages only.
+2. Messages to one queue (given, selected, or of one sharding key) are stored in the order in which they were sent; others go, batch by
+   batch, to all queues in turn.
+3. A key that moves to another queue because the route changed takes its order along: nothing goes to the new queue before everything that
+   was sent by the old route is answered.
+4. What cannot be batched (delayed, retry topic, in a transaction, a reply) is sent by itself at once.
+5. A message is read once, when it is sent: what its owner does to it afterwards changes nothing. It stays with its UNIQ_KEY.
+   With send hooks a batch is written again from its messages, since hooks may change them.
+6. A message that waits (behind others of its queue, or for a route) fails when its timeout is over, some tenths of a second later at the
+   most, and is not sent any more. What it lingers for company counts as nothing.
+
+Most messages are like the one before: of the same topic, for any queue, without odd properties. ``join`` takes these, and nothing else,
+straight into the batch that is open. The UNIQ_KEYs of a batch carry the time at which it was opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from itertools import count
+from typing import Any, Final, Protocol, TypeAlias
+
+from sprocketmq.client.remoting.message_writer import Outgoing
+from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.remoting.sender import QueueSelector, Sender
+from sprocketmq.client.results import SendResult
+from sprocketmq.client.settings.namespace import wrap, wrap_queue
+from sprocketmq.client.settings.validators import check_queue, check_range
+from sprocketmq.core.produce.send_batches import Batch, SendBatches
+from sprocketmq.core.produce.send_latency import queue_of_sharding_key
+from sprocketmq.errors import ClosedError, ConfigurationError, RequestTimeout, RocketMQError
+from sprocketmq.net.clock import Clock, Timer
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.batch import encode_element
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.message import Message, MessageQueue
+
+__all__ = ["BatchAccumulator", "ResultFuture"]
+
+_NOT_BATCHED: Final = frozenset(
+    {
+        props.DELAY,
+        props.TIMER_DELAY_MS,
+        props.TIMER_DELAY_SEC,
+        props.TIMER_DELIVER_MS,
+        props.TRAN_MSG,
+        props.PGROUP,
+        props.MSG_TYPE,
+    }
+)
+_NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT, props.UNIQ_KEY}
+_UNIQ_KEY: Final = props.UNIQ_KEY
+_NO_FLAG: Final = 0
+_KEYS_AGE_MS: Final = 10
+_SWEEP_S: Final = 0.1
+_MOST_MESSAGES: Final = (
+    10_000  # the default of our broker's maxMessagesPerBatch; Apache's 5.x counts the offsets of a batch in 16 bits
+)
+_SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+
+
+# The message (None where nobody will look at it again), its UNIQ_KEY, its part of the batch's body, who waits for the result, and until
+# when on the loop's clock (None: it waits for nobody, its time begins when its batch leaves).
+_Send: TypeAlias = "tuple[Message | None, str, bytes, ResultFuture, float | None]"
+
+
+class ResultFuture(Protocol):
+    """An asyncio or a concurrent future of a SendResult."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: SendResult, /) -> None: ...
+
+    def set_exception(self, exception: BaseException, /) -> None: ...
+
+
+class BatchAccumulator:
+    """The batches of one producer. Belongs to its loop.
+
+    Args:
+        spawn: starts a task that ends with the client instance.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        routes: Routes,
+        clock: Clock,
+        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
+    ) -> None:
+        settings = sender.settings
+        self._sender, self._routes, self._clock, self._spawn = sender, routes, clock, spawn
+        self._batches: SendBatches[_Send] = SendBatches(
+            settings.batch_max_bytes,
+            settings.batch_max_delay_ms,
+            settings.total_batch_max_bytes,
+            settings.max_message_bytes,
+            _MOST_MESSAGES,
+        )
+        self._topics: dict[str, str] = {}  # names that were checked, and what brokers call them
+        self._max_body_bytes = settings.max_message_bytes
+        self._open: dict[str, Batch[_Send]] = {}  # by topic: what ``join`` adds to; closed ones stay until the next
+        self._keys: Iterator[str] = iter(())
+        self._keys_ms = 0
+        self._is_watched = True  # by hooks, which are shown the messages; else they need not be kept
+        self._timer: Timer | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._delivering: set[Batch[_Send]] = set()
+        self._routes_in_use: dict[str, list[MessageQueue]] = {}  # by topic: the queues that keys are shared out to
+        self._lanes_in_use: dict[str, set[MessageQueue]] = {}
+        self._sweep: asyncio.TimerHandle | None = None  # law 6
+        self._linger_s = settings.batch_max_delay_ms / 1000
+        self._held: dict[str, deque[tuple[_Send, Callable[[], None]]]] = {}  # by topic: sends that wait (law 3)
+
+    @staticmethod
+    def takes(message: Message) -> bool:
+        """Law 4."""
+        return (
+            isinstance(message, Message)
+            and _NOT_BATCHED.isdisjoint(message.properties)
+            and isinstance(message.topic, str)
+            and not message.topic.startswith("%RETRY%")
+        )
+
+    def join(self, message: Message, future: ResultFuture) -> bool:
+        """Take ``message`` in if that takes no thought; False leaves both alone, for ``takes`` and ``add``."""
+        if type(message) is not Message or type(message.topic) is not str:
+            return False
+        batch, properties, body = self._open.get(message.topic), message._properties, message.body
+        if batch is None or batch.is_closed or not _NOT_JOINED.isdisjoint(properties):
+            return False
+        if type(body) is not bytes or not 0 < len(body) <= self._max_body_bytes or message.flag is not _NO_FLAG:
+            return False
+        key = next(self._keys, None)
+        if key is None:
+            self._keys_ms = 0
+            return False
+        properties[_UNIQ_KEY] = key
+        try:
+            element = encode_element(message)
+        except RocketMQError as error:
+            future.set_exception(error)
+            return True
+        kept = message if self._is_watched else None
+        if not self._batches.join(batch, (kept, key, element, future, None), len(element)):
+            self._add_to_topic(self._topics[message.topic], (message, key, element, future, None))
+        elif self._batches.ready:
+            self._go()
+        return True
+
+    def add(
+        self,
+        message: Message,
+        future: ResultFuture,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Take ``message`` in; ``future`` gets its result.
+
+        Raises:
+            ConfigurationError: as ``send``; the future is not touched.
+        """
+        sender = self._sender
+        topic = self._topics.get(message.topic)
+        if (
+            topic is None
+            or type(message.body) is not bytes
+            or not 0 < len(message.body) <= self._max_body_bytes
+            or message.flag is not _NO_FLAG
+        ):
+            topic = self._topics[message.topic] = sender.writer.checked_topic(message)
+            sender.use(topic)
+        if timeout_ms is not None:
+            check_range("timeout_ms", timeout_ms, 1, 86_400_000)
+        key = sender.writer.identify(message)
+        copy = message
+        if sharding_key is not None or sender.namespace is not None:
+            copy = _with_own_properties(message)
+            if sharding_key is not None:
+                copy.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
+            if sender.namespace is not None:
+                copy.properties[props.INSTANCE_ID] = sender.namespace
+        is_free = queue is None and selector is None and sharding_key is None
+        end_s = None if is_free and timeout_ms is None else self._end_s(timeout_ms)
+        send: _Send = (copy, key, encode_element(copy), future, end_s)
+        if is_free:
+            self._add_to_topic(topic, send)
+            return
+        if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
+            raise ConfigurationError(
+                "more than one of queue, selector and sharding_key is given, one at most is allowed"
+            )
+        if queue is not None:
+            if wrap(sender.namespace, check_queue(queue).topic) != topic:
+                raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
+            self._put(wrap_queue(sender.namespace, queue), send, ordered=True)
+            return
+        self._add_chosen(topic, send, message, selector, sharding_key)
+
+    async def flush(self) -> None:
+        """Send what lingers, and wait for the answers to what is here now, not to what comes meanwhile."""
+        here = self._here()
+        for *_, future, _ in here:
+            while not future.done():
+                self._batches.flush()  # again each time: what was held for its route (law 3) joins a batch later
+                self._go()
+                await asyncio.wait(set(self._tasks), return_when=asyncio.FIRST_COMPLETED)
+
+    @property
+    def unanswered_count(self) -> int:
+        """How many sends are here."""
+        return len(self._here())
+
+    def _here(self) -> list[_Send]:
+        under_way = [send for batch in self._delivering for send in batch.items]
+        return [*under_way, *self._batches.waiting(), *(send for held in self._held.values() for send, _ in held)]
+
+    async def close(self) -> None:
+        """Send what lingers and wait for all answers."""
+        while self._tasks or self._held or not self._batches.is_empty:
+            self._batches.flush()
+            self._go()
+            if self._tasks:
+                await asyncio.wait(set(self._tasks))
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._sweep is not None:
+            self._sweep.cancel()
+
+    # -- keys and routes (law 3) ---------------------------------------------------------------------------------------------------
+
+    def _add_chosen(
+        self, topic: str, send: _Send, message: Message, selector: QueueSelector | None, sharding_key: str | None
+    ) -> None:
+        def put() -> None:
+            queues = self._routes_in_use[topic]
+            if sharding_key is not None:
+                self._put(queue_of_sharding_key(sharding_key, queues), send, ordered=True)
+            else:
+                assert selector is not None
+                self._put(self._sender.selected(selector, queues, message), send, ordered=True)
+
+        held = self._held.get(topic)
+        if held is None and self._is_settled(topic):
+            put()
+            return
+        if held is None:
+            held = self._held[topic] = deque()
+            self._start(self._settle(topic, held))
+        held.append((send, put))
+        self._sweep_later()
+
+    def _is_settled(self, topic: str) -> bool:
+        """Whether keys may be shared out by the newest route now."""
+        newest = self._routes.table.publish_queues(topic)
+        if not newest:
+            return False
+        known = self._routes_in_use.get(topic)
+        if known is newest:
+            return True
+        if known is not None and known != newest and any(map(self._batches.is_busy, self._lanes_in_use[topic])):
+            return False
+        self._routes_in_use[topic] = newest
+        self._lanes_in_use[topic] = set(newest)
+        return True
+
+    async def _settle(self, topic: str, held: deque[tuple[_Send, Callable[[], None]]]) -> None:
+        """Wait for a route, and until what went by the old one is answered; then let go of what was held, in order."""
+        try:
+            await self._sender.queues(topic)
+            while not self._is_settled(topic):
+                self._batches.flush()
+                self._go()
+                others = {task for task in self._tasks if task is not asyncio.current_task()}
+                await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+        except Exception as error:  # noqa: BLE001 - handed to every message that waited
+            _fail([send for send, _ in held], error)
+            held.clear()
+        finally:
+            del self._held[topic]
+        for send, put in held:
+            _guarded(send, put)
+
+    # -- batches -------------------------------------------------------------------------------------------------------------------
+
+    def _add_to_topic(self, topic: str, send: _Send) -> None:
+        batch = self._put(topic, send, ordered=False)
+        if self._sender.namespace is None and batch.kind is None:
+            self._open[topic] = batch
+            self._is_watched = self._sender.hooks is not None
+            now_ms = self._clock.now_ms()
+            if now_ms - self._keys_ms > _KEYS_AGE_MS:
+                self._keys, self._keys_ms = self._sender.writer.next_keys(now_ms), now_ms
+
+    def _put(self, lane: str | MessageQueue, send: _Send, *, ordered: bool) -> Batch[_Send]:
+        batches = self._batches
+        message, _, element, _, _ = send
+        assert message is not None
+        kind = message.properties.get(props.WAIT)
+        batch = batches.add(lane, kind, send, len(element), self._clock.now_ms(), ordered=ordered)
+        if batches.ready or self._timer is None:
+            self._go()
+        if ordered:
+            self._sweep_later()
+        return batch
+
+    def _go(self) -> None:
+        batches = self._batches
+        while batches.ready:
+            ready, batches.ready = batches.ready, []
+            for batch in ready:
+                self._delivering.add(batch)
+                self._start(self._deliver(batch))
+        if self._timer is None and (due_ms := batches.next_due_ms) is not None:
+            self._timer = self._clock.call_later(due_ms - self._clock.now_ms(), self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._batches.tick(self._clock.now_ms())
+        self._go()
+
+    def _end_s(self, timeout_ms: int | None) -> float:
+        total_ms = self._sender.settings.send_msg_timeout_ms if timeout_ms is None else timeout_ms
+        return asyncio.get_running_loop().time() + self._linger_s + total_ms / 1000
+
+    def _sweep_later(self) -> None:
+        if self._sweep is None and (self._held or not self._batches.is_empty):
+            self._sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._swept)
+
+    def _swept(self) -> None:
+        """Law 6."""
+        self._sweep = None
+        now_s = asyncio.get_running_loop().time()
+        waiting = [send for held in self._held.values() for send, _ in held]
+        late = [send for send in (*waiting, *self._batches.waiting()) if send[4] is not None and send[4] <= now_s]
+        if late:
+            _fail(late, _waited_too_long())
+        self._sweep_later()
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = self._spawn(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, batch: Batch[_Send]) -> None:
+        sends = [send for send in batch.items if not send[3].done()]
+        try:
+            results = await self._results(batch, sends) if sends else []
+        except asyncio.CancelledError:
+            _fail(
+                sends,
+                ClosedError("the client was shut down before the broker answered; the message may have been stored"),
+            )
+            raise
+        except Exception as error:  # noqa: BLE001 - each sender gets it
+            _fail(sends, error)
+        else:
+            for (_, _, _, future, _), result in zip(sends, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
+        finally:
+            self._delivering.discard(batch)
+            self._batches.answered(batch)
+            self._go()
+
+    async def _results(self, batch: Batch[_Send], sends: list[_Send]) -> list[SendResult]:
+        sender = self._sender
+        chosen = batch.lane if isinstance(batch.lane, MessageQueue) else None
+        messages, keys, elements, _, ends = zip(*sends, strict=True)
+        end_s = min((one for one in ends if one is not None), default=None)
+        if end_s is not None and end_s <= asyncio.get_running_loop().time():
+            raise _waited_too_long()
+        first = messages[0]
+        assert first is not None, "a message that is not kept joined one that is"
+        if len(sends) == 1:  # an ordinary send, which may be compressed
+            outgoing = sender.writer.one(first, None, 0, None, None, None)
+            return [await sender.deliver(outgoing, chosen, None, end_s=end_s)]
+        properties = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
+        if sender.namespace is not None:
+            properties[props.INSTANCE_ID] = sender.namespace
+        outgoing = Outgoing(
+            wrap(sender.namespace, first.topic),
+            [message for message in messages if message is not None],
+            properties,
+            ",".join(keys),
+            _SEND_BATCH,
+            b"".join(elements),
+        )
+        whole = await sender.deliver(outgoing, chosen, None, end_s=end_s)
+        ids = whole.offset_message_id.split(",")
+        if len(ids) != len(sends):  # a topic whose queues keep a batch as one (queue.type=BatchCQ)
+            ids = [whole.offset_message_id] * len(sends)
+        status, queue, transaction_id = whole.status, whole.message_queue, whole.transaction_id
+        return [
+            SendResult(status, key, queue, offset, offset_message_id, transaction_id)
+            for key, offset, offset_message_id in zip(keys, count(whole.queue_offset), ids)
+        ]
+
+
+def _waited_too_long() -> RequestTimeout:
+    return RequestTimeout(
+        "the message waited until its timeout for a route, or behind others of its queue that got no answer; it was not sent"
+    )
+
+
+def _guarded(send: _Send, put: Callable[[], None]) -> None:
+    if send[3].done():  # its time is over
+        return
+    try:
+        put()
+    except Exception as error:  # noqa: BLE001 - a selector is the user's: it fails its own message only
+        _fail([send], error)
+
+
+def _fail(sends: list[_Send], error: BaseException) -> None:
+    for _, _, _, future, _ in sends:
+        if not future.done():
+            future.set_exception(error)
+
+
+def _with_own_properties(message: Message) -> Message:
+    """The message with properties of this send, which the caller's one does not get."""
+    copy = Message(message.topic, message.body, flag=message.flag)
+    copy.properties.update(message.properties)
+    return copy

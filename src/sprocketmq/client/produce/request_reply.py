@@ -1,0 +1,247 @@
+"""Request and reply over topics: a producer sends a message and waits for the answer of whoever consumes it (Java: RequestFutureHolder,
+DefaultMQProducerImpl.request, MessageUtil.createReplyMessage, ClientRemotingProcessor.receiveReplyMessage).
+
+    requester --message with CORRELATION_ID, REPLY_TO_CLIENT, TTL--> broker --> consumer
+        ^                                                                         | producer.reply(message, body)
+        `--PUSH_REPLY_MESSAGE_TO_CLIENT-- broker <--SEND_REPLY_MESSAGE, to <cluster>_REPLY_TOPIC
+
+Laws
+1. A request ends once: with the first reply that carries its correlation id, with a failed send, or with its timeout; then nothing of it
+   is kept, and later replies are thanked for and dropped.
+2. Before a request goes out, every broker of its topic has heard of this client over the connection that is open now: a broker pushes
+   replies to connections that it knows from heartbeats, so a client that only sends is deaf. A broker that is down takes no requests
+   either and keeps none back; one that is silent keeps them back for a second after it was told.
+3. A reply goes to the broker that stored the request, which law 2 holds for; to another one only when that cannot be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.client.remoting.sender import QueueSelector, Sender
+from sprocketmq.client.results import SendResult
+from sprocketmq.client.settings.namespace import wrap
+from sprocketmq.client.settings.validators import check_range
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.compression import decompress
+from sprocketmq.wire.headers import ReplyMessageRequestHeader
+from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.sys_flag import COMPRESSED
+
+__all__ = ["ReplyDesk", "reply_message", "reply_topic", "send_reply"]
+
+log = logging.getLogger("sprocketmq.client")
+
+# MixAll.REPLY_MESSAGE_FLAG, REPLY_TOPIC_POSTFIX
+_REPLY: Final = "reply"
+_REPLY_TOPIC_POSTFIX: Final = "_REPLY_TOPIC"
+_NOWHERE: Final = "0.0.0.0:0"
+_HEARD_WITHIN_S: Final = 1.0
+
+
+def reply_topic(cluster: str) -> str:
+    """Where replies within ``cluster`` are sent; every broker has it."""
+    return cluster + _REPLY_TOPIC_POSTFIX
+
+
+def reply_message(
+    request: Message, body: bytes, properties: Mapping[str, str] | None = None
+) -> tuple[Message, dict[str, str]]:
+    """The reply to ``request``, and the properties that lead it back.
+
+    Raises:
+        ConfigurationError: ``request`` did not come from ``request``.
+    """
+    if not isinstance(request, Message):
+        raise ConfigurationError(
+            f"request is {type(request).__name__}, the message of a producer's request() is allowed"
+        )
+    asked = request.properties
+    missing = [name for name in (props.CLUSTER, props.REPLY_TO_CLIENT, props.CORRELATION_ID) if not asked.get(name)]
+    if missing:
+        raise ConfigurationError(
+            f"the message to reply to has no property {missing[0]}; pass the message of a producer's request() as it was received"
+        )
+    back = {name: asked[name] for name in (props.CORRELATION_ID, props.REPLY_TO_CLIENT, props.TTL) if asked.get(name)}
+    back[props.MSG_TYPE] = _REPLY
+    return Message(reply_topic(asked[props.CLUSTER]), body, properties=properties), back
+
+
+async def send_reply(
+    sender: Sender, request: Message, body: bytes, properties: Mapping[str, str] | None, timeout_ms: int | None
+) -> SendResult:
+    """Send the reply to ``request`` (law 3)."""
+    message, back = reply_message(request, body, properties)
+    stored_at = getattr(request, "broker_name", "")
+    now_s = asyncio.get_running_loop().time
+    total_ms = sender.settings.send_msg_timeout_ms
+    if timeout_ms is not None:
+        total_ms = check_range("timeout_ms", timeout_ms, 1, 86_400_000)
+    end_s = now_s() + total_ms / 1000
+
+    def left_ms() -> int:
+        return max(1, int((end_s - now_s()) * 1000))
+
+    near = [queue for queue in await sender.queues(message.topic, end_s) if queue.broker_name == stored_at]
+    if near:
+        try:
+            return await sender.send(message, queue=near[0], extra=back, timeout_ms=left_ms())
+        except (NetworkError, RemoteError) as error:
+            if isinstance(error, RemoteError) and error.code not in sender.settings.retry_response_codes:
+                raise
+            log.info("broker %s could not pass the reply on (%s), trying any", stored_at, error)
+    return await sender.send(message, extra=back, timeout_ms=left_ms())
+
+
+class ReplyDesk:
+    """Requests of one instance that wait for their replies. Belongs to its loop."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+        self._waiting: dict[str, asyncio.Future[MessageExt]] = {}
+        self._heard: dict[str, Connection] = {}  # law 2: by address, the connection over which a heartbeat went
+        self._telling: dict[str, tuple[asyncio.Task[None], float]] = {}  # those that are being told, and since when
+
+    @classmethod
+    def of(cls, instance: ClientInstance) -> ReplyDesk:
+        """The desk of ``instance``, opened with its first request."""
+        handler = instance.handlers.get(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
+        desk = getattr(handler, "__self__", None)
+        if desk is None:
+            desk = cls(instance)
+            instance.handlers[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = desk.take
+        assert isinstance(desk, ReplyDesk)
+        return desk
+
+    async def request(
+        self,
+        sender: Sender,
+        message: Message,
+        timeout_ms: int,
+        *,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | None,
+    ) -> MessageExt:
+        """See ``AsyncProducer.request``."""
+        check_range("timeout_ms", timeout_ms, 1, 86_400_000)
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + timeout_ms / 1000
+        sender.check(message)
+        await self._be_heard(sender, wrap(sender.namespace, message.topic), end_s)
+        correlation_id = str(uuid.uuid4())
+        extra = {
+            props.CORRELATION_ID: correlation_id,
+            props.REPLY_TO_CLIENT: self._instance.client_id,
+            props.TTL: str(timeout_ms),
+        }
+        reply: asyncio.Future[MessageExt] = loop.create_future()
+        self._waiting[correlation_id] = reply
+        try:
+            left_ms = max(1, int((end_s - loop.time()) * 1000))
+            stored = await sender.send(
+                message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=left_ms, extra=extra
+            )
+            done, _ = await asyncio.wait([reply], timeout=max(0.0, end_s - loop.time()))
+            if not done:
+                raise RequestTimeout(
+                    f"the request {stored.message_id} is stored in {stored.message_queue}, but no reply came within {timeout_ms} ms; "
+                    "does a consumer reply to it?",
+                    timeout_ms=timeout_ms,
+                )
+            return reply.result()
+        finally:
+            del self._waiting[correlation_id]
+            reply.cancel()
+
+    def take(self, connection: Connection, command: Command) -> Command:
+        """A reply comes. It is thanked for even when nobody waits any more: the replier can do nothing about it."""
+        message = _decode(command)
+        correlation_id = message.properties.get(props.CORRELATION_ID, "")
+        waiting = self._waiting.get(correlation_id)
+        if waiting is None or waiting.done():
+            log.info("a reply from %s matches no request that waits: %s", connection.remote_address, correlation_id)
+        else:
+            message.properties[props.ARRIVE_TIME] = str(self._instance.clock.now_ms())
+            waiting.set_result(message)
+        return response(command)
+
+    async def _be_heard(self, sender: Sender, topic: str, end_s: float) -> None:
+        """Law 2, and the same for brokers of the cluster that may get a reply instead of the request's own."""
+        instance, now_s = self._instance, asyncio.get_running_loop().time
+        if instance.routes.table.route(topic) is None:
+            sender.use(topic)
+            await sender.queues(topic, end_s)
+        route = instance.routes.table.route(topic)
+        if route is None:
+            return  # the topic does not exist yet, sending will tell
+        clusters = {data.cluster for data in route.broker_datas if data.cluster}
+        for name in map(reply_topic, clusters):
+            if instance.routes.table.route(name) is None:
+                sender.use(name)
+                with contextlib.suppress(NetworkError, RemoteError, RequestTimeout):
+                    await instance.routes.refresh(name, int((end_s - now_s()) * 1000))
+        names = {data.broker_name for data in route.broker_datas}
+        for address in filter(None, (instance.routes.broker_address(name) for name in names)):
+            told = self._tell(address)
+            if told is not None:
+                task, since_s = told
+                await asyncio.wait([task], timeout=max(0.0, min(end_s, since_s + _HEARD_WITHIN_S) - now_s()))
+
+    def _tell(self, address: str) -> tuple[asyncio.Task[None], float] | None:
+        """Tell a broker who we are, unless it has heard it over the connection that is open now; all who ask meanwhile share that."""
+        instance, heard = self._instance, self._heard.get(address)
+        if heard is not None and not heard.is_closed:
+            return None
+        telling = self._telling.get(address)
+        if telling is None or telling[0].done():
+
+            async def tell() -> None:
+                try:
+                    connection = await instance.pool.connection(address)
+                except NetworkError as error:
+                    log.info("broker %s does not hear of requests: %s", address, error)
+                    return
+                await instance.heartbeats.to(address)
+                self._heard[address] = connection
+
+            telling = self._telling[address] = instance.spawn(tell()), asyncio.get_running_loop().time()
+        return telling
+
+
+def _decode(command: Command) -> MessageExt:
+    header = command.header(ReplyMessageRequestHeader)
+    body = bytes(command.body)
+    if header.sys_flag & COMPRESSED:
+        body = decompress(body, header.sys_flag)
+    message = MessageExt(
+        header.topic,
+        body,
+        flag=header.flag,
+        queue_id=header.queue_id,
+        sys_flag=header.sys_flag & ~COMPRESSED,
+        born_timestamp_ms=header.born_timestamp,
+        store_timestamp_ms=header.store_timestamp,
+        born_host=_host(header.born_host),
+        store_host=_host(header.store_host),
+        reconsume_times=header.reconsume_times or 0,
+    )
+    message.properties.update(props.decode_properties((header.properties or "").encode()))
+    return message
+
+
+def _host(text: str) -> str:
+    """Java writes a socket address in its own way: ``/1.2.3.4:5``, or ``name/1.2.3.4:5``."""
+    address = text.rpartition("/")[2]
+    host, _, port = address.rpartition(":")
+    return address if port.isdecimal() and host.strip("[]").replace(".", "").replace(":", "").isalnum() else _NOWHERE

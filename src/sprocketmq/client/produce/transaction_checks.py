@@ -1,0 +1,223 @@
+"""Brokers ask how transactions ended: CHECK_TRANSACTION_STATE, answered by the producer's callback and END_TRANSACTION (Java:
+ClientRemotingProcessor.checkTransactionState, DefaultMQProducerImpl.checkTransactionState).
+
+    broker --39, the half message--> instance --by PGROUP--> producer's pool: check(message) --> END_TRANSACTION, to who asked
+
+The callback runs in threads of its own (a plain function), or as a task (``async def``), never on the loop's own time. What ``core``'s
+OpenTransactions decides is done here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sprocketmq.client.hooks import EndTransactionContext, Hooks
+from sprocketmq.client.listen.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
+from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.client.settings.namespace import unwrap
+from sprocketmq.core.transactions.open_transactions import (
+    HalfPlace,
+    LocalTransactionState,
+    OpenTransactions,
+    local_transaction_state,
+)
+from sprocketmq.errors import NetworkError, ProtocolError, RequestTimeout
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.headers import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
+from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.record import decode_record
+
+__all__ = ["Check", "TransactionChecks"]
+
+log = logging.getLogger("sprocketmq.client")
+
+CheckCallback = Callable[[MessageExt], "LocalTransactionState | Awaitable[LocalTransactionState]"]
+_CLOSE_TIMEOUT_MS: Final = 3_000
+
+
+@dataclass(slots=True, eq=False)
+class Check:
+    """One question of a broker, and its answer."""
+
+    transaction: str
+    message: MessageExt
+    header: CheckTransactionStateRequestHeader
+    connection: Connection
+    state: LocalTransactionState = LocalTransactionState.UNKNOWN
+    failure: BaseException | None = None
+
+
+class TransactionChecks:
+    """The check-back of one producer. Belongs to its instance's loop.
+
+    Args:
+        group: the producer group, as brokers know it.
+        check: the user's callback.
+        open_transactions: shared with the sending side.
+        workers: how many callbacks run at once.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        namespace: str | None,
+        check: CheckCallback,
+        open_transactions: OpenTransactions,
+        workers: int,
+    ) -> None:
+        self._instance, self._group, self._namespace = instance, group, namespace
+        self._check: Callable[[MessageExt], Any] = check
+        self._open = open_transactions
+        self._complained = False
+        self.hooks: Hooks | None = None
+        name = f"sprocketmq-check-{group}"
+        self._pool: ListenerPool[Check] = (
+            AsyncListenerPool(self._run_async, self._answer, workers, name, instance.clock.now_ms)
+            if inspect.iscoroutinefunction(check)
+            else ThreadListenerPool(self._run, self._answer, workers, name, instance.clock.now_ms)
+        )
+        _Desk.of(instance).producers[group] = self
+
+    @property
+    def runs_caller(self) -> bool:
+        """Whether the caller is a callback that ``close`` waits for."""
+        return self._pool.runs_caller
+
+    async def close(self) -> bool:
+        """Take no more questions and wait for the callbacks that run; False when one still ran after 3 s."""
+        _Desk.of(self._instance).producers.pop(self._group, None)
+        return await self._pool.close(_CLOSE_TIMEOUT_MS)
+
+    def ask(
+        self, connection: Connection, header: CheckTransactionStateRequestHeader, message: MessageExt, key: str
+    ) -> None:
+        """A broker asks about ``message``, whose unique key is ``key``."""
+        place = HalfPlace(message.store_host, header.tran_state_table_offset, header.commit_log_offset)
+        message.broker_name = header.bname or self._name_of(connection.remote_address)  # 4.9 does not say its name
+        if self._open.asked(key, place):
+            message.topic = unwrap(self._namespace, message.topic)
+            message.transaction_id = key
+            self._pool.submit([Check(key, message, header, connection)])
+        else:
+            log.info("group %s: %d checks wait or run, that of %s with them", self._group, self._open.checks, key)
+
+    def _name_of(self, address: str) -> str:
+        brokers = self._instance.routes.table.brokers()
+        return next((name for name, addresses in brokers.items() if address in addresses.values()), "")
+
+    def _run(self, check: Check, origin: None = None) -> Check:
+        try:
+            check.state = self._state(self._check(check.message))
+        except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the answer
+            check.failure = error
+        return check
+
+    async def _run_async(self, check: Check, origin: None = None) -> Check:
+        try:
+            check.state = self._state(await self._check(check.message))
+        except Exception as error:  # noqa: BLE001 - whatever a callback raises means that it does not know
+            check.failure = error
+        return check
+
+    def _state(self, answer: object) -> LocalTransactionState:
+        state, allowed = local_transaction_state(answer)
+        if not allowed and not self._complained:
+            self._complained = True
+            log.error(
+                "group %s: check returned %r; a LocalTransactionState is allowed, so it counts as UNKNOWN (this is said once)",
+                self._group, answer,
+            )  # fmt: skip
+        return state
+
+    def _answer(self, checks: list[Check], origin: None, spent_s: float) -> None:
+        for check in checks:
+            if check.failure is not None:
+                log.warning(
+                    "group %s: check raised %s: %s; the broker will ask again about %s",
+                    self._group, type(check.failure).__name__, check.failure, check.transaction,
+                )  # fmt: skip
+            place, told = self._open.checked(check.transaction, check.state)
+            if place is not None:
+                self._instance.spawn(self._tell(check, place, told))
+
+    async def _tell(self, check: Check, place: HalfPlace, state: LocalTransactionState) -> None:
+        header = EndTransactionRequestHeader(
+            producer_group=self._group,
+            tran_state_table_offset=place.queue_offset,
+            commit_log_offset=place.commit_log_offset,
+            commit_or_rollback=state.sys_flag,
+            from_transaction_check=True,
+            msg_id=check.transaction,
+            transaction_id=check.header.transaction_id,
+            topic=check.header.topic,
+            bname=check.header.bname,
+        )
+        command = request(RequestCode.END_TRANSACTION, header, oneway=True)
+        if self.hooks is not None and self.hooks.end_transaction:
+            self._call_hooks(self.hooks, check, state)
+        if check.failure is not None:
+            command.remark = f"check raised {type(check.failure).__name__}: {check.failure}"
+        try:
+            if (
+                check.connection.is_closed
+            ):  # the broker was restarted or cut us off; it is the same broker at that address
+                await self._instance.pool.invoke_oneway(check.connection.remote_address, command)
+            else:
+                await check.connection.invoke_oneway(command)
+        except (NetworkError, RequestTimeout) as error:
+            log.warning("the end of transaction %s could not be told, the broker will ask again: %s", check.transaction, error)  # fmt: skip
+
+    def _call_hooks(self, hooks: Hooks, check: Check, state: LocalTransactionState) -> None:
+        hooks.ended_transaction(
+            EndTransactionContext(
+                unwrap(self._namespace, self._group),
+                self._instance.client_id,
+                check.message,
+                check.transaction,
+                check.header.transaction_id or check.transaction,
+                check.connection.remote_address,
+                state,
+                True,
+                self._instance.clock.now_ms(),
+            )
+        )
+
+
+class _Desk:
+    """Where an instance takes questions, for all transaction producers on it."""
+
+    def __init__(self) -> None:
+        self.producers: dict[str, TransactionChecks] = {}
+
+    @classmethod
+    def of(cls, instance: ClientInstance) -> _Desk:
+        handler = instance.handlers.get(RequestCode.CHECK_TRANSACTION_STATE)
+        desk = getattr(handler, "__self__", None)
+        if desk is None:
+            desk = cls()
+            instance.handlers[RequestCode.CHECK_TRANSACTION_STATE] = desk.take
+        assert isinstance(desk, _Desk)
+        return desk
+
+    def take(self, connection: Connection, command: Command) -> None:
+        """One-way: a question that cannot be read or has no taker is logged, and comes again."""
+        try:
+            header = command.header(CheckTransactionStateRequestHeader)
+            message = decode_record(bytes(command.body))
+        except ProtocolError as error:
+            log.warning("%s asks about a transaction in a way that cannot be read: %s", connection.remote_address, error)  # fmt: skip
+            return
+        group = message.properties.get(props.PGROUP)
+        producer = self.producers.get(group or "")
+        if producer is None:
+            log.info("%s asks about a transaction of group %s, which is not here", connection.remote_address, group)
+            return
+        producer.ask(connection, header, message, message.properties.get(props.UNIQ_KEY) or header.msg_id or "")

@@ -1,0 +1,385 @@
+"""Sending within transactions: AsyncTransactionProducer, and TransactionProducer, its blocking face (Java: TransactionMQProducer).
+
+    send_in_transaction:  half message stored --> execute(message) --COMMIT_MESSAGE---> END commit    consumers get it
+                          (nobody sees it)            |  |`----------ROLLBACK_MESSAGE-> END rollback  nobody gets it
+                                                      |  `-----------UNKNOWN, or raised-> the broker asks:
+                                                      `--(process dies)--------------->   check(message), here or in another member
+
+Laws
+1. ``execute`` runs only when the half is stored with SEND_OK; any other status rolls back without it.
+2. What ``execute`` returned is told to the broker once; what could not be told, or was not known, the broker asks for.
+3. ``execute`` and ``check`` never run on the event loop unless they are ``async def``: a plain ``execute`` runs in the caller's thread
+   (blocking face) or in a worker thread (async face), a plain ``check`` in ``check_thread_pool_max_size`` threads of the producer.
+4. Which copy of the half an END names is decided by ``core.transactions.open_transactions``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from sprocketmq.client.produce.producer import AsyncProducer, Producer
+from sprocketmq.client.produce.transaction_checks import CheckCallback
+from sprocketmq.client.remoting.message_writer import Outgoing
+from sprocketmq.client.remoting.sender import BegunSend, QueueSelector
+from sprocketmq.client.results import SendResult, SendStatus
+from sprocketmq.client.settings.validators import check_range
+from sprocketmq.core.transactions.open_transactions import (
+    HalfPlace,
+    LocalTransactionState,
+    OpenTransactions,
+    local_transaction_state,
+)
+from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError
+from sprocketmq.net.engine import Engine
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.command import Command
+from sprocketmq.wire.message import Message, MessageQueue, format_host
+from sprocketmq.wire.message_id import decode_offset_message_id
+from sprocketmq.wire.send_frames import StoredAnswer
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import ProducerOptions
+    from sprocketmq.client.produce.running_producer import RunningProducer
+
+__all__ = [
+    "AsyncTransactionProducer",
+    "BegunHalf",
+    "LocalTransactionState",
+    "TransactionProducer",
+    "TransactionSendResult",
+]
+
+log = logging.getLogger("sprocketmq.client")
+
+C = TypeVar("C")
+
+ExecuteCallback = Callable[[Message], "LocalTransactionState | Awaitable[LocalTransactionState]"]
+_DELAYS = (props.DELAY, props.TIMER_DELAY_MS, props.TIMER_DELAY_SEC, props.TIMER_DELIVER_MS)
+
+
+class TransactionSendResult(SendResult, frozen=True):
+    """The broker's acknowledgement of a half message, and how its transaction ended here.
+
+    Attributes beyond SendResult's:
+        local_transaction_state: what ``execute`` returned; UNKNOWN when it raised, ROLLBACK_MESSAGE when the half was not stored safely.
+        local_failure: what ``execute`` raised, else None.
+    """
+
+    local_transaction_state: LocalTransactionState = LocalTransactionState.UNKNOWN
+    local_failure: BaseException | None = None
+
+
+class BegunHalf(NamedTuple):
+    """A half message that is on its way, see ``AsyncTransactionProducer.begin_prepared``."""
+
+    outgoing: Outgoing
+    begun: BegunSend
+
+    @property
+    def answer(self) -> asyncio.Future[StoredAnswer | Command]:
+        """StoredAnswer: it is stored, with SEND_OK. Anything else: ask ``prepared``."""
+        return self.begun.answer
+
+
+class AsyncTransactionProducer(AsyncProducer):
+    """A producer whose messages appear together with a local transaction, or not at all.
+
+    ::
+
+        async def check(message):            # the broker asks when it heard nothing: look into your database
+            return LocalTransactionState.COMMIT_MESSAGE if await paid(message.keys[0]) else LocalTransactionState.UNKNOWN
+
+        async with AsyncTransactionProducer("ops", check=check) as producer:
+            await producer.send_in_transaction(Message("payments", b"...", keys="o-1"), execute=pay)
+
+    Args:
+        group: the producer group. All members must be able to answer for each other: the broker asks any of them.
+        check: called with the half message (a MessageExt) when the broker does not know how its transaction ended; returns a
+            LocalTransactionState. Plain or ``async def``. It must look at what is stored, not at what this process remembers.
+        execute: default of ``send_in_transaction``.
+        check_thread_pool_max_size: how many checks run at once, 1 to 1000.
+        check_request_hold_max: how many may wait or run; the broker asks again for those beyond.
+        options: as of AsyncProducer. ``topics=[...]`` tells the brokers of these topics of this producer at start, so that they can ask it
+            about transactions of members that died, before it sends anything.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range, or a callback cannot be called; nothing was opened.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        check: CheckCallback,
+        execute: ExecuteCallback | None = None,
+        check_thread_pool_max_size: int = 1,
+        check_request_hold_max: int = 2_000,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        super().__init__(group, **options)
+        self._check = _callback("check", check)
+        self._execute = None if execute is None else _callback("execute", execute)
+        self._workers = check_range("check_thread_pool_max_size", check_thread_pool_max_size, 1, 1000)
+        self._hold_max = check_range("check_request_hold_max", check_request_hold_max, 1, 0x7FFFFFFF)
+        self._open = OpenTransactions(self._hold_max)
+        self._half_properties = {props.TRAN_MSG: "true", props.PGROUP: self._settings.group}
+
+    def _make(self) -> RunningProducer:
+        parts = super()._make()
+        parts.check_with(self._check, self._open, self._workers)
+        return parts
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        *,
+        execute: ExecuteCallback | None = None,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        check_immunity_time_s: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> TransactionSendResult:
+        """Store ``message`` as a half message that nobody sees, run ``execute``, and let the message appear or vanish.
+
+        Args:
+            message: no delay of any kind is allowed.
+            execute: called with ``message``, whose ``transaction_id`` is set; does the local work and returns a LocalTransactionState. A
+                plain function runs in a worker thread. What it raises counts as UNKNOWN and is in the result.
+            queue, selector, sharding_key: as of ``send``.
+            check_immunity_time_s: the broker does not ask before so many seconds (default: its own ``transactionTimeOut``, 6 s).
+            timeout_ms: limit of storing the half; ``execute`` may take any time.
+
+        Returns:
+            TransactionSendResult. The local work stands as ``local_transaction_state`` says, whether or not the broker could be told.
+
+        Raises:
+            As ``send``, before ``execute`` was called: nothing happened locally.
+        """
+        run = self.chosen_execute(execute)
+        half = await self.send_half(message, queue, selector, sharding_key, check_immunity_time_s, timeout_ms)
+        if half.status is not SendStatus.SEND_OK:
+            return await self.end(message, half, LocalTransactionState.ROLLBACK_MESSAGE)
+        try:
+            answer = run(message) if inspect.iscoroutinefunction(run) else asyncio.to_thread(run, message)
+            state = self.state_of(await answer)
+        except Exception as error:  # noqa: BLE001 - whatever it raises, the half must not stay behind unheard of
+            return await self.end(message, half, LocalTransactionState.UNKNOWN, error)
+        except BaseException:
+            self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
+            raise
+        return await self.end(message, half, state)
+
+    async def send_prepared(
+        self, message: Message, *, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> tuple[SendResult, HalfPlace]:
+        """Store ``message`` as a half message that others will end: somebody who writes down how, or ``check``, who reads it.
+
+        Args:
+            message, queue, timeout_ms: as of ``send_in_transaction``.
+
+        Returns:
+            The acknowledgement, and where the half lies; nothing of it is kept here. With a status other than SEND_OK it may get lost.
+
+        Raises:
+            As ``send``. It may be stored all the same; ``check`` must know that it does not count.
+        """
+        half = await self.send_half(message, queue, None, None, None, timeout_ms)
+        if half.status is SendStatus.SEND_OK:
+            self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
+        return half, _place(half)
+
+    def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> BegunHalf | None:
+        """Begin ``send_prepared`` without waiting, for who has many of them in flight.
+
+        Returns:
+            None when it cannot be begun now (its route or connection is not there yet, it must be signed, the broker does not read):
+            nothing was sent; use ``send_prepared``.
+        """
+        self._refuse_delay(message)
+        begun = self._started().begin(message, queue, self._half_properties)
+        return None if begun is None else BegunHalf(*begun)
+
+    async def prepared(self, half: BegunHalf) -> tuple[SendResult, HalfPlace]:
+        """What became of a half that was begun; as ``send_prepared``, without another try."""
+        result = await self._started().deliver(half.outgoing, half.begun.target, None, None, half.begun)
+        return result, _place(result)
+
+    # -- the steps, which the blocking face takes one by one ---------------------------------------------------------------------------
+
+    def chosen_execute(self, execute: ExecuteCallback | None) -> ExecuteCallback:
+        chosen = execute if execute is not None else self._execute
+        if chosen is None:
+            raise ConfigurationError(
+                "no execute is given; pass it to send_in_transaction or, for all sends, to the producer"
+            )
+        return _callback("execute", chosen)
+
+    async def send_half(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | None,
+        check_immunity_time_s: int | None,
+        timeout_ms: int | None,
+    ) -> SendResult:
+        """Store the half; with SEND_OK its transaction is open from now on."""
+        sender = self._started()
+        sender.check(message)
+        self._refuse_delay(message)
+        extra = self._half_properties
+        if check_immunity_time_s is not None:
+            extra = extra.copy()
+            seconds = check_range("check_immunity_time_s", check_immunity_time_s, 1, 0x7FFFFFFF)
+            extra[props.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(seconds)
+        is_new_topic = not sender.knows(message.topic)
+        half = await sender.send(
+            message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms, extra=extra
+        )
+        if is_new_topic and self._instance is not None:
+            self._instance.heartbeats.soon()  # only who was heard of can be asked
+        message.transaction_id = half.message_id
+        if half.status is SendStatus.SEND_OK:
+            self._open.begin(half.message_id, _place(half))
+        return half
+
+    @staticmethod
+    def _refuse_delay(message: Message) -> None:
+        given = getattr(message, "properties", ())
+        for name in _DELAYS:
+            if name in given:
+                raise ConfigurationError(
+                    f"the message has {name}={message.properties[name]}, a message sent in a transaction cannot be delayed"
+                )
+
+    def state_of(self, answer: object) -> LocalTransactionState:
+        state, allowed = local_transaction_state(answer)
+        if not allowed:
+            log.error(
+                "group %s: execute returned %r; a LocalTransactionState is allowed, so it counts as UNKNOWN", self.group, answer
+            )  # fmt: skip
+        return state
+
+    async def end(
+        self,
+        message: Message,
+        half: SendResult,
+        state: LocalTransactionState,
+        failure: BaseException | None = None,
+    ) -> TransactionSendResult:
+        """Tell the broker, as far as it can be told; the result of it all."""
+        if failure is not None:
+            log.warning(
+                "group %s: execute raised %s: %s; the broker will ask about %s",
+                self.group, type(failure).__name__, failure, half.message_id,
+                exc_info=failure if log.isEnabledFor(logging.DEBUG) else None,
+            )  # fmt: skip
+        stored = half.status is SendStatus.SEND_OK
+        place = self._open.finished(half.message_id, state) if stored else _place(half)
+        if place is not None and self._sender is not None:
+            remark = None if failure is None else f"execute raised {type(failure).__name__}: {failure}"
+            try:
+                await self._sender.end_transaction(message, half, place, state, remark)
+            except (NetworkError, RequestTimeout, RocketMQError) as error:
+                log.warning(
+                    "group %s: the end of transaction %s could not be told, the broker will ask: %s", self.group, half.message_id, error
+                )  # fmt: skip
+        return TransactionSendResult(
+            half.status,
+            half.message_id,
+            half.message_queue,
+            half.queue_offset,
+            half.offset_message_id,
+            half.transaction_id,
+            None,
+            state,
+            failure,
+        )
+
+
+class TransactionProducer(Producer):
+    """AsyncTransactionProducer for callers without an event loop. A plain ``execute`` runs in the thread that sends, so that it shares that
+    thread's database session.
+
+    ::
+
+        def check(message: rmq.MessageExt) -> rmq.LocalTransactionState: ...
+
+        with rmq.TransactionProducer("ops", check=check, namesrv_addr="127.0.0.1:9876") as producer:
+            producer.send_in_transaction(rmq.Message("payments", b"...", keys="o-1"), execute=pay)
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        check: CheckCallback,
+        execute: ExecuteCallback | None = None,
+        check_thread_pool_max_size: int = 1,
+        check_request_hold_max: int = 2_000,
+        engine: Engine | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self._transactional = AsyncTransactionProducer(
+            group,
+            check=check,
+            execute=execute,
+            check_thread_pool_max_size=check_thread_pool_max_size,
+            check_request_hold_max=check_request_hold_max,
+            **options,
+        )
+        self._face_of(self._transactional, engine)
+
+    def send_in_transaction(
+        self,
+        message: Message,
+        *,
+        execute: ExecuteCallback | None = None,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        check_immunity_time_s: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> TransactionSendResult:
+        """As ``AsyncTransactionProducer.send_in_transaction``; a plain ``execute`` is called by this very thread."""
+        steps = self._transactional
+        run = steps.chosen_execute(execute)
+        half = self._run(steps.send_half(message, queue, selector, sharding_key, check_immunity_time_s, timeout_ms))
+        if half.status is not SendStatus.SEND_OK:
+            return self._run(steps.end(message, half, LocalTransactionState.ROLLBACK_MESSAGE))
+        try:
+            answer = self._run(_awaited(run(message))) if inspect.iscoroutinefunction(run) else run(message)
+            state = steps.state_of(answer)
+        except Exception as error:  # noqa: BLE001 - whatever it raises, the half must not stay behind unheard of
+            return self._run(steps.end(message, half, LocalTransactionState.UNKNOWN, error))
+        except BaseException as error:
+            with contextlib.suppress(RocketMQError):
+                self._run(steps.end(message, half, LocalTransactionState.UNKNOWN, error))
+            raise
+        return self._run(steps.end(message, half, state))
+
+    def __repr__(self) -> str:
+        return repr(self._async).replace("AsyncTransactionProducer", "TransactionProducer", 1)
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
+
+
+def _callback(name: str, given: C) -> C:
+    if not callable(given):
+        raise ConfigurationError(f"{name} is {given!r}, a function of one message is allowed")
+    return given
+
+
+def _place(half: SendResult) -> HalfPlace:
+    host, commit_log_offset = decode_offset_message_id(half.offset_message_id)
+    return HalfPlace(format_host(*host), half.queue_offset, commit_log_offset)

@@ -1,0 +1,1 @@
+"""Pulling messages from brokers."""

@@ -1,0 +1,217 @@
+"""The consume service of a pull consumer: messages wait until somebody polls (policy in core.polled_queues).
+
+    rebalance, pull loops --taken_up, submit, skipped--> PolledQueues <--take, commit-- poll()
+                          `--changed--> the listener for this topic's share; new queues wait until it returned
+
+So a listener that seeks to an offset of its own, when it hears of a new queue, sees no message of that queue from before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from sprocketmq.client.group.group import Group
+from sprocketmq.client.hooks import ConsumeMessageContext
+from sprocketmq.client.settings.namespace import unwrap, unwrap_queue
+from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
+from sprocketmq.core.consume.polled_queues import PolledQueues
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.message import MessageExt, MessageQueue
+
+__all__ = ["HandedOut", "MessageQueueListener", "PollService", "TopicQueuesListener", "call_listener"]
+
+log = logging.getLogger("sprocketmq.client")
+
+MessageQueueListener = Callable[[str, "list[MessageQueue]", "list[MessageQueue]"], "Awaitable[None] | None"]
+"""``(topic, all its queues, ours)``, plain or ``async def`` (Java: MessageQueueListener)."""
+TopicQueuesListener = Callable[[str, "list[MessageQueue]"], "Awaitable[None] | None"]
+"""``(topic, all its queues)``, plain or ``async def`` (Java: TopicMessageQueueChangeListener)."""
+HandedOut: TypeAlias = "tuple[ProcessQueue, list[MessageExt]]"
+
+
+async def call_listener(listener: Callable[..., Any], *args: object) -> None:
+    """Run it, an ``async def`` here and a plain function in a thread; what it raises is logged."""
+    try:
+        if inspect.iscoroutinefunction(listener):
+            await listener(*args)
+        else:
+            await asyncio.to_thread(listener, *args)
+    except Exception:
+        log.exception("a listener for queues of topic %s failed", args[0])
+
+
+class PollService:
+    """Implements group.ConsumeService and running_consumer.QueueWatcher. Belongs to its loop."""
+
+    orderly = False
+
+    def __init__(
+        self,
+        group: Group,
+        listeners: Mapping[str, MessageQueueListener],
+        queues_of: Callable[[str], list[MessageQueue]],
+    ) -> None:
+        self.queues = PolledQueues()
+        self.paused_queues: set[MessageQueue] = set()
+        self._group, self._listeners, self._queues_of = group, listeners, queues_of
+        self._arrived = asyncio.Event()
+        self._announced: dict[str, set[MessageQueue]] = {}
+        self._told: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
+        self._telling: dict[str, asyncio.Task[None]] = {}
+        self._waiting_for_room = False
+        self._closed = False
+
+    # -- ConsumeService ----------------------------------------------------------------------------------------------------------
+
+    runs_caller = False  # ``close`` waits for no listener: it cancels them
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def resize(self, workers: int) -> None:
+        """There are no workers."""
+
+    def record_ended(self) -> None:
+        """Nothing to do: polls and commits record by themselves."""
+
+    def submit(self, process_queue: ProcessQueue) -> None:
+        if self.queues.arrived(process_queue):
+            self._arrived.set()
+
+    async def consume_directly(self, messages: object) -> Any:
+        raise ConfigurationError("a pull consumer has no listener to consume a message with")
+
+    async def close(self, timeout_ms: float) -> bool:
+        for task in self._telling.values():
+            task.cancel()
+        await asyncio.gather(*self._telling.values(), return_exceptions=True)
+        self._closed = True
+        self._arrived.set()
+        return True
+
+    # -- QueueWatcher ------------------------------------------------------------------------------------------------------------
+
+    def taken_up(self, process_queue: ProcessQueue, offset: int) -> None:
+        queue = process_queue.queue
+        assert queue is not None
+        unannounced = queue.topic in self._listeners and queue not in self._announced.get(queue.topic, ())
+        self.queues.taken_up(process_queue, offset, withheld=unannounced)
+
+    def skipped(self, process_queue: ProcessQueue, offset: int) -> None:
+        if self.queues.skipped(process_queue, offset) and process_queue.queue is not None:
+            self._group.offset_store.progress.update(process_queue.queue, offset)
+
+    def paused(self, queue: MessageQueue) -> bool:
+        return queue in self.paused_queues
+
+    def full(self) -> bool:
+        if self.queues.is_full:
+            self._waiting_for_room = True
+        return self.queues.is_full
+
+    def changed(self, topic: str) -> None:
+        self.paused_queues.difference_update(self.queues.given_up())
+        if topic not in self._listeners:
+            return
+        self._announced.setdefault(topic, set()).intersection_update(self._ours(topic))
+        if topic not in self._telling:
+            task = self._telling[topic] = asyncio.ensure_future(self._tell(topic))
+            task.add_done_callback(lambda done: self._telling.pop(topic, None))
+
+    async def _tell(self, topic: str) -> None:
+        """Call the listener until it has heard of the queues as they are."""
+        while True:
+            everything, ours = self._queues_of(topic), self._ours(topic)
+            news = self._told.get(topic) != (everything, ours)
+            if news:
+                self._told[topic] = (everything, ours)
+                namespace = self._group.namespace
+                shown = [[unwrap_queue(namespace, queue) for queue in queues] for queues in (everything, ours)]
+                await call_listener(self._listeners[topic], unwrap(namespace, topic), *shown)
+            self._announced[topic] = set(ours).intersection(self._ours(topic))
+            self.queues.release(self._announced[topic])
+            self._arrived.set()
+            if not news:
+                return
+
+    def _ours(self, topic: str) -> list[MessageQueue]:
+        return sorted(queue for queue in self.queues.positions() if queue.topic == topic)
+
+    # -- polling -----------------------------------------------------------------------------------------------------------------
+
+    async def poll(self, max_messages: int, timeout_ms: float) -> list[HandedOut]:
+        """Nothing is waited for once messages are taken: who is cancelled was handed out none."""
+        taken = self._take(max_messages)
+        if taken or timeout_ms <= 0:
+            return taken
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + timeout_ms / 1000
+        while not taken:
+            self._arrived.clear()
+            if not await self._arrives(max(end_s - loop.time(), 0)):
+                return []
+            if self._closed:  # what is handed out now is nobody's to commit
+                return []
+            taken = self._take(max_messages)
+        return taken
+
+    async def _arrives(self, timeout_s: float) -> bool:
+        # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with what was waited for.
+        arrival = asyncio.ensure_future(self._arrived.wait())
+        try:
+            await asyncio.wait([arrival], timeout=timeout_s)
+            return arrival.done()
+        finally:
+            arrival.cancel()
+
+    def _take(self, max_messages: int) -> list[HandedOut]:
+        taken = self.queues.take(max_messages, self._group.clock.now_ms())
+        for process_queue, part in taken:
+            self._group.settled(process_queue)
+            if self._group.hooks.consume:
+                self._tell_hooks(process_queue, part)
+        return taken
+
+    def hand_back(self, taken: Iterable[HandedOut]) -> None:
+        """Nobody got what a poll took: it waits again, in its place."""
+        for process_queue, messages in taken:
+            self.queues.hand_back(process_queue, messages)
+        self._arrived.set()
+
+    def _tell_hooks(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
+        """What was handed out counts as consumed, for what the caller does with it is not seen from here (Java does so, too)."""
+        group, queue = self._group, process_queue.queue
+        assert queue is not None
+        seen = ConsumeMessageContext(
+            group.own_name,
+            unwrap_queue(group.namespace, queue),
+            messages,
+            group.clock.now_ms(),
+            group.client_id,
+        )
+        group.hooks.before_consume(seen)
+        seen.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        group.hooks.after_consume(seen)
+
+    def has_room_again(self) -> bool:
+        """Whether pull loops wait only because too much waited, and now it does not."""
+        if self._waiting_for_room and not self.queues.is_full:
+            self._waiting_for_room = False
+            return True
+        return False
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> dict[MessageQueue, int]:
+        """Into the progress in memory: ``offsets``, or all positions that are not there yet. Returns those it holds now."""
+        progress, done = self._group.offset_store.progress, {}
+        for queue, offset in (self.queues.to_commit() if offsets is None else offsets).items():
+            if self.queues.position(queue) is None:
+                log.info("group %s: %s moved away, offset %d is not committed", self._group.name, queue, offset)
+            elif progress.update(queue, offset, increase_only=False):
+                self.queues.committed(queue, offset)
+                done[queue] = offset
+        return done

@@ -1,0 +1,338 @@
+"""Pulling one queue for as long as it is ours (PullMessageService, PullAPIWrapper). ``core.consume.pull_cursor`` decides, this runs it.
+
+One task per queue: at most one pull is in flight, and the pauses (paused, flow control, failure) are waits of this task. A pause for flow
+control ends as soon as enough messages were settled, not only after its 50 ms; one for the span only when the message at its head was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from sprocketmq.client.group.group import ConsumeService, Group
+from sprocketmq.client.hooks import FilterMessageContext
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.results import PullResult
+from sprocketmq.client.settings.namespace import unwrap
+from sprocketmq.client.settings.unreadable_bodies import UnreadableBodies
+from sprocketmq.core.consume import flow_control, pull_cursor
+from sprocketmq.core.consume.flow_control import FlowControlCause
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.consume.pull_cursor import PullCursor, PullStatus
+from sprocketmq.core.group.subscription import matches_tags, same_subscription
+from sprocketmq.core.retry.retry_schedule import retry_topic
+from sprocketmq.errors import (
+    ConfigurationError,
+    NetworkError,
+    ProtocolError,
+    RemoteError,
+    RequestTimeout,
+)
+from sprocketmq.wire import headers
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.bodies import SubscriptionData
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.sys_flag import pull_sys_flag
+
+__all__ = ["PullLoop", "PullOwner", "decode_pull"]
+
+log = logging.getLogger("sprocketmq.client")
+
+_ANY_COUNT: Final = 1 << 31
+_TELL_EACH_MS: Final = 60_000
+# Somebody has to do something before such a pull is answered.
+_REFUSALS: Final = (ResponseCode.NO_PERMISSION, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
+_UNKNOWN_TO_BROKER: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+
+
+class PullOwner(msgspec.Struct, frozen=True):
+    """What a pull loop asks of its consumer.
+
+    ``state`` the consumer's state now; ``subscription`` of a topic, None when it is not subscribed; ``read_offset`` the stored offset, or
+    a negative number; ``offset_illegal`` a queue must be dropped and go on at that offset; ``heartbeat`` tell the brokers who we are;
+    ``correct_offset`` nothing is cached, progress may move there. ``suspend_ms``: how long a broker holds a pull that finds nothing,
+    ``timeout_ms``: how long the answer is waited for.
+    """
+
+    state: Callable[[MessageQueue], pull_cursor.PullDue]
+    subscription: Callable[[str], SubscriptionData | None]
+    read_offset: Callable[[MessageQueue], Awaitable[int]]
+    offset_illegal: Callable[[MessageQueue, int], None]
+    heartbeat: Callable[[], None]
+    correct_offset: Callable[[ProcessQueue, int], object]
+    suspend_ms: int = pull_cursor.BROKER_SUSPEND_MS
+    timeout_ms: int = pull_cursor.PULL_TIMEOUT_MS
+
+
+def decode_pull(
+    result: PullResult,
+    queue: MessageQueue,
+    subscription: SubscriptionData,
+    group: str,
+    namespace: str | None = None,
+    unreadable: list[tuple[MessageExt, Exception]] | None = None,
+) -> list[MessageExt]:
+    """The messages of a pull as a listener sees them: exact tag check, limits of the queue noted, a retry's own topic restored, and the
+    topic's name without ``namespace``; ``unreadable`` gets those that cannot be opened.
+
+    Raises:
+        ProtocolError, ConfigurationError: as ``wire.record.decode_records``.
+    """
+    limits = f"{props.MIN_OFFSET}\x01{result.min_offset}\x02{props.MAX_OFFSET}\x01{result.max_offset}\x02".encode()
+    messages = decode_records(
+        result.body, queue.broker_name, queue_id=queue.queue_id, more_properties=limits, unreadable=unreadable
+    )
+    if subscription.tags_set:
+        # The broker compares hashes; this compares tags.
+        messages = [message for message in messages if matches_tags(subscription, _property(message, props.TAGS))]
+    if queue.topic == retry_topic(group):
+        for message in messages:
+            message.topic = _property(message, props.RETRY_TOPIC) or message.topic
+    if namespace is not None:
+        for message in messages:
+            message.topic = unwrap(namespace, message.topic)
+    return messages
+
+
+def _property(message: MessageExt, name: str) -> str | None:
+    """One property without parsing all of them."""
+    raw = message._raw_properties
+    return message.properties.get(name) if raw is None else props.get_property(raw, name)
+
+
+class PullLoop:
+    """The pull loop of one process queue. ``start`` it once; it ends by itself when the queue is dropped."""
+
+    def __init__(
+        self,
+        group: Group,
+        cursor: PullCursor,
+        api: RemotingApi,
+        routes: Routes,
+        service: ConsumeService,
+        owner: PullOwner,
+    ) -> None:
+        assert cursor.queue is not None
+        self.cursor = cursor
+        self.queue: MessageQueue = cursor.queue
+        self._group, self._api, self._routes, self._service, self._owner = group, api, routes, service, owner
+        self._broker_id = 0
+        self._task: asyncio.Task[None] | None = None
+        self._pause: asyncio.Future[None] | None = None
+        self._wakes_on_settled = False
+        self._stuck_at: int | None = -1  # no queue has it as its head
+        self._count_to_go_on = _ANY_COUNT
+        self._asked_under: SubscriptionData | None = None  # while the broker has our pull
+        self._stopped = False
+        self._complaint = ""
+        self._bodies = UnreadableBodies(group.settings.unreadable_body, group.name, self.queue)
+        self._failing_since_ms: int | None = None  # since when brokers answer pulls with what cannot be used
+        self._told_ms: int | None = None
+
+    @property
+    def process_queue(self) -> ProcessQueue:
+        return self.cursor.process_queue
+
+    def start(self, ended: Callable[[], object]) -> None:
+        """Begin; ``ended`` is called when the loop is over, whatever ended it."""
+        self._task = asyncio.ensure_future(self._run())
+        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(lambda task: ended())
+
+    def settled(self) -> None:
+        """Messages left the process queue: look again if flow control made us wait."""
+        if self._wakes_on_settled:
+            process_queue = self.process_queue
+            if process_queue.count <= self._count_to_go_on and process_queue.min_offset != self._stuck_at:
+                self.wake()
+
+    def wake(self) -> None:
+        """End a pause now."""
+        if self._pause is not None and not self._pause.done():
+            self._pause.set_result(None)
+
+    def subscription_changed(self) -> None:
+        """Another filter is in force: the pull that the broker may hold for long is asked again under it."""
+        if self._task is not None and self._asked_under is not None and self._is_outdated(self._asked_under):
+            self._task.cancel()  # ``_answer`` knows why
+
+    async def stop(self) -> None:
+        """End now, also in the middle of a pull."""
+        self._stopped = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A queue whose pull loop died is found by rebalance (pull expired, 120 s) and added anew.
+            log.error("group %s: the pull loop of %s failed", self._group.name, self.queue, exc_info=error)
+
+    async def _run(self) -> None:
+        event: pull_cursor.PullEvent | None = self._owner.state(self.queue)
+        while event is not None:
+            next_event: pull_cursor.PullEvent | None = None
+            for effect in self.cursor.handle(event, self._group.clock.now_ms()):
+                next_event = await self._carry_out(effect) or next_event
+            event = next_event
+
+    async def _carry_out(self, effect: pull_cursor.PullEffect) -> pull_cursor.PullEvent | None:
+        """Run one effect; the event that follows from it, None when none does."""
+        if isinstance(effect, pull_cursor.SendPull):
+            return await self._pull(effect.offset)
+        if isinstance(effect, pull_cursor.PullNow):
+            return self._owner.state(self.queue)
+        if isinstance(effect, pull_cursor.Dispatch):
+            self._service.submit(self.process_queue)
+        elif isinstance(effect, pull_cursor.PullLater):
+            await self._wait(effect)
+            return self._owner.state(self.queue)
+        elif isinstance(effect, pull_cursor.CorrectOffset):
+            self._owner.correct_offset(self.process_queue, effect.offset)
+        elif isinstance(effect, pull_cursor.ReadOffset):
+            return pull_cursor.OffsetRead(await self._owner.read_offset(self.queue))
+        elif isinstance(effect, pull_cursor.DropQueue):
+            log.warning(
+                "group %s: the offset of %s was illegal, going on at %d", self._group.name, self.queue, effect.offset
+            )
+            self._owner.offset_illegal(self.queue, effect.offset)
+        return None
+
+    async def _wait(self, later: pull_cursor.PullLater) -> None:
+        if later.reason != self._complaint:
+            self._complaint = later.reason
+            level = logging.DEBUG if later.cause is not None or later.reason == "pull_interval_ms" else logging.INFO
+            log.log(
+                level,
+                "group %s: no pull of %s for %d ms: %s",
+                self._group.name,
+                self.queue,
+                later.delay_ms,
+                later.reason,
+            )
+        self._pause = asyncio.get_running_loop().create_future()
+        self._wakes_on_settled = later.cause is not None
+        self._stuck_at = self.process_queue.min_offset if later.cause is FlowControlCause.SPAN else -1
+        limits = self.cursor.limits
+        is_over_count = later.cause is FlowControlCause.COUNT and self.process_queue.count > limits.max_count
+        self._count_to_go_on = flow_control.count_to_go_on(limits) if is_over_count else _ANY_COUNT
+        timer = self._group.clock.call_later(later.delay_ms, self.wake)
+        try:
+            await self._pause
+        finally:
+            timer.cancel()
+            self._pause, self._wakes_on_settled = None, False
+
+    async def _pull(self, offset: int) -> pull_cursor.PullEvent:
+        subscription = self._owner.subscription(self.queue.topic)
+        if subscription is None:
+            return pull_cursor.PullFailed("the topic is not subscribed any more")
+        clock = self._group.clock
+        asked_ms = clock.now_ms()
+        try:
+            result = await self._answer(offset, subscription)
+            if result is None:
+                return pull_cursor.PullOutdated()
+            self._broker_id = result.suggested_broker_id
+            messages: list[MessageExt] = []
+            unreadable: list[tuple[MessageExt, Exception]] = []
+            next_offset = result.next_begin_offset
+            if result.status is PullStatus.FOUND:
+                group = self._group
+                messages = decode_pull(result, self.queue, subscription, group.name, group.namespace, unreadable)
+                now_ms = clock.now_ms()
+                if unreadable:
+                    messages, next_offset = self._bodies.settle(unreadable, messages, offset, next_offset, now_ms)
+                if group.hooks.filter:
+                    seen = FilterMessageContext(group.own_name, group.client_id, self.queue, messages, now_ms)
+                    messages = group.hooks.filter_messages(seen)
+                group.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
+                self.process_queue.broker_backlog = result.max_offset - next_offset
+        except RemoteError as error:
+            if error.code in _UNKNOWN_TO_BROKER:
+                self._owner.heartbeat()  # the broker restarted and has not heard of us yet
+            self._tell_unreadable(offset, error, lasting=error.code in _REFUSALS)
+            return pull_cursor.PullFailed(str(error), broker_flow_control=error.code == ResponseCode.FLOW_CONTROL)
+        except (ProtocolError, ConfigurationError) as error:
+            self._tell_unreadable(offset, error, lasting=True)
+            return pull_cursor.PullFailed(str(error))
+        except (NetworkError, RequestTimeout) as error:
+            return pull_cursor.PullFailed(str(error))
+        except Exception as error:  # a bug, ours or a hook's, costs a second; the end of this loop would cost 120
+            log.exception("group %s: a pull of %s failed", self._group.name, self.queue)
+            return pull_cursor.PullFailed(f"{type(error).__name__}: {error}")
+        self._complaint = ""
+        self._failing_since_ms = self._told_ms = None
+        return pull_cursor.PullReturned(result.status, next_offset, messages)
+
+    def _tell_unreadable(self, offset: int, error: Exception, *, lasting: bool) -> None:
+        """A queue that stands still is told of each minute: at once where waiting does not mend it, else after the first one."""
+        now_ms = self._group.clock.now_ms()
+        if self._failing_since_ms is None:
+            self._failing_since_ms = now_ms
+            self._told_ms = None if lasting else now_ms
+        if self._told_ms is None or now_ms - self._told_ms >= _TELL_EACH_MS:
+            self._told_ms = now_ms
+            log.error(
+                "group %s: %s cannot be read at offset %d, its messages wait there since %d s: %s",
+                self._group.name,
+                self.queue,
+                offset,
+                (now_ms - self._failing_since_ms) // 1000,
+                error,
+            )
+
+    async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:
+        """What the broker answers; None when another subscription is in force by then."""
+        self._asked_under = subscription
+        try:
+            result = await self._ask(offset, subscription)
+        except asyncio.CancelledError:
+            # By subscription_changed, unless the loop is stopped as well: two cancellations before its next step come as one.
+            if self._stopped or not self._is_outdated(subscription):
+                raise
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            return None
+        finally:
+            self._asked_under = None
+        return None if self._is_outdated(subscription) else result
+
+    def _is_outdated(self, subscription: SubscriptionData) -> bool:
+        now = self._owner.subscription(self.queue.topic)
+        return now is not subscription and (now is None or not same_subscription(subscription, now))
+
+    async def _ask(self, offset: int, subscription: SubscriptionData) -> PullResult:
+        queue, settings = self.queue, self._group.settings
+        broker = self._routes.pull_address(queue.broker_name, self._broker_id)
+        if broker is None:
+            await self._routes.refresh(queue.topic)
+            broker = self._routes.pull_address(queue.broker_name, self._broker_id)
+        if broker is None:
+            raise NetworkError(f"no route names an address of broker {queue.broker_name!r}")
+        progress = self._group.offset_store.progress.read(queue) if self._group.clustering else 0
+        post, size = settings.post_subscription_when_pull, settings.pull_batch_size_in_bytes
+        header = headers.PullMessageRequestHeader(
+            consumer_group=self._group.name,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=settings.pull_batch_size,
+            sys_flag=pull_sys_flag(commit_offset=progress > 0 and not broker.is_slave, suspend=True, subscription=post),
+            commit_offset=max(progress, 0),
+            suspend_timeout_millis=self._owner.suspend_ms,
+            sub_version=subscription.sub_version,
+            subscription=subscription.sub_string if post else None,
+            expression_type=subscription.expression_type,
+            max_msg_bytes=None if size == pull_cursor.BROKER_PULL_BYTES else size,
+            bname=queue.broker_name,
+        )
+        return await self._api.pull_message(broker.address, header, self._owner.timeout_ms)

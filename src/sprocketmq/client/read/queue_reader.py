@@ -1,0 +1,470 @@
+"""Bulk reads of queue ranges: several pulls in flight at predicted offsets, raw bodies out (no Java counterpart).
+
+Theory. One pull brings at most 32 messages or 256 KiB, from disk even 8 or 64 KiB, whatever is asked: a loop of question and
+answer spends its time waiting. Queue offsets are dense, so the offset after the next pull can be guessed: a range is cut into *segments*
+``[offset, limit)`` and each worker pulls one. An answer that stops short of its limit leaves a rest, which is pulled next; one that goes
+beyond (a filter skipped much) is cut at the limit, for the rest belongs to the next segment. So a wrong guess costs a request, never a
+message. How long segments are follows what answers bring.
+
+Laws
+1. The segments of a range tile it: each offset is in exactly one of them, at every moment.
+2. Chunks come out range after range, within a range in offset order, each offset once: a read that is repeated gives the same messages
+   in the same order, whoever answers first.
+3. At most ``pulls_in_flight`` pulls are under way, of several ranges when they are short; no new segment begins while as many chunks
+   wait to be taken or twice as many segments wait for an earlier one: memory is bounded, whoever is slow.
+4. Progress is ``nextBeginOffset`` as the broker says it, never "last + count".
+5. What a broker cannot give any more is reported to ``on_offset_moved`` before it is skipped; nothing is skipped silently. A broker says
+   "moved" only below the offset where its queue begins. Between its deleting a file of its log and its moving that offset (4.9 never does
+   for a queue whose messages are all gone) it passes over what is missing, as if a filter had. Offsets of a queue are dense, so without a
+   filter a hole shows (a compacted topic of 5.x has holes of its own); with a filter it cannot be told from what was filtered out.
+6. Only a master says that something is not there. A replica may lack what its master has, and one that may not be read from
+   (``slaveReadEnable``) answers as if a filter had passed over everything: it counts only where it gives the very next messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.masters import MASTER, known_master, known_replica
+from sprocketmq.client.remoting.name_servers import NameServers
+from sprocketmq.client.results import PullResult
+from sprocketmq.client.settings.namesrv_addr import parse_addresses, resolve_namesrv_addr
+from sprocketmq.client.settings.validators import MAX_OFFSET, check_callable, check_group, check_queue, check_range
+from sprocketmq.core.consume.pull_cursor import PullStatus
+from sprocketmq.core.group.subscription import FilterExpression, build_subscription
+from sprocketmq.errors import (
+    ClosedError,
+    ConfigurationError,
+    NetworkError,
+    RemoteError,
+    RequestTimeout,
+    RocketMQError,
+    SystemBusy,
+    TopicNotExist,
+)
+from sprocketmq.net.engine import Engine
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire.acl_signature import Credentials
+from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Buffer, request
+from sprocketmq.wire.headers import GetTopicConfigRequestHeader
+from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.record_layout import RECORD
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["PulledChunk", "QueueReader"]
+
+OffsetMoved = Callable[[MessageQueue, int, int, int], None]
+
+_LONGEST_SEGMENT: Final = 4096
+_GROWS_EVERY: Final = 16
+_FIRST_PAUSE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 1.0
+# A broker builds its consume queues a moment behind its log; this long "there is nothing" may mean "not yet".
+_SETTLE_S: Final = 5.0
+_QUEUE_OFFSET: Final = RECORD.picked("queue_offset")
+
+
+@dataclass(frozen=True, slots=True)
+class PulledChunk:
+    """One pull body. Of the records in ``body`` (see ``wire.record``) only those with ``start <= queue offset < end`` belong to it."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+    body: Buffer
+
+
+@dataclass(slots=True)
+class _Segment:
+    start: int
+    limit: int
+    chunks: list[PulledChunk] = field(default_factory=list)
+    done: bool = False
+
+
+@dataclass(slots=True)
+class _Range:
+    """One queue range: ``next`` is where no segment begins yet."""
+
+    queue: MessageQueue
+    next: int
+    end: int
+    span: int
+    fell_short: bool = False
+    whole_answers: int = 0  # since then
+
+
+def _checked_ranges(ranges: Sequence[tuple[MessageQueue, int, int]]) -> Sequence[tuple[MessageQueue, int, int]]:
+    """The ranges themselves. Raises ConfigurationError for what is none."""
+    given: object = ranges
+    if isinstance(given, str | bytes) or not isinstance(given, Collection):
+        raise ConfigurationError(f"ranges is {ranges!r}, a list of (queue, first offset, end offset) is allowed")
+    for one in ranges:
+        if not isinstance(one, tuple) or len(one) != 3:
+            raise ConfigurationError(f"one of ranges is {one!r}, (queue, first offset, end offset) is allowed")
+        check_queue(one[0], "the queue of one of ranges")
+        for offset in one[1:]:
+            check_range(f"an offset of {one[0]} in ranges", offset, 0, MAX_OFFSET)
+    return ranges
+
+
+class QueueReader:
+    """Reads ranges of queues as fast as the brokers give them; iterate it, in any thread but the engine's own.
+
+    Needs no heartbeat: each pull carries its filter. Use as a context manager, so that an early exit closes it.
+
+    Args:
+        namesrv_addr: ``host:port``, several separated by ``;``; default NAMESRV_ADDR.
+        group: consumer group named in the pulls; it must exist or the broker must be allowed to create it.
+        ranges: (queue, first offset, end offset exclusive) each; ends beyond the queue's end wait for messages, then count as moved.
+        expression, expression_type: ``"a || b"`` with TAG (the broker compares hash codes, check the tags again) or an SQL92 condition.
+        max_messages: wanted per pull; brokers cap it.
+        pulls_in_flight: how many pulls to keep under way over all ranges.
+        timeout_ms: of one pull. ``retry_timeout_ms``: how long to go on trying when a broker does not answer.
+        on_offset_moved: ``(queue, wanted, min, max)``, called when messages are gone; returning skips them, raising ends the read with
+            that exception. Default: raise RemoteError with code 21.
+        api: send through this one (and its connections) instead of own ones; it must live on ``engine``.
+        credentials, ssl_context: of own connections.
+
+    Raises (from iteration):
+        NetworkError, RequestTimeout: no answer within ``retry_timeout_ms``.
+        TopicNotExist, RemoteError: the broker refused.
+    """
+
+    def __init__(
+        self,
+        namesrv_addr: str | None = None,
+        group: str = "QUEUE_READER",
+        ranges: Sequence[tuple[MessageQueue, int, int]] = (),
+        *,
+        expression: str = "*",
+        expression_type: str = "TAG",
+        max_messages: int = 1024,
+        pulls_in_flight: int = 8,
+        timeout_ms: int = 10_000,
+        retry_timeout_ms: int = 60_000,
+        on_offset_moved: OffsetMoved | None = None,
+        engine: Engine | None = None,
+        api: RemotingApi | None = None,
+        credentials: Credentials | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        check_group(group)
+        build_subscription(
+            "QUEUE_READER", FilterExpression(expression, expression_type), 0
+        )  # refuses what is no filter
+        for name, value in (
+            ("max_messages", max_messages),
+            ("pulls_in_flight", pulls_in_flight),
+            ("timeout_ms", timeout_ms),
+            ("retry_timeout_ms", retry_timeout_ms),
+        ):
+            check_range(name, value, 0 if name == "retry_timeout_ms" else 1, 0x7FFFFFFF)
+        if on_offset_moved is not None:
+            check_callable("on_offset_moved", on_offset_moved, "a function (queue, wanted, min, max)")
+        self._addresses = resolve_namesrv_addr(namesrv_addr) if api is None else ""
+        self._engine = engine or Engine.shared()
+        self._api = api
+        self._credentials, self._ssl_context = credentials, ssl_context
+        self._pool: ConnectionPool | None = None
+        self._group = group
+        self._expression, self._expression_type = expression, expression_type
+        self._filtered = expression_type != "TAG" or expression.strip() != "*"
+        self._max_messages = max_messages
+        self._pulls_in_flight = pulls_in_flight
+        self._timeout_ms, self._retry_timeout_ms = timeout_ms, retry_timeout_ms
+        self._on_offset_moved = on_offset_moved or _raise_moved
+        self._ranges = deque(
+            _Range(queue, start, end, min(max_messages, _LONGEST_SEGMENT))
+            for queue, start, end in _checked_ranges(ranges)
+            if start < end
+        )
+        self._broker_addresses: dict[tuple[str, str], str] = {}
+        self._replicas: set[str] = set()
+        self._ready: deque[PulledChunk] = deque()
+        self._held: deque[_Segment] = deque()  # begun, their chunks not in _ready yet
+        self._failure: BaseException | None = None
+        self._finished = False
+        self._changed: asyncio.Condition | None = None
+        self._main: concurrent.futures.Future[None] | None = None
+
+    # -- the blocking face -----------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> QueueReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[PulledChunk]:
+        """All chunks of all ranges, in the order of the ranges and of their offsets."""
+        if self._main is not None:
+            raise ClosedError("this reader was iterated or closed before; make a new one")
+        self._main = self._engine.submit(self._run())
+        while chunks := self._engine.run(self._take()):
+            yield from chunks
+
+    def close(self) -> None:
+        """Stop pulling and close own connections. Harmless when done already."""
+        if self._main is None:
+            self._main = concurrent.futures.Future()
+            return
+        if self._main.cancel() or not self._main.done():
+            with contextlib.suppress(concurrent.futures.CancelledError):
+                self._main.result(5)
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            self._engine.run(pool.aclose())
+
+    # -- on the engine ---------------------------------------------------------------------------------------------------------
+
+    async def _take(self) -> list[PulledChunk]:
+        """Everything that waits (one hop between threads for many chunks); empty at the end."""
+        changed = self._condition()
+        async with changed:
+            await changed.wait_for(lambda: self._ready or self._finished)
+            chunks = list(self._ready)
+            self._ready.clear()
+            changed.notify_all()
+        if not chunks and self._failure is not None:
+            raise self._failure
+        return chunks
+
+    def _condition(self) -> asyncio.Condition:
+        if self._changed is None:
+            self._changed = asyncio.Condition()
+        return self._changed
+
+    async def _run(self) -> None:
+        try:
+            if self._api is None:
+                self._pool = ConnectionPool(ssl_context=self._ssl_context, credentials=self._credentials)
+                self._api = RemotingApi(self._pool, NameServers(self._pool, parse_addresses(self._addresses)))
+            workers = [asyncio.ensure_future(self._work()) for _ in range(self._pulls_in_flight)]
+            try:
+                await asyncio.gather(*workers)
+            finally:
+                for worker in workers:
+                    worker.cancel()
+                await asyncio.gather(*workers, return_exceptions=True)
+        except RocketMQError as error:
+            self._failure = error
+        finally:
+            self._finished = True
+            changed = self._condition()
+            async with changed:
+                changed.notify_all()
+
+    async def _work(self) -> None:
+        changed = self._condition()
+        while True:
+            async with changed:
+                await changed.wait_for(self._has_room)
+            begun = self._begin()
+            if begun is None:
+                return
+            where, segment = begun
+            await self._read_segment(where, segment)
+            segment.done = True
+            if self._held[0] is segment:
+                async with changed:
+                    while self._held and self._held[0].done:
+                        self._ready.extend(self._held.popleft().chunks)
+                    changed.notify_all()
+
+    def _has_room(self) -> bool:
+        """Law 3. The first segment that is held is always with a worker, so waiting for room comes to an end."""
+        return len(self._ready) < self._pulls_in_flight and len(self._held) < 2 * self._pulls_in_flight
+
+    def _begin(self) -> tuple[_Range, _Segment] | None:
+        """The next segment, range after range; None when all of all ranges is begun."""
+        while self._ranges:
+            where = self._ranges[0]
+            if where.next >= where.end:
+                self._ranges.popleft()
+                continue
+            segment = _Segment(where.next, min(where.next + where.span, where.end))
+            where.next = segment.limit
+            self._held.append(segment)
+            return where, segment
+        return None
+
+    async def _read_segment(self, where: _Range, segment: _Segment) -> None:
+        at = segment.start
+        waiting_since_s: float | None = None
+        pause_s = _FIRST_PAUSE_S
+        while at < segment.limit:
+            pulled, is_replica = await self._pull(where.queue, at, segment.limit)
+            if is_replica and (pulled.status is not PullStatus.FOUND or self._first_held(pulled, at) > at):
+                now_s = time.monotonic()
+                waiting_since_s = now_s if waiting_since_s is None else waiting_since_s
+                await self._wait_for_master(where.queue, at, now_s - waiting_since_s, pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                continue
+            held = min(self._first_held(pulled, at), segment.limit)
+            if held > at and not await self._is_compacted(where.queue):
+                self._on_offset_moved(where.queue, at, held, pulled.max_offset)
+            if pulled.status is PullStatus.FOUND:
+                upto = min(pulled.next_begin_offset, segment.limit)
+                segment.chunks.append(PulledChunk(where.queue, at, upto, pulled.body))
+            if pulled.status in _MOVES_ON and pulled.next_begin_offset > at:
+                self._learn(where, segment.limit - at, pulled.next_begin_offset - at)
+                at = pulled.next_begin_offset
+                waiting_since_s = None
+                continue
+            if pulled.status is PullStatus.OFFSET_ILLEGAL and at < pulled.min_offset:
+                self._on_offset_moved(where.queue, at, pulled.min_offset, pulled.max_offset)
+                at = min(pulled.min_offset, segment.limit)
+                continue
+            # At or beyond the end of what the broker shows: not there yet, or not there any more.
+            now_s = time.monotonic()
+            waiting_since_s = now_s if waiting_since_s is None else waiting_since_s
+            if now_s - waiting_since_s > min(_SETTLE_S, self._retry_timeout_ms / 1000):
+                self._on_offset_moved(where.queue, at, pulled.min_offset, pulled.max_offset)
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _wait_for_master(self, queue: MessageQueue, at: int, waited_s: float, pause_s: float) -> None:
+        """Law 6: the answer of a replica says nothing of offset ``at``."""
+        if waited_s + pause_s > self._retry_timeout_ms / 1000:
+            raise NetworkError(
+                f"broker {queue.broker_name!r} has no master now, and its replica does not give offset {at} of {queue}, which it may lack; "
+                "start the master"
+            )
+        self._broker_addresses.clear()
+        await asyncio.sleep(pause_s)
+
+    def _first_held(self, pulled: PullResult, at: int) -> int:
+        """The first offset from ``at`` on that the broker may have: beyond ``at`` when the answer says that the message there is gone."""
+        if pulled.status is PullStatus.NO_NEW_MSG:  # moves on only where a file of the queue itself is gone
+            return max(at, pulled.next_begin_offset)
+        if self._filtered or pulled.status not in _MOVES_ON:
+            return at
+        if pulled.status is PullStatus.NO_MATCHED_MSG:
+            return max(at, pulled.next_begin_offset)
+        first: int = _QUEUE_OFFSET.unpack_from(pulled.body)[0]
+        return max(at, first)
+
+    async def _is_compacted(self, queue: MessageQueue) -> bool:
+        """Whether the topic has holes by its own will. A 4.9 broker knows neither the question nor such topics."""
+        assert self._api is not None
+        command = request(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequestHeader(topic=queue.topic))
+        answer = await self._api.invoke(await self._address(queue), command, self._timeout_ms)
+        if answer.code != ResponseCode.SUCCESS:
+            return False
+        return TopicConfig.decode(answer.body).attributes.get("cleanup.policy") == "COMPACTION"
+
+    def _learn(self, where: _Range, asked: int, progress: int) -> None:
+        """Segments of the length that one answer covers: shorter ones waste requests, longer ones are read in turns.
+
+        They grow fast until an answer falls short, slowly from then on: the rest of one that is a little too long costs a request, too. A
+        whole answer about such a rest says nothing.
+        """
+        longest = _LONGEST_SEGMENT if self._filtered else min(self._max_messages, _LONGEST_SEGMENT)
+        if progress < asked:
+            where.span, where.fell_short = max(progress, 1), True
+        elif progress < where.span:
+            return
+        elif progress > where.span or not where.fell_short:
+            where.span = min(max(where.span * 2, progress), longest)
+        else:
+            where.whole_answers += 1
+            if where.whole_answers % _GROWS_EVERY == 0:
+                where.span = min(where.span + where.span // 4 + 1, longest)
+
+    async def _pull(self, queue: MessageQueue, at: int, limit: int) -> tuple[PullResult, bool]:
+        """One pull, tried again while the broker does not answer; and whether a replica answered."""
+        assert self._api is not None
+        count = self._max_messages if self._filtered else min(self._max_messages, limit - at)
+        deadline_s = time.monotonic() + self._retry_timeout_ms / 1000
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                address = await self._address(queue)
+                pulled = await self._api.read_queue(
+                    address,
+                    self._group,
+                    queue,
+                    at,
+                    count,
+                    expression=self._expression,
+                    expression_type=self._expression_type,
+                    timeout_ms=self._timeout_ms,
+                )
+                return pulled, address in self._replicas
+            except (NetworkError, RequestTimeout, SystemBusy):
+                if time.monotonic() + pause_s > deadline_s:
+                    raise
+            self._broker_addresses.clear()  # the broker may have moved
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _address(self, queue: MessageQueue) -> str:
+        key = (queue.topic, queue.broker_name)
+        address = self._broker_addresses.get(key)
+        if address is None:
+            assert self._api is not None
+            route = await self._route(queue)
+            address = await self._in(route, queue.broker_name) if route is not None else None
+            if address is not None:
+                self._broker_addresses[key] = address
+        if address is None:
+            raise NetworkError(
+                f"broker {queue.broker_name!r} of topic {queue.topic!r} is not registered now; is it running?"
+            )
+        return address
+
+    async def _in(self, route: TopicRouteData, broker_name: str) -> str | None:
+        """The master, or a replica while there is none."""
+        assert self._api is not None
+        address = known_master(route, broker_name)
+        if address is None and (replica := known_replica(route, broker_name)) is not None:
+            known = (await self._api.cluster_info()).broker_addr_table.get(broker_name)
+            address = known.broker_addrs.get(MASTER) if known is not None else None
+            if address is None:
+                self._replicas.add(replica)
+                return replica
+        if address is not None:
+            self._replicas.discard(address)
+        return address
+
+    async def _route(self, queue: MessageQueue) -> TopicRouteData | None:
+        """None while the broker of ``queue`` is not registered itself: it restarts, and its topics have no route meanwhile.
+
+        Raises:
+            TopicNotExist: the broker is there and does not have the topic.
+        """
+        assert self._api is not None
+        route = await self._api.route(queue.topic)
+        if route is not None:
+            return route
+        known = (await self._api.cluster_info()).broker_addr_table.get(queue.broker_name)
+        if known is None or not known.broker_addrs:
+            return None
+        route = await self._api.route(queue.topic)  # it may have come back between the two questions
+        if route is None:
+            raise TopicNotExist(17, f"topic {queue.topic!r} has no route; check the spelling or create the topic first")
+        return route
+
+
+_MOVES_ON: Final = (PullStatus.FOUND, PullStatus.NO_MATCHED_MSG, PullStatus.NO_NEW_MSG)
+
+
+def _raise_moved(queue: MessageQueue, wanted: int, min_offset: int, max_offset: int) -> None:
+    raise RemoteError(21, f"offset {wanted} of {queue} is not there, the broker holds {min_offset} to {max_offset}")

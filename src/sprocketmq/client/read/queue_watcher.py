@@ -1,0 +1,34 @@
+"""What a running consumer tells whoever hands out its messages by poll; a push consumer has no watcher."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["QueueWatcher"]
+
+
+class QueueWatcher(Protocol):
+    """All methods are called on the consumer's loop and must not wait."""
+
+    def taken_up(self, process_queue: ProcessQueue, offset: int) -> None:
+        """Pulling begins at ``offset``."""
+        ...
+
+    def skipped(self, process_queue: ProcessQueue, offset: int) -> None:
+        """Nothing is cached and the filter left out everything before ``offset``; the watcher decides about progress."""
+        ...
+
+    def paused(self, queue: MessageQueue) -> bool:
+        """Whether somebody paused this queue."""
+        ...
+
+    def full(self) -> bool:
+        """Whether so much waits that nothing more is to be pulled."""
+        ...
+
+    def changed(self, topic: str) -> None:
+        """A rebalance changed our queues of ``topic``."""
+        ...

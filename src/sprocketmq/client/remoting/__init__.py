@@ -1,0 +1,1 @@
+"""One process's way to name servers and brokers: requests, routes, heartbeats, sends with their retries."""

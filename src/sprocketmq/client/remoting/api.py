@@ -1,0 +1,343 @@
+"""The requests a client sends, one coroutine per request code: typed in, typed out, failure codes raised (Java: MQClientAPIImpl).
+
+No policy here: nothing is retried, no route is looked up. Answers other than the ones a method names become RemoteError (or the
+subclass that fits the code), with the address that answered.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from sprocketmq.client.remoting.name_servers import NameServers
+from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
+from sprocketmq.core.consume.pull_cursor import pull_status
+from sprocketmq.core.produce.route_table import checked_route
+from sprocketmq.errors import remote_error
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import bodies, headers
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Buffer, Command, Header, request
+from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.sys_flag import pull_sys_flag
+
+__all__ = ["RemotingApi"]
+
+H = TypeVar("H")
+
+_LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
+
+
+class RemotingApi:
+    """Every request a client knows. Belongs to one instance and its loop; ``timeout_ms`` defaults to ``mq_client_api_timeout_ms``."""
+
+    def __init__(self, pool: ConnectionPool, name_servers: NameServers, timeout_ms: int = 3_000) -> None:
+        self.pool = pool
+        self.name_servers = name_servers
+        self.timeout_ms = timeout_ms
+
+    # -- name server -----------------------------------------------------------------------------------------------------------
+
+    async def route(self, topic: str) -> bodies.TopicRouteData | None:
+        """GET_ROUTEINFO_BY_TOPIC; None when the name server knows no such topic. Raises ProtocolError for one that no cluster can have."""
+        command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRouteInfoRequestHeader(topic=topic))
+        answer = await self.name_servers.invoke(command, self.timeout_ms)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        self._expect_success(answer, self.name_servers.chosen)
+        return checked_route(topic, bodies.TopicRouteData.decode(answer.body))
+
+    async def cluster_info(self) -> bodies.ClusterInfo:
+        """GET_BROKER_CLUSTER_INFO."""
+        answer = await self.name_servers.invoke(request(RequestCode.GET_BROKER_CLUSTER_INFO), self.timeout_ms)
+        self._expect_success(answer, self.name_servers.chosen)
+        return bodies.ClusterInfo.decode(answer.body)
+
+    async def topic_list(self) -> list[str]:
+        """GET_ALL_TOPIC_LIST_FROM_NAMESERVER."""
+        command = request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        answer = await self.name_servers.invoke(command, self.timeout_ms)
+        self._expect_success(answer, self.name_servers.chosen)
+        return list(bodies.TopicList.decode(answer.body).topic_list)
+
+    async def delete_topic_in_namesrv(self, topic: str) -> None:
+        """DELETE_TOPIC_IN_NAMESRV, at every name server: they do not tell each other."""
+        for address in self.name_servers.addresses:
+            await self._ask(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, headers.DeleteTopicRequestHeader(topic=topic))
+
+    # -- sending ---------------------------------------------------------------------------------------------------------------
+
+    async def send_message(
+        self, address: str, command: Command, timeout_ms: int
+    ) -> tuple[SendStatus, headers.SendMessageResponseHeader]:
+        """A send request built by ``client.remoting.message_writer`` (SEND_MESSAGE_V2 or SEND_BATCH_MESSAGE); four codes mean "stored"."""
+        return self.send_answer(await self.invoke(address, command, timeout_ms), address)
+
+    @staticmethod
+    def send_answer(answer: Command, address: str) -> tuple[SendStatus, headers.SendMessageResponseHeader]:
+        """An answer to a send; codes other than the four raise."""
+        status = SEND_STATUS_BY_CODE.get(answer.code)
+        if status is None:
+            raise remote_error(answer.code, answer.remark, address)
+        return status, answer.header(headers.SendMessageResponseHeader)
+
+    async def recall_message(self, address: str, header: headers.RecallMessageRequestHeader, timeout_ms: int) -> str:
+        """RECALL_MESSAGE (5.x): the unique key of the timer message that was taken back."""
+        answer = await self._ask(address, RequestCode.RECALL_MESSAGE, header, timeout_ms=timeout_ms)
+        return answer.header(headers.RecallMessageResponseHeader).msg_id
+
+    async def send_message_with_marks(
+        self, address: str, command: Command, timeout_ms: int
+    ) -> tuple[SendStatus, headers.SendMessageResponseHeader, dict[str, str]]:
+        """As ``send_message``, and all fields of the answer: MSG_REGION and TRACE_ON are no part of its header."""
+        answer = await self.invoke(address, command, timeout_ms)
+        return *self.send_answer(answer, address), answer.ext_fields
+
+    async def consumer_send_message_back(
+        self, address: str, header: headers.ConsumerSendMsgBackRequestHeader, timeout_ms: int = 5_000
+    ) -> None:
+        """CONSUMER_SEND_MSG_BACK: the broker makes the retry copy."""
+        await self._ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout_ms=timeout_ms)
+
+    # -- pulling ---------------------------------------------------------------------------------------------------------------
+
+    async def pull_message(
+        self, address: str, header: headers.PullMessageRequestHeader, timeout_ms: int = 30_000
+    ) -> PullResult:
+        """PULL_MESSAGE. Always code 11: a 4.9 broker does not know LITE_PULL_MESSAGE."""
+        answer = await self.invoke(address, request(RequestCode.PULL_MESSAGE, header), timeout_ms)
+        return self.pull_result(answer, address)
+
+    async def read_queue(
+        self,
+        address: str,
+        group: str,
+        queue: MessageQueue,
+        offset: int,
+        count: int,
+        *,
+        expression: str = "*",
+        expression_type: str = "TAG",
+        sub_version: int = 0,
+        timeout_ms: int = 30_000,
+    ) -> PullResult:
+        """PULL_MESSAGE for who looks into a queue and is no member of ``group``: it commits nothing, is answered at once, and says itself
+        what it wants."""
+        header = headers.PullMessageRequestHeader(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=count,
+            sys_flag=_LOOKING,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=sub_version,
+            subscription=expression,
+            expression_type=expression_type,
+        )
+        return await self.pull_message(address, header, timeout_ms)
+
+    @staticmethod
+    def pull_result(answer: Command, address: str) -> PullResult:
+        """An answer to PULL_MESSAGE as PullResult; codes other than its four raise."""
+        status = pull_status(answer.code)
+        if status is None:
+            raise remote_error(answer.code, answer.remark, address)
+        header = answer.header(headers.PullMessageResponseHeader)
+        return PullResult(
+            status,
+            header.next_begin_offset,
+            header.min_offset,
+            header.max_offset,
+            header.suggest_which_broker_id,
+            answer.body,
+        )
+
+    # -- offsets ---------------------------------------------------------------------------------------------------------------
+
+    async def query_consumer_offset(
+        self, address: str, group: str, queue: MessageQueue, *, zero_if_young: bool = True
+    ) -> int | None:
+        """QUERY_CONSUMER_OFFSET; None only for code 22, every other failure raises: it must not look like "no offset".
+
+        ``zero_if_young`` False asks a 5.x broker not to answer 0 for a young topic when nothing is committed.
+        """
+        header = headers.QueryConsumerOffsetRequestHeader(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            set_zero_if_not_found=None if zero_if_young else False,
+        )
+        answer = await self.invoke(address, request(RequestCode.QUERY_CONSUMER_OFFSET, header), self.timeout_ms)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        self._expect_success(answer, address)
+        return answer.header(headers.QueryConsumerOffsetResponseHeader).offset
+
+    async def update_consumer_offset(
+        self, address: str, group: str, queue: MessageQueue, offset: int, *, oneway: bool = False
+    ) -> None:
+        """UPDATE_CONSUMER_OFFSET; the periodic one goes one-way, an explicit commit waits."""
+        header = headers.UpdateConsumerOffsetRequestHeader(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+        )
+        command = request(RequestCode.UPDATE_CONSUMER_OFFSET, header, oneway=oneway)
+        if oneway:
+            await self.pool.invoke_oneway(address, command)
+        else:
+            self._expect_success(await self.invoke(address, command, self.timeout_ms), address)
+
+    async def max_offset(self, address: str, queue: MessageQueue) -> int:
+        """GET_MAX_OFFSET: one behind the last message."""
+        header = headers.GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        answer = await self._ask(address, RequestCode.GET_MAX_OFFSET, header)
+        return answer.header(headers.GetMaxOffsetResponseHeader).offset
+
+    async def min_offset(self, address: str, queue: MessageQueue) -> int:
+        """GET_MIN_OFFSET: the first message that is still there."""
+        header = headers.GetMinOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        answer = await self._ask(address, RequestCode.GET_MIN_OFFSET, header)
+        return answer.header(headers.GetMinOffsetResponseHeader).offset
+
+    async def search_offset(self, address: str, queue: MessageQueue, timestamp_ms: int) -> int:
+        """SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after ``timestamp_ms``."""
+        header = headers.SearchOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
+        answer = await self._ask(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        return answer.header(headers.SearchOffsetResponseHeader).offset
+
+    async def earliest_store_time(self, address: str, queue: MessageQueue) -> int:
+        """GET_EARLIEST_MSG_STORETIME in milliseconds, -1 when the queue is empty."""
+        header = headers.GetEarliestMsgStoretimeRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        answer = await self._ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        return answer.header(headers.GetEarliestMsgStoretimeResponseHeader).timestamp
+
+    # -- membership ------------------------------------------------------------------------------------------------------------
+
+    async def heartbeat(self, address: str, heartbeat: bodies.HeartbeatData) -> None:
+        """HEART_BEAT."""
+        await self._ask(address, RequestCode.HEART_BEAT, body=heartbeat.encode())
+
+    async def unregister_client(
+        self, address: str, client_id: str, producer_group: str | None, consumer_group: str | None
+    ) -> None:
+        """UNREGISTER_CLIENT."""
+        header = headers.UnregisterClientRequestHeader(
+            client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
+        )
+        await self._ask(address, RequestCode.UNREGISTER_CLIENT, header)
+
+    async def consumer_ids(self, address: str, group: str) -> list[str]:
+        """GET_CONSUMER_LIST_BY_GROUP; empty when the broker has none (it answers code 1 then)."""
+        header = headers.GetConsumerListByGroupRequestHeader(consumer_group=group)
+        answer = await self.invoke(address, request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header), self.timeout_ms)
+        if answer.code == ResponseCode.SYSTEM_ERROR:
+            return []
+        self._expect_success(answer, address)
+        return list(bodies.GetConsumerListByGroupResponseBody.decode(answer.body).consumer_id_list)
+
+    async def query_assignment(
+        self, address: str, body: bodies.QueryAssignmentRequestBody
+    ) -> list[bodies.MessageQueueAssignment] | None:
+        """QUERY_ASSIGNMENT (5.x): the queues that the broker gives this client; None when it cannot say now."""
+        answer = await self._ask(address, RequestCode.QUERY_ASSIGNMENT, body=body.encode())
+        found = bodies.QueryAssignmentResponseBody.decode(answer.body).message_queue_assignments
+        return None if found is None else list(found)
+
+    async def check_client_config(self, address: str, body: bodies.CheckClientConfigRequestBody) -> None:
+        """CHECK_CLIENT_CONFIG: does this broker accept the filter expression?"""
+        await self._ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=body.encode())
+
+    async def lock_batch(
+        self, address: str, group: str, client_id: str, queues: list[MessageQueue], timeout_ms: int = 1_000
+    ) -> set[MessageQueue]:
+        """LOCK_BATCH_MQ; the queues that are locked by this client now."""
+        body = bodies.LockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
+        answer = await self._ask(address, RequestCode.LOCK_BATCH_MQ, body=body.encode(), timeout_ms=timeout_ms)
+        return set(bodies.LockBatchResponseBody.decode(answer.body).lock_ok_mq_set)
+
+    async def unlock_batch(
+        self, address: str, group: str, client_id: str, queues: list[MessageQueue], *, oneway: bool = True
+    ) -> None:
+        """UNLOCK_BATCH_MQ."""
+        body = bodies.UnlockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
+        command = request(RequestCode.UNLOCK_BATCH_MQ, body=body.encode(), oneway=oneway)
+        if oneway:
+            await self.pool.invoke_oneway(address, command)
+        else:
+            self._expect_success(await self.invoke(address, command, self.timeout_ms), address)
+
+    # -- administration --------------------------------------------------------------------------------------------------------
+
+    async def create_topic(self, address: str, header: headers.CreateTopicRequestHeader) -> None:
+        """UPDATE_AND_CREATE_TOPIC."""
+        await self._ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    async def delete_topic(self, address: str, topic: str) -> None:
+        """DELETE_TOPIC_IN_BROKER."""
+        await self._ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, headers.DeleteTopicRequestHeader(topic=topic))
+
+    async def create_group(self, address: str, config: bodies.SubscriptionGroupConfig) -> None:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
+        await self._ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config.encode())
+
+    async def groups(self, address: str) -> bodies.SubscriptionGroupWrapper:
+        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
+        answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        return bodies.SubscriptionGroupWrapper.decode(answer.body)
+
+    async def topic_configs(self, address: str) -> bodies.TopicConfigSerializeWrapper:
+        """GET_ALL_TOPIC_CONFIG."""
+        answer = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+        return bodies.TopicConfigSerializeWrapper.decode(answer.body)
+
+    async def topic_stats(self, address: str, topic: str) -> bodies.TopicStatsTable:
+        """GET_TOPIC_STATS_INFO."""
+        return bodies.TopicStatsTable.decode((await self.topic_stats_answer(address, topic)).body)
+
+    async def topic_stats_answer(self, address: str, topic: str) -> Command:
+        """The same, not decoded: for who has to know what kind of broker says it."""
+        header = headers.GetTopicStatsInfoRequestHeader(topic=topic)
+        return await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, header)
+
+    async def consume_stats(self, address: str, group: str, topic: str | None = None) -> bodies.ConsumeStats:
+        """GET_CONSUME_STATS."""
+        header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
+        return bodies.ConsumeStats.decode((await self._ask(address, RequestCode.GET_CONSUME_STATS, header)).body)
+
+    async def consumer_connection(self, address: str, group: str) -> bodies.ConsumerConnection | None:
+        """GET_CONSUMER_CONNECTION_LIST; None when no member of the group is online at this broker."""
+        header = headers.GetConsumerConnectionListRequestHeader(consumer_group=group)
+        command = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
+        answer = await self.invoke(address, command, self.timeout_ms)
+        if answer.code == ResponseCode.CONSUMER_NOT_ONLINE:
+            return None
+        self._expect_success(answer, address)
+        return bodies.ConsumerConnection.decode(answer.body)
+
+    async def broker_runtime_info(self, address: str) -> dict[str, str]:
+        """GET_BROKER_RUNTIME_INFO."""
+        answer = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        return dict(bodies.KVTable.decode(answer.body).table)
+
+    async def view_message(self, address: str, commit_log_offset: int) -> Buffer:
+        """VIEW_MESSAGE_BY_ID: the raw record at ``commit_log_offset``."""
+        header = headers.ViewMessageRequestHeader(offset=commit_log_offset)
+        return (await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)).body
+
+    # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
+        """Ask and wait; ``timeout_ms`` covers connecting and the answer."""
+        return await self.pool.invoke(address, command, timeout_ms)
+
+    async def _ask(
+        self, address: str, code: int, header: Header | None = None, body: Buffer = b"", timeout_ms: int | None = None
+    ) -> Command:
+        answer = await self.invoke(address, request(code, header, body), timeout_ms or self.timeout_ms)
+        self._expect_success(answer, address)
+        return answer
+
+    @staticmethod
+    def _expect_success(answer: Command, address: str) -> None:
+        if answer.code != ResponseCode.SUCCESS:
+            raise remote_error(answer.code, answer.remark, address)

@@ -1,0 +1,432 @@
+"""The client instance: what all producers and consumers of one client id share (S1; Java: MQClientInstance, MQClientManager).
+
+One per client id and cluster: connections, routes, heartbeat and the periodic work; the first user starts it, the last one closes it.
+
+    each 2 min  the list of name servers read anew, if it is not fixed   (first after 10 s)
+    each 30 s   routes of all topics in use                     (first after 10 ms)
+    each 30 s   connections of offline brokers closed, heartbeat to every broker    (first after 1 s, and whenever a member changes),
+                each broker for itself (``client.remoting.heartbeats``)
+    each 5 s    progress of all consumers persisted             (first after 10 s)
+    each 1 min  listener pools grown or shrunk by what waits for them
+    each 20 s   rebalance of each consumer; at once when the broker says that the group changed, again after 1 s while not balanced,
+                never sooner than 1 s after the one before, however often it is asked for (``core.pace``)
+
+Periodic work runs on ``clock``; network timeouts run on the loop's own time.
+
+Laws
+    1. One client id at one cluster has one instance in a process, started once; the last user closes it, and it is not started again. Who
+       asks it for what it cannot be is refused (``shared_options``).
+    2. Nothing periodic ends because one round failed, and no consumer's failure or slowness keeps another's work from being done.
+    3. After ``release`` by the last user no task of the instance runs and no connection is open.
+    4. After a fork the child's part of it is dead: connections are the parent's, and who asks for them is told so (``net.pool``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ClassVar, Final, Protocol
+
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.heartbeats import Heartbeats
+from sprocketmq.client.remoting.name_servers import FIRST_REREAD_MS, REREAD_INTERVAL_MS, NameServers
+from sprocketmq.client.remoting.paced_work import PacedWork
+from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.remoting.sender import Sender, vip_address
+from sprocketmq.client.remoting.unique_keys import UniqueKeys
+from sprocketmq.client.settings.namesrv_addr import parse_addresses
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.send_settings import SendSettings
+from sprocketmq.client.settings.shared_options import address_set, check_shared
+from sprocketmq.core.group.rebalance import REBALANCE_INTERVAL_MS, REBALANCE_MIN_INTERVAL_MS
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.net import fork
+from sprocketmq.net.address import local_ip
+from sprocketmq.net.clock import Clock
+from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import bodies
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import Command, response
+
+__all__ = ["ClientInstance", "ConsumerMember"]
+
+log = logging.getLogger("sprocketmq.client")
+
+# MixAll.CLIENT_INNER_PRODUCER_GROUP: sends what cannot be handed back to a broker.
+_INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
+_FIRST_ROUTES_MS: Final = 10
+_FIRST_HEARTBEAT_MS: Final = 1_000
+_FIRST_PERSIST_MS: Final = 10_000
+_POOLS_MS: Final = 60_000
+
+
+class ConsumerMember(Protocol):
+    """What the instance needs of a consumer (Java: MQConsumerInner)."""
+
+    @property
+    def group_name(self) -> str: ...
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics whose routes it needs."""
+        ...
+
+    def consumer_data(self) -> bodies.ConsumerData:
+        """Its part of the heartbeat."""
+        ...
+
+    async def rebalance(self) -> bool:
+        """Take up and give up queues; True when it has exactly what it should have."""
+        ...
+
+    async def persist_offsets(self) -> None: ...
+
+    def adjust_pool(self) -> None:
+        """More workers when much waits at the brokers, fewer when little does."""
+        ...
+
+    async def serve(self, command: Command) -> Command:
+        """Answer a request that a broker sent on behalf of an admin tool."""
+        ...
+
+
+class ClientInstance:
+    """Get it by ``acquire``, give it back by ``release``; all methods belong to its loop."""
+
+    _instances: ClassVar[dict[tuple[str, frozenset[str]], ClientInstance]] = {}
+
+    def __init__(self, client_id: str, options: ClientOptions) -> None:
+        self._addresses = address_set(options)
+        self._key = (client_id, self._addresses)
+        self._loop = asyncio.get_running_loop()
+        self.client_id = client_id
+        self._options = options
+        self.clock: Clock = options.clock
+        self.pool = ConnectionPool(
+            self._handle,
+            ssl_context=options.new_ssl_context(),
+            credentials=options.credentials,
+            namespace=options.namespace_v2,
+        )
+        self.name_servers = NameServers(
+            self.pool, parse_addresses(options.addresses), from_environment=options.from_environment
+        )
+        self.api = RemotingApi(self.pool, self.name_servers, options.mq_client_api_timeout_ms)
+        self.routes = Routes(self.api)
+        self.keys = UniqueKeys(options.client_ip or local_ip())
+        self._senders: dict[str, Sender] = {}
+        self._consumers: dict[str, ConsumerMember] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._users = 0
+        self._rebalances: dict[str, PacedWork] = {}  # by group; a round that hangs is its consumer's own affair (law 2)
+        self.heartbeats = Heartbeats(self.api, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn)
+        self._closed = False
+        self.is_inherited = False
+        fork.watch(self)
+        # What brokers ask that no consumer answers, by request code: producers' parts (transaction checks, replies) put themselves here.
+        self.handlers: dict[int, RequestHandler] = {}
+        self.inner_sender = self.sender(SendSettings(group=_INNER_PRODUCER_GROUP))
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def acquire(cls, options: ClientOptions, client_id: str) -> ClientInstance:
+        """The instance of ``client_id`` at this cluster, started by its first user.
+
+        Raises:
+            ConfigurationError: there is one that differs in what its members share, or that runs on another loop.
+        """
+        instance = cls._running_instance(client_id, address_set(options))
+        if instance is None:
+            made = cls(client_id, options)
+            # Another thread may make one, too: who comes second gets, or is refused, the first one's.
+            instance = cls._instances.setdefault(made._key, made)
+            if instance is made:
+                made._start()
+        check_shared(client_id, instance._options, options)
+        if instance._loop is not asyncio.get_running_loop():
+            raise ConfigurationError(
+                f"client {client_id!r} runs on another event loop of this process; give this one an instance_name of its own, "
+                "or one engine to both"
+            )
+        instance._users += 1
+        return instance
+
+    @classmethod
+    def _running_instance(cls, client_id: str, addresses: frozenset[str]) -> ClientInstance | None:
+        """Clusters share no name server, so one common address means one cluster. The list may have changed since it was given."""
+        for instance in tuple(cls._instances.values()):
+            if instance._loop.is_closed():
+                cls._instances.pop(instance._key, None)  # its loop ended without it
+                continue
+            known = (instance._addresses, frozenset(instance.name_servers.addresses))
+            if instance.client_id != client_id or not addresses & (known[0] | known[1]):
+                continue
+            if addresses not in known:
+                raise ConfigurationError(
+                    f"namesrv_addr is {';'.join(sorted(addresses))!r}, and the running client {client_id!r} has "
+                    f"{';'.join(sorted(known[1] or known[0]))!r}; clients of one instance_name share it: give both the same, "
+                    "or this one an instance_name of its own"
+                )
+            return instance
+        return None
+
+    def left_behind(self) -> None:
+        """In a forked child: all of it is the parent's. Who asks for this client id here gets an instance of its own."""
+        self._closed = self.is_inherited = True
+        ClientInstance._instances.pop(self._key, None)
+
+    async def release(self) -> None:
+        """One user less; the last one closes connections and ends the periodic work."""
+        self._users -= 1
+        if self._users or self._closed:
+            return
+        self._closed = True
+        self.heartbeats.close()
+        if self._instances.get(self._key) is self:
+            del self._instances[self._key]
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.routes.aclose()
+        await self.pool.aclose()
+
+    def _start(self) -> None:
+        options = self._options
+        self._every("routes", _FIRST_ROUTES_MS, options.poll_name_server_interval_ms, self._refresh_routes)
+        self._every("heartbeat", _FIRST_HEARTBEAT_MS, options.heartbeat_broker_interval_ms, self._clean_and_heartbeat)
+        self._every("offsets", _FIRST_PERSIST_MS, options.persist_consumer_offset_interval_ms, self._persist_offsets)
+        self._every("pools", _POOLS_MS, _POOLS_MS, self._adjust_pools)
+        if not self.name_servers.is_fixed:
+            self._every("name server list", FIRST_REREAD_MS, REREAD_INTERVAL_MS, self.name_servers.reread)
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A task that ends with the instance; its failure is logged."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("client %s: background work failed", self.client_id, exc_info=error)
+
+    def _every(self, name: str, first_ms: int, period_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            delay_ms = first_ms
+            while True:
+                await self.clock.sleep(delay_ms)
+                delay_ms = period_ms
+                try:
+                    await work()
+                except RocketMQError as error:
+                    log.warning("client %s: the periodic %s failed: %s", self.client_id, name, error)
+                except Exception:
+                    log.exception("client %s: the periodic %s failed", self.client_id, name)
+
+        self.spawn(run())
+
+    # -- members ---------------------------------------------------------------------------------------------------------------
+
+    def sender(self, settings: SendSettings, options: ClientOptions | None = None) -> Sender:
+        """A sender for a producer group; it is part of the heartbeat from its first topic on.
+
+        Args:
+            options: the producer's own, which decide on namespace and VIP channel; the instance itself sends without them.
+
+        Raises:
+            ConfigurationError: the instance has a producer of that group already.
+        """
+        if settings.group in self._senders:
+            raise ConfigurationError(
+                f"instance {self.client_id} has a producer of group {settings.group!r} already; use that one, or another instance_name"
+            )
+        sender = Sender(
+            self.api,
+            self.routes,
+            self.clock,
+            self.keys,
+            settings,
+            namespace=options.namespace if options is not None else None,
+            unit_mode=self._options.unit_mode,
+            vip_channel=options.vip_channel_enabled if options is not None else False,
+        )
+        self._senders[settings.group] = sender
+        return sender
+
+    async def remove_sender(self, group: str) -> None:
+        if self._senders.pop(group, None) is not None:
+            await self._unregister(group, None)
+
+    def add_consumer(self, consumer: ConsumerMember) -> None:
+        """Raises ConfigurationError when the instance has a consumer of that group already."""
+        if consumer.group_name in self._consumers:
+            raise ConfigurationError(
+                f"instance {self.client_id} has a consumer of group {consumer.group_name!r} already; give each consumer of a group its own "
+                "instance_name"
+            )
+        self._consumers[consumer.group_name] = consumer
+        rebalances = PacedWork(self.clock, REBALANCE_MIN_INTERVAL_MS, lambda: self._rebalance(consumer), self.spawn)
+        self._rebalances[consumer.group_name] = rebalances
+        rebalances.soon(REBALANCE_INTERVAL_MS)
+
+    async def remove_consumer(self, group: str) -> None:
+        if self.forget_consumer(group):
+            await self._unregister(None, group)
+
+    def forget_consumer(self, group: str) -> bool:
+        """No heartbeat names it any more; False when none did."""
+        rebalances = self._rebalances.pop(group, None)
+        if rebalances is not None:
+            rebalances.close()
+        return self._consumers.pop(group, None) is not None
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics in use by any member."""
+        topics: set[str] = set()
+        for sender in self._senders.values():
+            topics |= sender.topics
+        for consumer in self._consumers.values():
+            topics |= consumer.topics
+        return topics
+
+    async def _unregister(self, producer_group: str | None, consumer_group: str | None) -> None:
+        async def tell(address: str) -> None:
+            await self.heartbeats.over(address)
+            if address not in self.pool.addresses:
+                return
+            try:
+                await self.api.unregister_client(address, self.client_id, producer_group, consumer_group)
+            except (NetworkError, RemoteError, RequestTimeout) as error:
+                log.info("broker %s was not told that %s left: %s", address, self.client_id, error)
+
+        # Only brokers we are connected to have heard of us, or a heartbeat is on its way to them; a dead one must not hold up a shutdown.
+        addresses = self.heartbeats.under_way.union(self.pool.addresses) & {
+            address for _, _, address in self._broker_addresses()
+        }
+        await asyncio.gather(*(tell(address) for address in addresses))
+
+    # -- periodic work ---------------------------------------------------------------------------------------------------------
+
+    async def _refresh_routes(self) -> None:
+        await self.routes.refresh_all(self.topics)
+
+    async def _persist_offsets(self) -> None:
+        await self._of_each_consumer("offsets", lambda consumer: consumer.persist_offsets())
+
+    async def _adjust_pools(self) -> None:
+        async def adjust(consumer: ConsumerMember) -> None:
+            consumer.adjust_pool()
+
+        await self._of_each_consumer("pools", adjust)
+
+    async def _of_each_consumer(self, what: str, work: Callable[[ConsumerMember], Awaitable[None]]) -> None:
+        """All at once, and each on its own account (law 2)."""
+
+        async def one(consumer: ConsumerMember) -> None:
+            try:
+                await work(consumer)
+            except RocketMQError as error:
+                log.warning("group %s: the periodic %s failed: %s", consumer.group_name, what, error)
+            except Exception:
+                log.exception("group %s: the periodic %s failed", consumer.group_name, what)
+
+        await asyncio.gather(*map(one, list(self._consumers.values())))
+
+    async def _clean_and_heartbeat(self) -> None:
+        brokers = {address for _, _, address in self._broker_addresses()}
+        known = {*brokers, *map(vip_address, brokers), *self.name_servers.addresses}
+        for address in self.pool.addresses:
+            if address not in known:
+                self.pool.close_connection(address)  # no route names it any more: the broker is gone
+        self.heartbeats.soon()
+
+    def _broker_addresses(self) -> list[tuple[str, int, str]]:
+        return [
+            (name, broker_id, address)
+            for name, addresses in self.routes.table.brokers().items()
+            for broker_id, address in addresses.items()
+        ]
+
+    def _heartbeat_data(self) -> bodies.HeartbeatData:
+        return bodies.HeartbeatData(
+            client_id=self.client_id,
+            producer_data_set=[bodies.ProducerData(group_name=group) for group in sorted(self._senders)],
+            consumer_data_set=[consumer.consumer_data() for consumer in self._consumers.values()],
+        )
+
+    def _heartbeat_targets(self) -> set[str]:
+        """All brokers of all topics in use; slaves only need to know consumers."""
+        return {address for _, broker_id, address in self._broker_addresses() if broker_id == 0 or self._consumers}
+
+    # -- rebalance -------------------------------------------------------------------------------------------------------------
+
+    def rebalance_soon(self) -> None:
+        """Rebalance each consumer as soon as its pace allows."""
+        for rebalances in self._rebalances.values():
+            rebalances.soon()
+
+    async def _rebalance(self, consumer: ConsumerMember) -> None:
+        balanced = False
+        try:
+            balanced = await consumer.rebalance()
+        except RocketMQError as error:
+            log.warning("group %s: rebalance failed: %s", consumer.group_name, error)
+        except Exception:
+            log.exception("group %s: rebalance failed", consumer.group_name)
+        rebalances = self._rebalances.get(consumer.group_name)
+        if rebalances is not None:
+            rebalances.soon(REBALANCE_INTERVAL_MS if balanced else REBALANCE_MIN_INTERVAL_MS)
+
+    # -- what brokers ask of us -----------------------------------------------------------------------------------
+
+    def _handle(self, connection: Connection, command: Command) -> Command | None:
+        if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            log.info("group %s changed, says %s", command.ext_fields.get("consumerGroup"), connection.remote_address)
+            self.rebalance_soon()
+            return None
+        handler = self.handlers.get(command.code)
+        if handler is not None:
+            return handler(connection, command)
+        group = command.ext_fields.get("consumerGroup") or command.ext_fields.get("group") or ""
+        consumer = self._consumers.get(group)
+        if command.code not in _SERVED:
+            return response(
+                command,
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f"request code {command.code} is not served by this client",
+            )
+        if consumer is None:
+            return response(command, ResponseCode.SYSTEM_ERROR, f"this client has no consumer of group {group!r}")
+        if connection.holds_much:
+            remark = "this client works on as many requests of this broker as it may; try again later"
+            return response(command, ResponseCode.SYSTEM_BUSY, remark)
+        kept_bytes = bytes_while_waiting(command)
+        connection.hold(kept_bytes)
+        self.spawn(self._serve(connection, consumer, command)).add_done_callback(
+            lambda _: connection.release(kept_bytes)
+        )
+        return None
+
+    async def _serve(self, connection: Connection, consumer: ConsumerMember, command: Command) -> None:
+        try:
+            answer = await consumer.serve(command)
+        except RocketMQError as error:
+            answer = response(command, ResponseCode.SYSTEM_ERROR, str(error))
+        if not command.is_oneway:
+            connection.send(answer)
+
+
+_SERVED: Final = frozenset(
+    {
+        RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+        RequestCode.CONSUME_MESSAGE_DIRECTLY,
+    }
+)

@@ -1,0 +1,234 @@
+"""What a send looks like on the wire: ids, properties, compression, header (Java: DefaultMQProducerImpl.sendKernelImpl, MessageBatch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from sprocketmq.client.remoting.unique_keys import UniqueKeys
+from sprocketmq.client.settings.namespace import wrap
+from sprocketmq.client.settings.send_settings import SendSettings
+from sprocketmq.client.settings.validators import check_message, check_range
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.clock import Clock
+from sprocketmq.wire import headers
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.batch import encode_batch
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.compression import CompressionType, compress
+from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.send_frames import SendTemplate
+from sprocketmq.wire.sys_flag import TRANSACTION_PREPARED_TYPE
+
+__all__ = ["MessageWriter", "Outgoing"]
+
+_MAX_DELAY_LEVEL: Final = 0x7FFFFFFF
+_MAX_TIME_MS: Final = 1 << 62
+# MixAll.REPLY_MESSAGE_FLAG
+_REPLY: Final = "reply"
+_NO_FLAG: Final = 0
+_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+_SINGLE: Final = int(RequestCode.SEND_MESSAGE_V2)
+_REPLYING: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
+# Of one request code. One queue costs some 500 bytes; a producer that sends to more queues than these begins anew now and then.
+_MOST_TEMPLATES: Final = 10_000
+
+
+class Outgoing(msgspec.Struct):
+    """What one send sends.
+
+    Attributes:
+        topic: as brokers know it.
+        messages: one, or those of a batch.
+        properties: what goes into the request's header: of the message and of this send, or of the batch as a whole.
+        message_id: what the result will call it.
+        code, body, sys_flag: the request without its queue.
+    """
+
+    topic: str
+    messages: Sequence[Message]
+    properties: dict[str, str]
+    message_id: str
+    code: int
+    body: bytes
+    sys_flag: int = 0
+
+    @property
+    def is_batch(self) -> bool:
+        return self.code == _BATCH
+
+
+class MessageWriter:
+    """Makes requests of messages, for one producer group.
+
+    Args:
+        namespace, unit_mode: as of Sender.
+    """
+
+    def __init__(
+        self, settings: SendSettings, clock: Clock, keys: UniqueKeys, namespace: str | None, unit_mode: bool
+    ) -> None:
+        self._settings, self._clock, self._keys = settings, clock, keys
+        self.namespace, self._unit_mode = namespace, unit_mode
+        self._compression = CompressionType.of(settings.compress_type)
+        self._group, self._default_topic = settings.group, settings.create_topic_key
+        self._max_body_bytes, self._compress_from = settings.max_message_bytes, settings.compress_msg_body_over_bytes
+        self._topics: dict[str, str] = {}  # names that were checked, and what brokers call them
+        self._templates: dict[int, dict[MessageQueue, SendTemplate]] = {_SINGLE: {}, _BATCH: {}, _REPLYING: {}}
+
+    def checked_topic(self, message: Message) -> str:
+        """What brokers call the topic of ``message``.
+
+        Raises:
+            ConfigurationError: it cannot be sent. A topic is looked at in full once.
+        """
+        topic = self._topics.get(message.topic) if isinstance(message, Message) and type(message.topic) is str else None
+        if (
+            topic is None
+            or message.flag is not _NO_FLAG
+            or type(message.body) is not bytes
+            or not 0 < len(message.body) <= self._max_body_bytes
+        ):
+            check_message(message, self._max_body_bytes)
+            topic = self._topics[message.topic] = wrap(self.namespace, message.topic)
+        return topic
+
+    def identify(self, message: Message) -> str:
+        """The message's UNIQ_KEY, given to it now if it has none; it stays, so that the message can be sent again as itself."""
+        key = message.properties.get(props.UNIQ_KEY)
+        if key is None:
+            key = message.properties[props.UNIQ_KEY] = self._keys.next(self._clock.now_ms())
+        return key
+
+    def next_keys(self, now_ms: int) -> Iterator[str]:
+        """UNIQ_KEYs for the messages that come next."""
+        return self._keys.block(now_ms)
+
+    def one(
+        self,
+        message: Message,
+        sharding_key: str | None,
+        delay_level: int,
+        delay_ms: int | None,
+        deliver_time_ms: int | None,
+        extra: Mapping[str, str] | None,
+    ) -> Outgoing:
+        """One message, checked, with the properties of this send; the message itself only gets its UNIQ_KEY."""
+        topic = self.checked_topic(message)
+        key = self.identify(message)
+        properties = message.properties.copy()
+        if extra is not None:
+            properties.update(extra)
+        if self.namespace is not None:
+            properties[props.INSTANCE_ID] = self.namespace
+        if sharding_key is not None:
+            properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
+        if delay_level != 0 or delay_ms is not None or deliver_time_ms is not None:
+            properties.update(_delay(delay_level, delay_ms, deliver_time_ms))
+        body, sys_flag = message.body, 0
+        if len(body) >= self._compress_from:
+            packed = compress(body, self._compression, self._settings.compress_level)
+            if len(packed) < len(body):
+                body, sys_flag = packed, self._compression.sys_flag
+        code = _SINGLE
+        if props.TRAN_MSG in properties and properties[props.TRAN_MSG] == "true":
+            sys_flag |= TRANSACTION_PREPARED_TYPE
+        elif props.MSG_TYPE in properties and properties[props.MSG_TYPE] == _REPLY:
+            code = _REPLYING
+        return Outgoing(topic, (message,), properties, key, code, body, sys_flag)
+
+    def batch(self, messages: Sequence[Message]) -> Outgoing:
+        """A batch of messages that are checked and have their UNIQ_KEYs."""
+        first = messages[0]
+        properties: dict[str, str] = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
+        if self.namespace is not None:
+            properties[props.INSTANCE_ID] = self.namespace
+            for message in messages:
+                message.properties[props.INSTANCE_ID] = self.namespace
+        body = encode_batch(messages)
+        if len(body) > self._settings.max_message_bytes:
+            raise ConfigurationError(
+                f"the batch of {len(messages)} messages takes {len(body)} bytes, at most {self._settings.max_message_bytes} are allowed "
+                "(max_message_bytes); send it in parts"
+            )
+        ids = ",".join([message.properties[props.UNIQ_KEY] for message in messages])
+        topic = wrap(self.namespace, first.topic)
+        return Outgoing(topic, messages, properties, ids, _BATCH, body)
+
+    def elements(self, topic: str, body: bytes | memoryview) -> Outgoing:
+        """A batch whose body is there already."""
+        stand_in = Message(topic, b"-")
+        return Outgoing(self.checked_topic(stand_in), (stand_in,), {}, "", _BATCH, bytes(body))
+
+    def template(self, outgoing: Outgoing, target: MessageQueue) -> SendTemplate | None:
+        """What writes ``frame``; None for a retry topic, whose headers differ from message to message in more than a template allows."""
+        known = self._templates[outgoing.code]
+        template = known.get(target)
+        if template is None and not outgoing.topic.startswith("%RETRY%"):
+            if len(known) >= _MOST_TEMPLATES:
+                known.clear()
+            template = known[target] = SendTemplate(outgoing.code, self.header(outgoing, target))
+        return template
+
+    def frame(self, template: SendTemplate, opaque: int, outgoing: Outgoing) -> bytes:
+        """The request, ready to write: what ``command`` says, with this opaque."""
+        return template.frame(
+            opaque,
+            outgoing.sys_flag,
+            self._clock.now_ms(),
+            outgoing.messages[0].flag,
+            props.properties_text(outgoing.properties),
+            outgoing.body,
+        )
+
+    def command(self, outgoing: Outgoing, target: MessageQueue) -> Command:
+        """The request, ready for a connection that signs it, or looks at it otherwise; ``frame`` is the short way."""
+        return request(outgoing.code, self.header(outgoing, target), outgoing.body)
+
+    def header(self, outgoing: Outgoing, target: MessageQueue) -> headers.SendMessageRequestHeaderV2:
+        """The header of the request."""
+        properties = outgoing.properties
+        reconsume_times = 0
+        max_reconsume_times: int | None = None
+        if outgoing.topic.startswith("%RETRY%"):
+            # The broker reads these two from the header; as properties they would stay with the message for ever.
+            properties = dict(properties)
+            reconsume_times = int(properties.pop(props.RECONSUME_TIME, "0"))
+            limit = properties.pop(props.MAX_RECONSUME_TIMES, None)
+            max_reconsume_times = None if limit is None else int(limit)
+        return headers.SendMessageRequestHeaderV2(
+            producer_group=self._group,
+            topic=outgoing.topic,
+            default_topic=self._default_topic,
+            default_topic_queue_nums=self._settings.default_topic_queue_nums,
+            queue_id=target.queue_id,
+            sys_flag=outgoing.sys_flag,
+            born_timestamp=self._clock.now_ms(),
+            flag=outgoing.messages[0].flag,
+            properties=props.properties_text(properties),
+            reconsume_times=reconsume_times,
+            unit_mode=self._unit_mode,
+            max_reconsume_times=max_reconsume_times,
+            batch=outgoing.is_batch,
+            bname=target.broker_name,
+        )
+
+
+def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | None) -> dict[str, str]:
+    """The one property that delays a message.
+
+    Raises:
+        ConfigurationError: more than one is given (a broker would take the level and drop the others), or a value is out of range.
+    """
+    if (delay_level != 0) + (delay_ms is not None) + (deliver_time_ms is not None) > 1:
+        raise ConfigurationError(
+            "more than one of delay_level, delay_ms and deliver_time_ms is given, one at most is allowed"
+        )
+    if delay_ms is not None:
+        return {props.TIMER_DELAY_MS: str(check_range("delay_ms", delay_ms, 0, _MAX_TIME_MS))}
+    if deliver_time_ms is not None:
+        return {props.TIMER_DELIVER_MS: str(check_range("deliver_time_ms", deliver_time_ms, 0, _MAX_TIME_MS))}
+    return {props.DELAY: str(check_range("delay_level", delay_level, 0, _MAX_DELAY_LEVEL))}

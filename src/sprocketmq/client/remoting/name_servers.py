@@ -1,0 +1,170 @@
+"""The client's view of the name servers: an address list, one of which is kept until it fails.
+
+Each client starts at a random place, so that many clients spread over many name servers, then stays (name servers do not share state at
+once; staying avoids seeing routes go back and forth). On a failed connection or a timeout the next one is tried; an answer, even a
+refusal, is an answer.
+
+The list itself may change. Given as text it is fixed; given as ``http://host:8080/rocketmq/nsaddr`` that address server is asked for it
+before the first request, and then each two minutes (Java: DefaultTopAddressing, fetchNameServerAddr); from the environment it is read anew
+as often. A list that cannot be read, or is empty, changes nothing. A chosen server that is still in the list stays chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+from typing import Final
+
+from sprocketmq.client.settings.namesrv_addr import is_address_server, parse_addresses
+from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire.command import Command
+
+__all__ = ["FIRST_REREAD_MS", "REREAD_INTERVAL_MS", "NameServers"]
+
+log = logging.getLogger("sprocketmq.client")
+
+# MQClientInstance.startScheduledTask: the list is looked for again after 10 s, then each 2 minutes.
+FIRST_REREAD_MS: Final = 10_000
+REREAD_INTERVAL_MS: Final = 120_000
+_ADDRESS_SERVER_TIMEOUT_S: Final = 3.0
+_MAX_LIST_BYTES: Final = 64 * 1024
+
+
+class NameServers:
+    """Sends requests to the chosen name server, changes it when it does not answer. Belongs to one loop.
+
+    Args:
+        addresses: what ``parse_addresses`` gave.
+        from_environment: the list came from NAMESRV_ADDR, which is looked at again by ``reread``.
+    """
+
+    def __init__(self, pool: ConnectionPool, addresses: list[str], *, from_environment: bool = False) -> None:
+        self._pool = pool
+        self._from_environment = from_environment
+        self._server_url: str | None = None
+        self._addresses: list[str] = []
+        self._reading: asyncio.Task[None] | None = None
+        self._take(addresses)
+        self._chosen = random.randrange(max(1, len(self._addresses)))
+
+    @property
+    def addresses(self) -> list[str]:
+        """The list as it is now; empty as long as an address server was not asked."""
+        return list(self._addresses)
+
+    @property
+    def chosen(self) -> str:
+        """The address asked last."""
+        return self._addresses[self._chosen] if self._addresses else str(self._server_url)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether ``reread`` can never find anything new."""
+        return self._server_url is None and not self._from_environment
+
+    def replace(self, addresses: list[str]) -> None:
+        """Adopt a new list; the chosen one is kept if it is still in it."""
+        if set(addresses) == set(self._addresses):
+            return
+        current = self.chosen
+        log.info(
+            "the name servers are %s now (before: %s)", ";".join(addresses), ";".join(self._addresses) or "not known"
+        )
+        self._addresses = list(addresses)
+        self._chosen = (
+            self._addresses.index(current) if current in self._addresses else random.randrange(len(self._addresses))
+        )
+
+    async def reread(self) -> None:
+        """Look for a new list where this one came from; what cannot be read leaves everything as it is, and one line in the log."""
+        if self._from_environment and (text := os.environ.get("NAMESRV_ADDR")):
+            try:
+                self._take(parse_addresses(text))
+            except ConfigurationError as error:
+                log.warning("NAMESRV_ADDR was changed to what cannot be used, the name servers stay: %s", error)
+        if self._server_url is None:
+            return
+        try:
+            # Own thread: a blocking library call, rare, and bounded by its timeout.
+            text = await asyncio.get_running_loop().run_in_executor(None, _first_line, self._server_url)
+            found = parse_addresses(text)
+            if is_address_server(text):
+                raise ConfigurationError(f"it names another address server, {text!r}")
+        except (OSError, ValueError, ConfigurationError) as error:
+            log.warning("the address server %s gave no list of name servers: %s", self._server_url, error)
+        else:
+            self.replace(found)
+
+    async def invoke(self, command: Command, timeout_ms: int) -> Command:
+        """Ask the chosen name server, on failure each other one once; ``timeout_ms`` is the limit of all of them, shared out evenly.
+
+        Raises:
+            NetworkError, RequestTimeout: of the last one tried, when none answered; NetworkError when no list could be had so far.
+        """
+        now_s = asyncio.get_running_loop().time
+        end_s = now_s() + timeout_ms / 1000
+        if not self._addresses:
+            await self._first_read(timeout_ms)
+        failure: NetworkError | RequestTimeout | None = None
+        for untried in range(len(self._addresses), 0, -1):
+            address = self.chosen
+            left_ms = max(1, int((end_s - now_s()) * 1000))
+            try:
+                return await self._pool.invoke(address, command, max(1, left_ms // untried))
+            except (NetworkError, RequestTimeout) as error:
+                failure = error
+                if address == self.chosen:  # else another request found out before us
+                    self._chosen = (self._chosen + 1) % len(self._addresses)
+                if len(self._addresses) > 1:
+                    log.warning("name server %s did not answer (%s), trying %s", address, error, self.chosen)
+        assert failure is not None
+        raise failure
+
+    def _take(self, addresses: list[str]) -> None:
+        if len(addresses) == 1 and is_address_server(addresses[0]):
+            self._server_url = addresses[0]
+            return
+        self._server_url = None
+        if self._addresses:
+            self.replace(addresses)
+        else:
+            self._addresses = list(addresses)
+
+    async def _first_read(self, timeout_ms: int) -> None:
+        """All who need the list at once wait for one question, each as long as it has time."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.ensure_future(self.reread())
+        await asyncio.wait([self._reading], timeout=timeout_ms / 1000)
+        if not self._addresses:
+            raise NetworkError(
+                f"the address server {self._server_url} gave no list of name servers; it must answer with a line such as a:9876;b:9876"
+            )
+
+
+def _first_line(url: str) -> str:
+    """What the page says, as Java reads it (DefaultTopAddressing.clearNewLine).
+
+    Raises:
+        OSError, ValueError: no answer, or none with status 200.
+    """
+    # Imported late: hardly anybody needs an HTTP client.
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.netloc, timeout=_ADDRESS_SERVER_TIMEOUT_S)
+    try:
+        connection.request("GET", parts.path + (f"?{parts.query}" if parts.query else ""))
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise ValueError(f"it answered {answer.status} {answer.reason}")
+        lines = answer.read(_MAX_LIST_BYTES).decode("utf-8", "replace").strip().splitlines()
+    except HTTPException as error:
+        raise ValueError(f"it does not speak HTTP: {error!r}") from error
+    finally:
+        connection.close()
+    return lines[0].strip() if lines else ""

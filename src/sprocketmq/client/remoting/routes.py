@@ -1,0 +1,238 @@
+"""Routes of one client instance: asks the name server, keeps the answers in core.route_table (Java: MQClientInstance's route part).
+
+A name server that does not know a topic (any more) does not make us forget its route: a name server that was restarted is empty until
+the brokers have registered again, and meanwhile the brokers are still there.
+
+Law: senders that wait for the first route of a topic, or for the address of a broker, go on in the order of their calls, and who comes when
+it is there stands behind them: messages of one sharding key, sent without waiting for each other, keep their order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Hashable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.core.produce.route_table import MASTER_ID, BrokerAddress, RouteTable, route_for_new_topic
+from sprocketmq.errors import ClosedError, NetworkError, RequestTimeout, RocketMQError, TopicNotExist
+from sprocketmq.net.waiting_line import WaitingLine
+from sprocketmq.wire.bodies import TopicRouteData
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["Routes"]
+
+log = logging.getLogger("sprocketmq.client")
+
+T = TypeVar("T")
+
+
+class _Awaited(NamedTuple):
+    """What senders stand in line for."""
+
+    look: Callable[[], object]  # what is known of it now
+    question: asyncio.Task[bool]
+    line: WaitingLine
+
+
+class Routes:
+    """Belongs to one instance and its loop."""
+
+    def __init__(self, api: RemotingApi) -> None:
+        self._api = api
+        self.table = RouteTable()
+        self._asking: dict[Hashable, asyncio.Task[bool]] = {}  # questions under way, by what they are about
+        # Until the last of them has gone on: by topic, default topic and queue count, or by broker name.
+        self.awaited: dict[Hashable, _Awaited] = {}
+        self._stand_ins: set[str] = set()  # topics that do not exist yet and are sent by the default topic's route
+
+    # -- looking ---------------------------------------------------------------------------------------------------------------
+
+    def broker_address(self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = True) -> str | None:
+        """Address of a broker that some known route names; without ``only_this`` another replica may stand in."""
+        found = self.table.broker_address(broker_name, broker_id, only_this=only_this)
+        return found.address if found is not None else None
+
+    def pull_address(self, broker_name: str, broker_id: int) -> BrokerAddress | None:
+        """Where to pull from, a replica standing in where it must."""
+        return self.table.broker_address(broker_name, broker_id)
+
+    async def publish_queues(
+        self, topic: str, default_topic: str, queue_nums: int, timeout_ms: int | None = None
+    ) -> list[MessageQueue]:
+        """Queues to send to, asking the name server when none are known.
+
+        Args:
+            default_topic: whose route stands in for a topic that does not exist yet, with at most ``queue_nums`` queues of a broker.
+            timeout_ms: how long this caller waits; default as long as a request may take.
+
+        Raises:
+            TopicNotExist: neither the topic nor a stand-in for topics that do not exist yet has a route.
+            NetworkError, RequestTimeout, RemoteError: the name server could not be asked.
+        """
+        queues = self.table.publish_queues(topic)
+        if queues and not self.awaited:
+            return queues
+        about = (topic, default_topic, queue_nums)
+        queues = await self._in_turn(
+            about,
+            lambda: self.table.publish_queues(topic),
+            lambda: self._shared(about, lambda: self._find(topic, default_topic, queue_nums)),
+            topic,
+            timeout_ms,
+        )
+        if not queues:
+            raise self._no_route(topic, "no writable queue")
+        return queues
+
+    async def master_address(self, queue: MessageQueue, timeout_ms: int) -> str | None:
+        """Where to send what is for ``queue``, asking the name server when that is not known; None when it does not know either. Raises as
+        ``refresh``."""
+        name, topic = queue.broker_name, queue.topic
+        return await self._in_turn(
+            name,
+            lambda: self.broker_address(name),
+            lambda: self._shared(topic, lambda: self._ask(topic)),
+            topic,
+            timeout_ms,
+        )
+
+    async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
+        """Queues to read, asking the name server when none are known; empty when it does not know the topic."""
+        if topic in self._stand_ins or not self.table.subscribe_queues(topic):
+            await self.refresh(topic)
+        return [] if topic in self._stand_ins else self.table.subscribe_queues(topic)
+
+    async def any_broker(self, topic: str) -> str | None:
+        """Some broker of the topic, for what any of them can answer."""
+        if self.table.route(topic) is None:
+            await self.refresh(topic)
+        return self.table.any_address(topic, random.randrange(1 << 16))
+
+    # -- asking ----------------------------------------------------------------------------------------------------------------
+
+    async def refresh(self, topic: str, timeout_ms: int | None = None) -> bool:
+        """Ask the name server for ``topic`` now; False when it does not know it. Callers that ask at once share one question, which has the
+        time of one request; ``timeout_ms`` is how long this caller waits for it."""
+        return await self._told(self._shared(topic, lambda: self._ask(topic)), topic, timeout_ms)
+
+    async def refresh_all(self, topics: Iterable[str]) -> None:
+        """The periodic refresh: failures are logged, what is known stays. One after the other, until no name server answers."""
+        for topic in sorted(set(topics)):
+            if not await self._try_refresh(topic):
+                return
+
+    async def _in_turn(
+        self,
+        about: Hashable,
+        look: Callable[[], T],
+        ask: Callable[[], asyncio.Task[bool]],
+        topic: str,
+        timeout_ms: int | None,
+    ) -> T:
+        """What ``look`` finds, as soon as it finds something or the answer to the question is there; see the law."""
+        found, awaited = look(), self.awaited.get(about)
+        if found and awaited is None:
+            return found
+        if awaited is None or (awaited.line.is_open and not found):  # what failed is over for who comes now
+            awaited = begun = self.awaited[about] = _Awaited(look, ask(), WaitingLine())
+            begun.question.add_done_callback(lambda _: self._is_there(about, begun))
+        try:
+            came = await awaited.line.wait(timeout_ms)
+        finally:
+            self._went_on(about, awaited)
+        if not came:
+            raise self._too_late(topic, timeout_ms)
+        found = look()
+        if not found and awaited.question.done():
+            _answer(awaited.question)
+        return found
+
+    def _is_there(self, about: Hashable, awaited: _Awaited) -> None:
+        awaited.line.open()
+        self._went_on(about, awaited)
+
+    def _went_on(self, about: Hashable, awaited: _Awaited) -> None:
+        if awaited.line.is_open and not awaited.line.length and self.awaited.get(about) is awaited:
+            del self.awaited[about]
+
+    def _shared(self, about: Hashable, question: Callable[[], Coroutine[Any, Any, bool]]) -> asyncio.Task[bool]:
+        task = self._asking.get(about)
+        if task is None:
+            task = self._asking[about] = asyncio.ensure_future(question())
+            task.add_done_callback(lambda done: self._asked(about, done))
+        return task
+
+    async def _told(self, task: asyncio.Task[bool], topic: str, timeout_ms: int | None) -> bool:
+        await asyncio.wait([task], timeout=None if timeout_ms is None else max(0, timeout_ms) / 1000)
+        if not task.done():
+            raise self._too_late(topic, timeout_ms)
+        return _answer(task)
+
+    def _too_late(self, topic: str, timeout_ms: int | None) -> RequestTimeout:
+        asked = self._api.name_servers.chosen
+        sentence = f"the route of topic {topic!r} did not come from {asked} within {timeout_ms} ms"
+        return RequestTimeout(sentence, asked, timeout_ms or 0)
+
+    async def _try_refresh(self, topic: str) -> bool:
+        """False when no name server answered."""
+        try:
+            await self.refresh(topic)
+        except RocketMQError as error:  # a route that cannot be used is that topic's alone
+            log.warning("the route of topic %s could not be refreshed: %s", topic, error)
+            return not isinstance(error, NetworkError | RequestTimeout)
+        return True
+
+    async def aclose(self) -> None:
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, topic: str) -> bool:
+        route = await self._api.route(topic)
+        if route is None:
+            return False
+        self._stand_ins.discard(topic)
+        self._take(topic, route)
+        return True
+
+    def _take(self, topic: str, route: TopicRouteData) -> None:
+        """Whoever waits for what this brings goes on, whichever question he asked."""
+        if self.table.update(topic, route):
+            log.info("route of topic %s: %s", topic, self.table.brokers())
+        for about, awaited in list(self.awaited.items()):
+            if awaited.look():
+                self._is_there(about, awaited)
+
+    def _asked(self, about: Hashable, task: asyncio.Task[bool]) -> None:
+        self._asking.pop(about, None)
+        if not task.cancelled():
+            task.exception()  # whoever asked has seen it; a shielded task nobody waits for must not complain
+
+    async def _find(self, topic: str, default_topic: str, queue_nums: int) -> bool:
+        """A topic that does not exist yet is sent to a broker that creates topics, as the default topic's route names them."""
+        if await self._ask(topic):
+            return True
+        default = await self._api.route(default_topic)
+        if default is None:
+            raise self._no_route(topic, f"no broker creates topics by itself (no route for {default_topic})")
+        self._stand_ins.add(topic)
+        self._take(topic, route_for_new_topic(default, queue_nums))
+        return True
+
+    def _no_route(self, topic: str, why: str) -> TopicNotExist:
+        return TopicNotExist(
+            ResponseCode.TOPIC_NOT_EXIST,
+            f"topic {topic!r} has no route: {why}; create the topic, or start a broker with autoCreateTopicEnable=true",
+            self._api.name_servers.chosen,
+        )
+
+
+def _answer(question: asyncio.Task[bool]) -> bool:
+    if question.cancelled():
+        raise ClosedError("the client was shut down")
+    return question.result()

@@ -1,0 +1,619 @@
+"""Sending: which queue, which form on the wire, what to do when it fails (Java: DefaultMQProducerImpl.sendDefaultImpl, sendKernelImpl).
+
+    message --> checked --> queue chosen --> UNIQ_KEY, compressed, header --> broker --> SendResult
+                               ^                                               |
+                               +---- another broker, within the timeout -------+   no answer, or a code that another broker may not give
+
+A queue that the caller chose (queue, selector, sharding key) is never replaced: order is worth more than this message's success.
+
+The ordinary send waits once: its first try begins at once (``_begin``: route known, connection open, nothing to sign, no hook) and ends
+with a stored answer. Whatever else comes of that try, ``deliver`` takes it up as the first of its tries: the rules of failing stand there.
+
+With a namespace, the caller's message, queues and results have the caller's names; what the routes and brokers see has the long ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from sprocketmq.client.hooks import EndTransactionContext, Hooks, SendMessageContext, message_type
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.message_writer import MessageWriter, Outgoing
+from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.remoting.unique_keys import UniqueKeys
+from sprocketmq.client.results import SendResult, SendStatus
+from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap, wrap_queue
+from sprocketmq.client.settings.send_settings import SendSettings
+from sprocketmq.client.settings.validators import (
+    check_batch,
+    check_callable,
+    check_message,
+    check_queue,
+    check_range,
+    check_text,
+    check_topic,
+)
+from sprocketmq.core.produce.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
+from sprocketmq.errors import (
+    ConfigurationError,
+    ConnectFailed,
+    NetworkError,
+    ProtocolError,
+    RemoteError,
+    RequestTimeout,
+    RocketMQError,
+)
+from sprocketmq.net.clock import Clock
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire import headers
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.batch import encode_batch
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.recall_handle import RecallHandle
+from sprocketmq.wire.send_frames import StoredAnswer
+from sprocketmq.wire.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
+
+if TYPE_CHECKING:
+    from sprocketmq.core.transactions.open_transactions import HalfPlace, LocalTransactionState
+
+__all__ = ["BegunSend", "QueueSelector", "SendSettings", "Sender", "vip_address"]
+
+log = logging.getLogger("sprocketmq.client")
+
+_COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
+
+QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
+
+
+def vip_address(address: str) -> str:
+    """The broker's second port, two below the first, where a broker that is busy with consumers still takes sends
+    (MixAll.brokerVIPChannel)."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) - 2}"
+
+
+class BegunSend(msgspec.Struct):
+    """A try whose request is written; ``answer`` may be waited for more than once."""
+
+    target: MessageQueue
+    address: str
+    connection: Connection
+    opaque: int
+    started_s: float
+    answer: asyncio.Future[StoredAnswer | Command]
+
+
+class Sender:
+    """Sends for one producer group. Belongs to one instance and its loop.
+
+    Args:
+        namespace: goes in front of topics; the group in ``settings`` has it already.
+        unit_mode: said in each request (Java: unitMode, for deployments of several units).
+        vip_channel: send to the brokers' second port.
+    """
+
+    def __init__(
+        self,
+        api: RemotingApi,
+        routes: Routes,
+        clock: Clock,
+        keys: UniqueKeys,
+        settings: SendSettings,
+        *,
+        namespace: str | None = None,
+        unit_mode: bool = False,
+        vip_channel: bool = False,
+    ) -> None:
+        self._api, self._routes, self._clock = api, routes, clock
+        self._known_queues, self._known_address = routes.table.publish_queues, routes.table.master_address
+        self._awaited = routes.awaited
+        self.settings = settings
+        self.namespace = namespace
+        self._vip_channel = vip_channel
+        self.writer = MessageWriter(settings, clock, keys, namespace, unit_mode)
+        self._turns: dict[str, QueueRoundRobin] = {}
+        self._latency = LatencyFaultTable() if settings.send_latency_fault_enable else None
+        # Without these two, a stored answer to the first try ends a send, and nothing is to be noted about it.
+        self._ends_with_first = self._latency is None and not settings.retry_another_broker_when_not_store_ok
+        self._first_ms = self._try_ms(settings.send_msg_timeout_ms)
+        self.hooks: Hooks | None = None  # None when there are none
+        self.client_id = ""
+        for topic in settings.topics:
+            self._turn(wrap(namespace, topic))
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics that were sent to, and those that were named before: their routes are refreshed."""
+        return set(self._turns)
+
+    def check(self, message: Message) -> None:
+        """Raises ConfigurationError when ``message`` cannot be sent."""
+        check_message(message, self.settings.max_message_bytes)
+
+    def use(self, topic: str) -> None:
+        """From now on the route of ``topic``, as brokers know it, is refreshed."""
+        self._turn(topic)
+
+    def knows(self, topic: str) -> bool:
+        """Whether there is a route for ``topic``, so that its brokers have heard of this client or will with the next heartbeat."""
+        return self._routes.table.route(wrap(self.namespace, topic)) is not None
+
+    # -- the verbs -------------------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_time_ms: int | None = None,
+        timeout_ms: int | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> SendResult:
+        """See ``AsyncProducer.send``. ``extra`` properties travel with this send and do not stay with the message."""
+        outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, extra)
+        chosen = first = end_s = None
+        if queue is not None or selector is not None or sharding_key is not None:
+            if queue is None and not self._known_queues(outgoing.topic):
+                end_s = self._end_s(timeout_ms)
+            first = chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key, end_s)
+        begun = None
+        if self._ends_with_first and self.hooks is None and end_s is None:
+            limit_ms = self._first_ms if timeout_ms is None else self._try_ms(_checked_ms(timeout_ms))
+            if first is None and (queues := self._known_queues(outgoing.topic)):
+                first = (self._turns.get(outgoing.topic) or self._turn(outgoing.topic)).next(queues)
+            if first is not None and (begun := self._begin(first, outgoing, limit_ms)) is not None:
+                try:
+                    answer = await begun.answer
+                    if type(answer) is StoredAnswer:
+                        return self._result(outgoing, first, SendStatus.SEND_OK, answer.extFields)
+                except (NetworkError, RequestTimeout):
+                    pass  # deliver meets it again
+                except BaseException:
+                    begun.connection.forget(begun.opaque)
+                    raise
+        return await self.deliver(outgoing, chosen, timeout_ms, first, begun, end_s)
+
+    def begin(
+        self, message: Message, queue: MessageQueue | None, extra: Mapping[str, str] | None
+    ) -> tuple[Outgoing, BegunSend] | None:
+        """Write the first try of ``send`` now, for who has many of them in flight and waits for their answers itself; ``deliver`` with a
+        timeout takes it up. None when it cannot be begun so: nothing was sent."""
+        if not (self._ends_with_first and self.is_unseen):
+            return None
+        outgoing = self.writer.one(message, None, 0, None, None, extra)
+        if queue is None and (queues := self._known_queues(outgoing.topic)):
+            queue = (self._turns.get(outgoing.topic) or self._turn(outgoing.topic)).next(queues)
+        begun = None if queue is None else self._begin(queue, outgoing, self._first_ms)
+        return None if begun is None else (outgoing, begun)
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """See ``AsyncProducer.send_batch``."""
+        end_s = self._end_s(timeout_ms)
+        check_batch(messages, self.settings.max_message_bytes)
+        messages = list(messages)
+        for message in messages:
+            self.writer.identify(message)
+            if sharding_key is not None:
+                message.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
+        outgoing = self.writer.batch(messages)
+        chosen = await self.chosen_queue(messages[0], outgoing.topic, queue, None, sharding_key, end_s)
+        return await self.deliver(outgoing, chosen, timeout_ms, end_s=end_s)
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether nobody has to see, or add to, a message before it leaves: no hooks, no namespace."""
+        return self.hooks is None and self.namespace is None
+
+    def unique_keys(self, count: int) -> list[str]:
+        """UNIQ_KEYs for the messages that come next."""
+        keys: list[str] = []
+        while len(keys) < count:
+            keys += self.writer.next_keys(self._clock.now_ms())
+        return keys[:count]
+
+    async def send_elements(self, topic: str, elements: bytes | memoryview) -> SendResult:
+        """A batch that is written already (``wire.batch``), by who knows what is in it; only while ``is_unseen``."""
+        return await self.deliver(self.writer.elements(topic, elements), None, None)
+
+    async def send_again(self, message: Message, sys_flag: int, sharding_key: str | None = None) -> SendResult:
+        """A copy of a message that was stored with ``sys_flag``: a body that stays compressed, since nobody here can open it, goes as it is
+        and still says so. Whoever has the library opens it."""
+        if not sys_flag & COMPRESSED:
+            return await self.send(message, sharding_key=sharding_key)
+        end_s = self._end_s(None)
+        outgoing = self.writer.one(message, sharding_key, 0, None, None, None)
+        outgoing.body = message.body
+        outgoing.sys_flag = (outgoing.sys_flag & ~_COMPRESSION) | (sys_flag & _COMPRESSION)
+        chosen = await self.chosen_queue(message, outgoing.topic, None, None, sharding_key, end_s)
+        return await self.deliver(outgoing, chosen, None, end_s=end_s)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_time_ms: int | None = None,
+    ) -> None:
+        """See ``AsyncProducer.send_oneway``. As in Java it has the time of a send: questions, connecting, a peer that does not read."""
+        end_s = self._end_s(None)
+        outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, None)
+        target = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key, end_s)
+        if target is None:
+            target = self._next_queue(outgoing.topic, await self.queues(outgoing.topic, end_s), None)
+        address, left_ms = await self._address_within(target, _left_ms(end_s))
+        if self.hooks is None:
+            await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
+            return
+        with self.hooks.around_send(self._context(outgoing, target, address, is_oneway=True)):
+            await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
+
+    async def recall(self, topic: str, recall_handle: str) -> str:
+        """See ``AsyncProducer.recall``."""
+        check_text("recall_handle", recall_handle)
+        if check_topic(topic).startswith(("%RETRY%", "%DLQ%")):
+            raise ConfigurationError(f"topic is {topic!r}, messages of retry and dead-letter topics cannot be recalled")
+        try:
+            handle = RecallHandle.decode(recall_handle)
+        except (ProtocolError, TypeError, AttributeError) as error:
+            raise ConfigurationError(
+                f"recall_handle is {recall_handle!r}, the recall_handle of a SendResult is allowed"
+            ) from error
+        topic = wrap(self.namespace, topic)
+        target = MessageQueue(topic, handle.broker_name, 0)
+        address, left_ms = await self._address_within(target, self.settings.send_msg_timeout_ms)
+        header = headers.RecallMessageRequestHeader(
+            topic=topic,
+            recall_handle=recall_handle,
+            producer_group=self.settings.group,
+            bname=handle.broker_name,
+        )
+        return await self._api.recall_message(address, header, left_ms)
+
+    async def end_transaction(
+        self,
+        message: Message,
+        half: SendResult,
+        place: HalfPlace,
+        state: LocalTransactionState,
+        remark: str | None,
+    ) -> None:
+        """END_TRANSACTION, one-way as of every client: nobody says whether it arrived, but the broker asks when it did not. It has the time
+        of a send of its own (Java: endTransactionOneway)."""
+        broker_name = half.message_queue.broker_name
+        topic = wrap(self.namespace, message.topic)
+        header = headers.EndTransactionRequestHeader(
+            producer_group=self.settings.group,
+            tran_state_table_offset=place.queue_offset,
+            commit_log_offset=place.commit_log_offset,
+            commit_or_rollback=state.sys_flag,
+            msg_id=half.message_id,
+            transaction_id=half.transaction_id,
+            topic=topic,
+            bname=broker_name,
+        )
+        command = request(RequestCode.END_TRANSACTION, header, oneway=True)
+        command.remark = remark
+        target = MessageQueue(topic, broker_name, 0)
+        address, left_ms = await self._address_within(target, self.settings.send_msg_timeout_ms, vip=False)
+        if self.hooks is not None and self.hooks.end_transaction:
+            group, transaction = unwrap(self.namespace, self.settings.group), half.transaction_id or half.message_id
+            self.hooks.ended_transaction(
+                EndTransactionContext(
+                    group, self.client_id, message, half.message_id, transaction, address, state, False, self._clock.now_ms()
+                )
+            )  # fmt: skip
+        await self._api.pool.invoke_oneway(address, command, left_ms)
+
+    # -- delivering ------------------------------------------------------------------------------------------------------------
+
+    async def deliver(
+        self,
+        outgoing: Outgoing,
+        chosen: MessageQueue | None,
+        timeout_ms: int | None,
+        first: MessageQueue | None = None,
+        begun: BegunSend | None = None,
+        end_s: float | None = None,
+    ) -> SendResult:
+        """Up to ``1 + retries`` tries, each on another broker than the one before, as far as there is one. The timeout is the limit of all
+        of it: questions to name servers, connecting, a peer that does not read, answers.
+
+        Args:
+            first: where the first try goes, when its turn was taken already.
+            begun: the first try, when it began already.
+            end_s: on the loop's clock, when the timeout began to run before this call.
+        """
+        settings = self.settings
+        if end_s is None:
+            end_s = self._end_s(timeout_ms, None if begun is None else begun.started_s)
+        now_s = asyncio.get_running_loop().time
+        tries = 1 if chosen is not None else 1 + settings.retry_times_when_send_failed
+        failure: RocketMQError | None = None
+        last_broker: str | None = None
+        for attempt in range(tries):
+            target = chosen or first
+            if target is None:
+                queues = self._known_queues(outgoing.topic) or await self.queues(outgoing.topic, end_s)
+                target = self._next_queue(outgoing.topic, queues, last_broker)
+            started_s = now_s()
+            left_ms = math.ceil((end_s - started_s) * 1000)
+            if left_ms <= 0 and begun is None and attempt:
+                break
+            last_broker, first = target.broker_name, None
+            try:
+                if begun is not None:
+                    trying, begun = self._answered(outgoing, begun), None
+                else:
+                    trying = self._try(target, outgoing, self._try_ms(max(1, left_ms)))
+                result = await trying
+            except (NetworkError, RequestTimeout) as error:
+                self._note(target, started_s, error)
+                failure = error
+            except RemoteError as error:
+                self._note(target, started_s, error)
+                failure = error
+                if error.code not in settings.retry_response_codes:
+                    raise
+            else:
+                if self._latency is not None:
+                    self._note(target, started_s, None)
+                if (
+                    result.status is SendStatus.SEND_OK
+                    or not settings.retry_another_broker_when_not_store_ok
+                    or attempt + 1 == tries
+                ):
+                    return result
+                stored = result
+                continue
+        if failure is None:
+            return stored
+        raise failure
+
+    async def _try(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> SendResult:
+        if self.hooks is not None:
+            return await self._try_with_hooks(self.hooks, target, outgoing, timeout_ms)
+        begun = self._begin(target, outgoing, timeout_ms)
+        if begun is not None:
+            return await self._answered(outgoing, begun)
+        address, left_ms = await self._address_within(target, timeout_ms)
+        status, header = await self._api.send_message(address, self.writer.command(outgoing, target), left_ms)
+        return self._result(outgoing, target, status, header)
+
+    def _begin(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> BegunSend | None:
+        """Write the request of a try now; None when it cannot be done now, or not without a Command: then nothing was done."""
+        name = target.broker_name
+        if self._awaited and name in self._awaited:  # nobody is overtaken
+            return None
+        address = None if self._vip_channel else self._known_address(name)
+        connection = None if address is None else self._api.pool.open_connection(address)
+        template = None if connection is None else self.writer.template(outgoing, target)
+        if address is None or connection is None or template is None:
+            return None
+        opaque = connection.next_opaque()
+        frame = self.writer.frame(template, opaque, outgoing)
+        answer = connection.start_send(opaque, frame, outgoing.code, timeout_ms)
+        return BegunSend(target, address, connection, opaque, connection.now_s(), answer)
+
+    async def _answered(self, outgoing: Outgoing, begun: BegunSend) -> SendResult:
+        """Wait for the end of a try that began."""
+        try:
+            answer = await begun.answer
+        except RequestTimeout:
+            self._api.pool.doubt(begun.address, begun.connection, begun.started_s)
+            raise
+        except BaseException:
+            begun.connection.forget(begun.opaque)
+            raise
+        if isinstance(answer, StoredAnswer):
+            return self._result(outgoing, begun.target, SendStatus.SEND_OK, answer.extFields)
+        return self._result(outgoing, begun.target, *self._api.send_answer(answer, begun.address))
+
+    async def _try_with_hooks(
+        self, hooks: Hooks, target: MessageQueue, outgoing: Outgoing, timeout_ms: int
+    ) -> SendResult:
+        """As ``_try``. What a hook adds to the properties before is written after it."""
+        address, left_ms = await self._address_within(target, timeout_ms)
+        context = self._context(outgoing, target, address, is_oneway=False)
+        with hooks.around_send(context):
+            if outgoing.is_batch:
+                outgoing.body = encode_batch(outgoing.messages)
+            command = self.writer.command(outgoing, target)
+            status, header, marks = await self._api.send_message_with_marks(address, command, left_ms)
+            context.region_id = marks.get(props.MSG_REGION) or context.region_id
+            context.trace_on = marks.get(props.TRACE_ON) != "false"
+            context.result = result = self._result(outgoing, target, status, header)
+        return result
+
+    def _context(
+        self, outgoing: Outgoing, target: MessageQueue, address: str, *, is_oneway: bool
+    ) -> SendMessageContext:
+        properties = (
+            [message.properties for message in outgoing.messages] if outgoing.is_batch else [outgoing.properties]
+        )
+        return SendMessageContext(
+            unwrap(self.namespace, self.settings.group),
+            self.client_id,
+            outgoing.messages,
+            properties,
+            unwrap_queue(self.namespace, target),
+            address,
+            message_type(properties[0]),
+            is_oneway,
+            self._clock.now_ms(),
+        )
+
+    def _result(
+        self,
+        outgoing: Outgoing,
+        target: MessageQueue,
+        status: SendStatus,
+        header: headers.SendMessageResponseHeader,
+    ) -> SendResult:
+        if self.namespace is not None or header.queue_id != target.queue_id:
+            target = MessageQueue(unwrap(self.namespace, target.topic), target.broker_name, header.queue_id)
+        return SendResult(
+            status,
+            header.batch_uniq_id or outgoing.message_id,
+            target,
+            header.queue_offset,
+            header.msg_id,
+            header.transaction_id,
+            header.recall_handle,
+        )
+
+    def _try_ms(self, left_ms: int) -> int:
+        limit_ms = self.settings.send_msg_max_timeout_per_request_ms
+        return left_ms if limit_ms < 0 else min(left_ms, limit_ms)
+
+    def _end_s(self, timeout_ms: int | None, started_s: float | None = None) -> float:
+        """When a send ends at the latest, on the loop's clock."""
+        total_ms = self.settings.send_msg_timeout_ms if timeout_ms is None else _checked_ms(timeout_ms)
+        return (asyncio.get_running_loop().time() if started_s is None else started_s) + total_ms / 1000
+
+    async def _address_within(self, queue: MessageQueue, timeout_ms: int, *, vip: bool = True) -> tuple[str, int]:
+        """Where a try goes, and what is left of its time."""
+        now_s = asyncio.get_running_loop().time
+        began_s = now_s()
+        address = await self._routes.master_address(queue, timeout_ms)
+        if address is None:
+            raise ConnectFailed(
+                f"broker {queue.broker_name!r} of {queue} has no master at the moment; the name server names no address for it"
+            )
+        left_ms = max(1, timeout_ms - int((now_s() - began_s) * 1000))
+        return (vip_address(address) if vip and self._vip_channel else address), left_ms
+
+    def _note(self, queue: MessageQueue, started_s: float, error: Exception | None) -> None:
+        if self._latency is not None:
+            spent_ms = int((asyncio.get_running_loop().time() - started_s) * 1000)
+            self._latency.update(
+                queue.broker_name,
+                spent_ms,
+                self._clock.now_ms(),
+                isolated=error is not None,
+                reachable=not isinstance(error, NetworkError),
+            )
+
+    # -- choosing --------------------------------------------------------------------------------------------------------------
+
+    async def queues(self, topic: str, end_s: float | None = None) -> list[MessageQueue]:
+        """Where ``topic``, as brokers know it, may be sent; asks the name server when nothing is known, until ``end_s`` of the loop's
+        clock."""
+        left_ms = None if end_s is None else _left_ms(end_s)
+        settings = self.settings
+        return await self._routes.publish_queues(
+            topic, settings.create_topic_key, settings.default_topic_queue_nums, left_ms
+        )
+
+    async def publish_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues a message to ``topic`` may go to."""
+        queues = await self.queues(wrap(self.namespace, check_topic(topic)))
+        return [unwrap_queue(self.namespace, queue) for queue in queues]
+
+    async def chosen_queue(
+        self,
+        message: Message,
+        topic: str,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | None,
+        end_s: float | None,
+    ) -> MessageQueue | None:
+        """The queue that the caller chose, one way or another; None when any will do.
+
+        Args:
+            topic: the message's, as brokers know it.
+            end_s: until when the name server may be asked, on the loop's clock; None where the topic's queues are known.
+        """
+        if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
+            raise ConfigurationError(
+                "more than one of queue, selector and sharding_key is given, one at most is allowed"
+            )
+        self._turn(topic)
+        if queue is not None:
+            if wrap(self.namespace, check_queue(queue).topic) != topic:
+                raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
+            return wrap_queue(self.namespace, queue)
+        if sharding_key is not None:
+            return queue_of_sharding_key(sharding_key, await self.queues(topic, end_s))
+        if selector is not None:
+            return self.selected(selector, await self.queues(topic, end_s), message)
+        return None
+
+    def selected(self, selector: QueueSelector, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        """The user's choice among ``queues``, of which it sees the user's names."""
+        check_callable("selector", selector, "a function of the queues and the message")
+        offered = [unwrap_queue(self.namespace, queue) for queue in queues]
+        chosen = selector(offered, message)
+        if chosen not in offered:
+            raise ConfigurationError(
+                f"the selector returned {chosen!r}, one of the {len(offered)} queues it was given is allowed"
+            )
+        return wrap_queue(self.namespace, chosen)
+
+    def _turn(self, topic: str) -> QueueRoundRobin:
+        turn = self._turns.get(topic)
+        if turn is None:
+            turn = self._turns[topic] = QueueRoundRobin(random.randrange(1 << 16))
+        return turn
+
+    def _next_queue(self, topic: str, queues: list[MessageQueue], last_broker: str | None) -> MessageQueue:
+        latency = self._latency
+        if latency is None:
+            return self._turn(topic).choose(queues, last_broker)
+        now_ms = self._clock.now_ms()
+        return self._turn(topic).choose(
+            queues, last_broker, lambda name: latency.is_available(name, now_ms), latency.is_reachable
+        )
+
+    async def detect(self) -> None:
+        """Ask each broker that could not be reached lately whether it answers (Java: LatencyFaultToleranceImpl.detectByOneRound)."""
+        latency, topic = self._latency, next(iter(self._turns), None)
+        if latency is None or topic is None:
+            return
+        for name in latency.to_detect(self._clock.now_ms(), self.settings.detect_interval_ms):
+            address = self._known_address(name)
+            if address is None:
+                latency.remove(name)
+                continue
+            header = headers.GetMaxOffsetRequestHeader(topic=topic, queue_id=0)
+            try:
+                await self._api.invoke(
+                    address, request(RequestCode.GET_MAX_OFFSET, header), self.settings.detect_timeout_ms
+                )
+            except (NetworkError, RequestTimeout) as error:
+                log.debug("broker %s still cannot be reached: %s", name, error)
+            else:
+                latency.detected(name)
+
+
+def _left_ms(end_s: float) -> int:
+    """What is left until ``end_s`` of the loop's clock."""
+    return max(1, math.ceil((end_s - asyncio.get_running_loop().time()) * 1000))
+
+
+def _checked_ms(timeout_ms: int) -> int:
+    return check_range("timeout_ms", timeout_ms, 1, 86_400_000)

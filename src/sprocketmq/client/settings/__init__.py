@@ -1,0 +1,1 @@
+"""Options of clients: what may be given, and what it becomes."""

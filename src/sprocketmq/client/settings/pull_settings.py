@@ -1,0 +1,117 @@
+"""What a pull consumer can be told, with Java's defaults and ranges (DefaultLitePullConsumer)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from sprocketmq.client.settings.push_settings import PushSettings
+from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
+from sprocketmq.client.settings.validators import check_range, check_settings
+from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
+from sprocketmq.core.group.allocation import AVG, AllocationStrategy, MachineRoomResolver
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.bodies import MessageModel
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["PullSettings"]
+
+_MAX_INT = 0x7FFFFFFF
+_DAY_MS = 86_400_000
+
+
+class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every option of a pull consumer beyond ClientOptions. What is not explained here is as in PushSettings.
+
+    Args:
+        group: the consumer group.
+        message_model: CLUSTERING, members share the queues they subscribe to; BROADCASTING, each reads all and keeps progress in a file.
+        consume_from_where: where a group without progress begins; one that has progress goes on from there.
+        consume_timestamp: for CONSUME_FROM_TIMESTAMP, ``yyyyMMddHHmmss`` local time; default half an hour ago.
+        auto_commit: what a poll handed out counts as done when the next poll is made; False leaves it to ``commit``.
+        auto_commit_interval_ms: how soon after that the brokers are told, at the latest, while polls are made; 1000 at least.
+        pull_batch_size: messages asked for in one pull, 1 to 1024; the broker gives at most 32 by default.
+        pull_threshold_for_all: messages that wait for a poll, over all queues, before pulling pauses.
+        pull_threshold_for_queue: messages of one queue that wait for a poll before pulling from it pauses.
+        pull_threshold_size_for_queue: MiB of one queue that wait for a poll before pulling from it pauses.
+        consume_max_span: offsets between the oldest and the newest waiting message of a queue.
+        poll_timeout_ms: how long ``poll`` waits when it is not told.
+        topic_metadata_check_interval_ms: how often a listener for a topic's queues has them looked up.
+        broker_suspend_max_time_ms: how long a broker holds a pull that finds nothing, 1000 at least.
+        consumer_timeout_when_suspend_ms: how long the answer to a pull is waited for; not less than ``broker_suspend_max_time_ms``.
+        pull_time_delay_when_exception_ms: pause after a failed pull.
+
+    Raises:
+        ConfigurationError: at construction, naming the option.
+    """
+
+    group: str
+    message_model: MessageModel = MessageModel.CLUSTERING
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    consume_timestamp: str | None = None
+    allocate_strategy: AllocationStrategy | str = AVG
+    allocate_queues: Sequence[MessageQueue] | None = None
+    allocate_rooms: Collection[str] | None = None
+    machine_room_resolver: MachineRoomResolver | None = None
+    client_rebalance: bool = True
+    auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    pull_batch_size: int = 10
+    pull_threshold_for_all: int = 10_000
+    pull_threshold_for_queue: int = 1_000
+    pull_threshold_size_for_queue: int = 100
+    consume_max_span: int = 2_000
+    poll_timeout_ms: int = 5_000
+    topic_metadata_check_interval_ms: int = 30_000
+    broker_suspend_max_time_ms: int = 20_000
+    consumer_timeout_when_suspend_ms: int = 30_000
+    pull_time_delay_when_exception_ms: int = 1_000
+    unreadable_body: UnreadableBody | None = None
+    local_offset_store_dir: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for name, low, high in _RANGES:
+            check_range(name, getattr(self, name), low, high)
+        if self.consumer_timeout_when_suspend_ms < self.broker_suspend_max_time_ms:
+            raise ConfigurationError(
+                f"consumer_timeout_when_suspend_ms is {self.consumer_timeout_when_suspend_ms}, at least "
+                f"broker_suspend_max_time_ms ({self.broker_suspend_max_time_ms}) is allowed: the broker may hold a pull that long"
+            )
+        self.of_the_engine()  # checks what both kinds of consumer share
+
+    def of_the_engine(self) -> PushSettings:
+        """The same for what pulls, rebalances and keeps progress. The filter goes with each pull, as Java's lite pull sends it: two
+        consumers of one group may then read the same topic with different filters."""
+        return PushSettings(
+            group=self.group,
+            message_model=self.message_model,
+            consume_from_where=self.consume_from_where,
+            consume_timestamp=self.consume_timestamp,
+            allocate_strategy=self.allocate_strategy,
+            allocate_queues=self.allocate_queues,
+            allocate_rooms=self.allocate_rooms,
+            machine_room_resolver=self.machine_room_resolver,
+            client_rebalance=self.client_rebalance,
+            pull_batch_size=self.pull_batch_size,
+            pull_threshold_for_queue=self.pull_threshold_for_queue,
+            pull_threshold_size_for_queue=self.pull_threshold_size_for_queue,
+            consume_concurrently_max_span=self.consume_max_span,
+            pull_time_delay_when_exception_ms=self.pull_time_delay_when_exception_ms,
+            unreadable_body=self.unreadable_body,
+            post_subscription_when_pull=True,
+            local_offset_store_dir=self.local_offset_store_dir,
+        )
+
+
+_RANGES: tuple[tuple[str, int, int], ...] = (
+    ("auto_commit_interval_ms", 1_000, _DAY_MS),
+    ("pull_threshold_for_all", 1, _MAX_INT),
+    ("consume_max_span", 1, 65_535),
+    ("poll_timeout_ms", 0, _MAX_INT),
+    ("topic_metadata_check_interval_ms", 10, _DAY_MS),
+    ("broker_suspend_max_time_ms", 1_000, 300_000),
+    ("consumer_timeout_when_suspend_ms", 1, _MAX_INT),
+)

@@ -1,0 +1,73 @@
+"""Which options belong to a client instance, and what becomes of those that differ (Java: MQClientManager, which drops them in silence).
+
+Producers and consumers of one client id at one cluster are one instance: brokers know clients by this id, share queues out by it and send
+replies to it, so a second instance of the id would read queues twice and lose replies. Whatever the instance has only once must be the same
+for all its members; who asks for something else is refused with the name of the option.
+
+    namesrv_addr, instance_name, client_ip, unit_name    make the instance: another value is another one, or (name servers of the same
+                                                         cluster) a refusal
+    SHARED                                               the instance has it once: another value is refused
+    all others                                           each member has its own
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sprocketmq.client.settings.namesrv_addr import parse_addresses
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["SHARED", "address_set", "check_shared"]
+
+SHARED: Final = frozenset(
+    {
+        # Connections: who opens them, to whom, and as whom.
+        *("tls", "ssl_context", "access_key", "secret_key", "security_token", "namespace_v2"),
+        # Periodic work, and the limit of the requests that are made for all members.
+        *("poll_name_server_interval_ms", "heartbeat_broker_interval_ms", "persist_consumer_offset_interval_ms"),
+        *("mq_client_api_timeout_ms", "clock"),
+        # The inner producer says it for all consumers.
+        "unit_mode",
+    }
+)
+_SECRET: Final = frozenset({"access_key", "secret_key", "security_token"})
+# Objects: one is what it is, its text says nothing.
+_OBJECTS: Final = frozenset({"ssl_context", "clock"})
+
+
+def address_set(options: ClientOptions) -> frozenset[str]:
+    """The name servers in no order."""
+    return frozenset(parse_addresses(options.addresses))
+
+
+def check_shared(client_id: str, has: ClientOptions, asked: ClientOptions) -> None:
+    """Whether a client with the options ``asked`` may be a member of the instance made with ``has``.
+
+    Raises:
+        ConfigurationError: a shared option differs.
+    """
+    for name in ClientOptions.__struct_fields__:
+        if name not in SHARED:
+            continue
+        one, other = _value(has, name), _value(asked, name)
+        if one is other or (name not in _OBJECTS and one == other):
+            continue
+        raise ConfigurationError(
+            f"{name} is {_shown(name, other)}, and the running client {client_id!r} has {_shown(name, one)}; clients of one instance_name "
+            "share it: give both the same, or this one an instance_name of its own"
+        )
+
+
+def _value(options: ClientOptions, name: str) -> Any:
+    if name == "tls":  # a context means TLS, too
+        return options.tls or options.ssl_context is not None
+    return getattr(options, name)
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "none"
+    if name in _SECRET or name in _OBJECTS:
+        return "another"
+    return repr(value)

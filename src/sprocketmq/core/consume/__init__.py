@@ -1,0 +1,1 @@
+"""One queue's messages between pull and progress, and what decides when they go to a listener."""

@@ -1,0 +1,149 @@
+"""How far a group has come in each queue, and where a new group begins. Java: OffsetStore and its two classes, computePullFromWhere.
+
+    listener done --> ProcessQueue: lowest unfinished offset --> update(increase_only) --> table --every 5 s--> broker (or local file)
+                                                                                                  crash here: the part since the last
+                                                                                                  persist is delivered again, never lost
+
+    assignment:  stored offset?  >= 0 --------------------------> start there
+                                 none (code 22) --> ConsumeFromWhere --> 0 | max offset | offset by time
+                                 unknown (any other error) -----> skip this round, ask again at the next rebalance
+
+Laws
+    1. A concurrent result never moves an offset back; only a reset, an orderly commit or a correction may.
+    2. A frozen offset (after OFFSET_ILLEGAL) takes no updates until the queue is removed: a late listener must not undo the correction.
+    3. An unknown stored offset is not "no stored offset": guessing would skip or repeat a whole queue.
+    4. What is persisted is what is owned; queues that moved away are forgotten, for their new owner writes now.
+    5. Everything owned is persisted every time, also when unchanged: a broker that lost its last seconds of offsets is healed by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.wire.bodies import ConsumeFromWhere
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = [
+    "OFFSET_NOT_FOUND",
+    "OFFSET_UNKNOWN",
+    "AskMaxOffset",
+    "AskOffsetByTime",
+    "ConsumeFromWhere",
+    "ConsumeProgress",
+    "SkipThisRound",
+    "StartAt",
+    "decide_start",
+]
+
+OFFSET_NOT_FOUND = -1
+"""Nothing is stored for this group and queue (response code 22, or absent from the local file)."""
+OFFSET_UNKNOWN = -2
+"""The store could not be asked, or answered with another error."""
+
+
+class ConsumeProgress:
+    """The offset table of one group in one client: the next offset to consume, per queue."""
+
+    __slots__ = ("_frozen", "_offsets")
+
+    def __init__(self) -> None:
+        self._offsets: dict[MessageQueue, int] = {}
+        self._frozen: set[MessageQueue] = set()
+
+    def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> bool:
+        """Records ``offset`` as the next to consume.
+
+        Args:
+            queue: which queue.
+            offset: next offset, not the last consumed one.
+            increase_only: False for orderly commits, corrections and resets.
+
+        Returns:
+            Whether the table holds ``offset`` now.
+        """
+        if queue in self._frozen:
+            return False
+        current = self._offsets.get(queue)
+        if increase_only and current is not None and offset < current:
+            return False
+        self._offsets[queue] = offset
+        return True
+
+    def update_and_freeze(self, queue: MessageQueue, offset: int) -> None:
+        """Sets a corrected offset that nothing may overwrite until :meth:`remove` (law 2)."""
+        self._offsets[queue] = offset
+        self._frozen.add(queue)
+
+    def read(self, queue: MessageQueue) -> int:
+        """The offset in memory, or OFFSET_NOT_FOUND."""
+        return self._offsets.get(queue, OFFSET_NOT_FOUND)
+
+    def remove(self, queue: MessageQueue) -> None:
+        """The queue went away (after it was persisted); thaws it too."""
+        self._offsets.pop(queue, None)
+        self._frozen.discard(queue)
+
+    def load(self, offsets: dict[MessageQueue, int]) -> None:
+        """Fills the table from a local file (broadcasting)."""
+        self._offsets.update(offsets)
+
+    def to_persist(self, owned: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """The offsets to write now: those of ``owned`` queues. All others are forgotten (law 4)."""
+        keep = set(owned)
+        for queue in [queue for queue in self._offsets if queue not in keep]:
+            self.remove(queue)
+        return dict(self._offsets)
+
+    def snapshot(self) -> dict[MessageQueue, int]:
+        """A copy of the table."""
+        return dict(self._offsets)
+
+    def check_invariants(self) -> None:
+        assert self._frozen <= self._offsets.keys(), "a frozen queue without an offset"
+        assert all(offset >= 0 for offset in self._offsets.values()), "a negative offset"
+
+
+class StartAt(msgspec.Struct, frozen=True):
+    """Start pulling at ``offset``."""
+
+    offset: int
+
+
+class AskMaxOffset(msgspec.Struct, frozen=True):
+    """Start at the queue's max offset, which the broker knows (GET_MAX_OFFSET)."""
+
+
+class AskOffsetByTime(msgspec.Struct, frozen=True):
+    """Start at the first message stored at or after ``timestamp_ms`` (SEARCH_OFFSET_BY_TIMESTAMP)."""
+
+    timestamp_ms: int
+
+
+class SkipThisRound(msgspec.Struct, frozen=True):
+    """Leave the queue until the next rebalance (law 3)."""
+
+
+def decide_start(
+    where: ConsumeFromWhere, topic: str, stored_offset: int, timestamp_ms: int
+) -> StartAt | AskMaxOffset | AskOffsetByTime | SkipThisRound:
+    """Where to start a newly assigned queue. Java: RebalancePushImpl.computePullFromWhereWithException.
+
+    Args:
+        where: the consumer's setting.
+        topic: of the queue; a retry topic is special, because its messages all belong to this group.
+        stored_offset: the group's stored offset, OFFSET_NOT_FOUND or OFFSET_UNKNOWN.
+        timestamp_ms: for CONSUME_FROM_TIMESTAMP.
+    """
+    if stored_offset >= 0:
+        return StartAt(stored_offset)
+    if stored_offset != OFFSET_NOT_FOUND:
+        return SkipThisRound()
+    if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
+        return StartAt(0)  # the broker answers OFFSET_ILLEGAL with its min offset when 0 is gone
+    if where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
+        return AskMaxOffset() if is_retry_topic(topic) else AskOffsetByTime(timestamp_ms)
+    # CONSUME_FROM_LAST_OFFSET and its three deprecated names. Retries belong to this very group: none may be skipped.
+    return StartAt(0) if is_retry_topic(topic) else AskMaxOffset()

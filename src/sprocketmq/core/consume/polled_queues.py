@@ -1,0 +1,220 @@
+"""What a pull consumer has handed out, and what of it is done. Java: AssignedMessageQueue, DefaultLitePullConsumerImpl.poll and commit.
+
+    pull loop --arrived--> waiting --take--> the caller of poll            position = one behind what was handed out
+                                                                              |
+                           progress table <-- to_commit, committed -----------'   the next poll (auto commit), or commit()
+
+Messages leave their process queue when they are handed out, so a caller who never commits is not stopped by flow control; what is not
+done yet is kept as one number per queue, the position.
+
+Laws
+    1. A queue's position is where it was taken up or sought, and then one behind the last message handed out of it. What a filter left
+       out behind that is passed over when nothing waits. What was handed back was not handed out.
+    2. A commit takes positions as they are before the poll that makes it: never a message that this poll hands out.
+    3. Only the process queue that reads a queue now has a position. What a dropped one still brings is nobody's: neither handed out nor
+       counted, whoever reads the queue next starts from what was committed (apache/rocketmq#2732).
+    4. Progress follows a passed-over position by itself only where everything before it is committed.
+    5. Queues take turns: one that is refilled all the time does not keep the others waiting.
+    6. While ``waiting_count`` is above ``max_waiting`` nothing more is pulled (Java: pullThresholdForAll).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.wire.message import MessageExt, MessageQueue
+
+__all__ = ["PolledQueues"]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One queue that is read now.
+
+    ``waiting``: pending messages as counted last; ``committed``: whether progress holds ``position``; ``persisted``: what a broker
+    acknowledged last.
+    """
+
+    process_queue: ProcessQueue
+    position: int
+    committed: bool
+    waiting: int = 0
+    persisted: int = -1
+
+
+class PolledQueues:
+    """The queues of one pull consumer between pull and commit. Not thread-safe: one owner.
+
+    Args:
+        max_waiting: messages waiting for a poll, over all queues, above which pulling stops.
+    """
+
+    def __init__(self, max_waiting: int = 10_000) -> None:
+        self.max_waiting = max_waiting
+        self.waiting_count = 0
+        self._readings: dict[MessageQueue, _Reading] = {}
+        self._ready: dict[MessageQueue, None] = {}  # in turn (law 5)
+        self._withheld: set[MessageQueue] = set()
+
+    # --- queues come and go -----------------------------------------------------------------------------------------------------------
+
+    def taken_up(self, process_queue: ProcessQueue, offset: int, *, withheld: bool = False) -> None:
+        """Reading begins at ``offset``, where progress is. With ``withheld`` nothing is handed out until :meth:`release`."""
+        queue = process_queue.queue
+        assert queue is not None
+        self._forget(queue)
+        self._readings[queue] = _Reading(process_queue, offset, committed=True)
+        if withheld:
+            self._withheld.add(queue)
+
+    def release(self, queues: Iterable[MessageQueue]) -> None:
+        """These queues may be handed out from now on."""
+        self._withheld.difference_update(queues)
+
+    def given_up(self) -> list[MessageQueue]:
+        """Forgets the queues whose process queue was dropped; returns them."""
+        gone = [queue for queue, reading in self._readings.items() if reading.process_queue.dropped]
+        for queue in gone:
+            self._forget(queue)
+        return gone
+
+    def _forget(self, queue: MessageQueue) -> None:
+        reading = self._readings.pop(queue, None)
+        if reading is not None:
+            self.waiting_count -= reading.waiting
+        self._ready.pop(queue, None)
+        self._withheld.discard(queue)
+
+    # --- messages -----------------------------------------------------------------------------------------------------------------------
+
+    def arrived(self, process_queue: ProcessQueue) -> bool:
+        """Messages wait in ``process_queue``; False when it is not the one that reads its queue now (law 3)."""
+        reading = self._reading(process_queue)
+        if reading is None:
+            return False
+        self._count(reading)
+        if process_queue.pending_count:
+            assert process_queue.queue is not None
+            self._ready.setdefault(process_queue.queue)
+        return True
+
+    def take(self, max_messages: int, now_ms: int) -> list[tuple[ProcessQueue, list[MessageExt]]]:
+        """At most ``max_messages`` of the queues in turn, handed out from now on: each queue's messages in order."""
+        taken: list[tuple[ProcessQueue, list[MessageExt]]] = []
+        left = max_messages
+        for queue in list(self._ready):
+            if left <= 0:
+                break
+            if queue in self._withheld:
+                continue
+            reading = self._readings[queue]
+            process_queue = reading.process_queue
+            messages = process_queue.take(left, now_ms)
+            position = process_queue.done(messages)
+            self._count(reading)
+            del self._ready[queue]
+            if process_queue.pending_count:
+                self._ready[queue] = None
+            if position is not None:
+                reading.position, reading.committed = position, False
+                taken.append((process_queue, messages))
+                left -= len(messages)
+        return taken
+
+    def hand_back(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
+        """What ``take`` gave of one queue reached nobody: it is not done, and comes again; unless the queue is read anew by now (law 3)."""
+        reading = self._reading(process_queue)
+        if reading is None or not messages:
+            return
+        process_queue.put(messages)
+        reading.position, reading.committed = min(reading.position, messages[0].queue_offset), False
+        self.arrived(process_queue)
+
+    def skipped(self, process_queue: ProcessQueue, offset: int) -> bool:
+        """Nothing waits and the filter left out everything before ``offset``; True when progress is to follow at once (law 4)."""
+        reading = self._reading(process_queue)
+        if reading is None or offset <= reading.position or process_queue.count:
+            return False
+        reading.position = offset
+        if reading.committed:
+            reading.persisted = -1
+        return reading.committed
+
+    # --- progress -----------------------------------------------------------------------------------------------------------------------
+
+    def position(self, queue: MessageQueue) -> int | None:
+        """The offset that the next message handed out of ``queue`` has at least; None when it is not read now."""
+        reading = self._readings.get(queue)
+        return None if reading is None or reading.process_queue.dropped else reading.position
+
+    def positions(self) -> dict[MessageQueue, int]:
+        """Of all queues read now."""
+        return {
+            queue: reading.position for queue, reading in self._readings.items() if not reading.process_queue.dropped
+        }
+
+    def to_commit(self) -> dict[MessageQueue, int]:
+        """Positions that progress does not hold yet."""
+        return {
+            queue: reading.position
+            for queue, reading in self._readings.items()
+            if not reading.committed and not reading.process_queue.dropped
+        }
+
+    def sought(self, queue: MessageQueue) -> None:
+        """Reading began anew where somebody wanted it, not where progress is."""
+        self._readings[queue].committed = False
+
+    def committed(self, queue: MessageQueue, offset: int) -> None:
+        """Progress holds ``offset`` now."""
+        reading = self._readings.get(queue)
+        if reading is not None:
+            reading.committed = offset == reading.position
+            if offset != reading.persisted:
+                reading.persisted = -1
+
+    def is_persisted(self, queue: MessageQueue, offset: int) -> bool:
+        """Whether a broker acknowledged ``offset`` last."""
+        reading = self._readings.get(queue)
+        return reading is not None and reading.persisted == offset
+
+    def persisted(self, queue: MessageQueue, offset: int) -> None:
+        """A broker acknowledged ``offset``."""
+        reading = self._readings.get(queue)
+        if reading is not None:
+            reading.persisted = offset
+
+    # --- looks --------------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Law 6."""
+        return self.waiting_count > self.max_waiting
+
+    def _reading(self, process_queue: ProcessQueue) -> _Reading | None:
+        if process_queue.queue is None or process_queue.dropped:
+            return None
+        reading = self._readings.get(process_queue.queue)
+        return reading if reading is not None and reading.process_queue is process_queue else None
+
+    def _count(self, reading: _Reading) -> None:
+        waiting = reading.process_queue.pending_count
+        self.waiting_count += waiting - reading.waiting
+        reading.waiting = waiting
+
+    def check_invariants(self) -> None:
+        assert self.waiting_count == sum(reading.waiting for reading in self._readings.values()), "the count is off"
+        assert self._ready.keys() <= self._readings.keys(), "a queue is ready that is not read"
+        assert self._withheld <= self._readings.keys(), "a queue is withheld that is not read"
+        for queue, reading in self._readings.items():
+            process_queue = reading.process_queue
+            assert process_queue.queue == queue, "a reading under a wrong name"
+            assert process_queue.in_flight_count == 0, "a message is neither waiting nor handed out"
+            if process_queue.dropped:
+                continue
+            assert reading.waiting == process_queue.pending_count, "messages arrived uncounted"
+            assert (queue in self._ready) == (process_queue.pending_count > 0), "a queue is ready without messages"
+            lowest = process_queue.min_offset
+            assert lowest is None or lowest >= reading.position, "a message waits behind the position"

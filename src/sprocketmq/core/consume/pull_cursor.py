@@ -1,0 +1,316 @@
+"""The pull loop of one queue, as decisions. Java: DefaultMQPushConsumerImpl.pullMessage and its PullCallback.
+
+    PullDue --checks--> SendPull(offset) --network--> PullReturned --> PullNow | PullLater | DropQueue
+       ^                                          `-> PullFailed   --> PullLater             |
+       |                                                                                     v
+       `------------- the driver hands PullDue in again, at once or after delay_ms        the loop ends
+
+    checks, in this order: dropped -> (loop ends) | not running -> 1 s | paused -> 1 s | the consumer is full (lite pull) -> 1 s, or until
+                           it has room again | flow control -> 50 ms
+                           | orderly: not locked -> 1 s; first time locked -> ReadOffset, then OffsetRead
+                           | no subscription -> 1 s
+
+    result            next offset            also
+    FOUND             next_begin_offset      messages into the process queue, Dispatch; nothing left after the tag check -> at once
+    NO_NEW_MSG        next_begin_offset      nothing cached -> progress moves to it (CorrectOffset); at once, the broker held us 15 s
+    NO_MATCHED_MSG    next_begin_offset      the same; without CorrectOffset a filtered queue would look stuck for ever
+    OFFSET_ILLEGAL    next_begin_offset      drop, freeze and persist the corrected offset, rebalance re-adds the queue
+
+Laws
+    1. At most one pull is in flight per queue.
+    2. next_offset is always that of the answer, the broker's next_begin_offset: no arithmetic here.
+    3. A dropped queue yields no effect but the end; what a late answer brings is thrown away (it will be pulled again by the owner).
+    4. No own back-off on NO_MATCHED_MSG: the broker stops scanning after 800 entries and expects to be asked again at once.
+    5. Orderly: no pull without a valid lock, and the offset is read again once in each tenure of the lock, because the owner before us may
+       have committed after we were assigned. When we had the lock before (Java reads once per assignment): has nobody gone past our
+       progress meanwhile, we go on with what is cached; else all of it is forgotten and we begin where the other ended, so that no
+       message comes after its successors.
+    6. An answer to a pull that was asked under another subscription than the one in force changes nothing: it is asked again from the
+       same offset. (Java filters it by the old one and goes on behind it: what matches only the new one is skipped.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from sprocketmq.core.consume import flow_control
+from sprocketmq.core.consume.flow_control import FlowControlCause, FlowLimits
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.wire.message import MessageExt, MessageQueue
+
+__all__ = [
+    "BROKER_FLOW_CONTROL_DELAY_MS",
+    "BROKER_PULL_BYTES",
+    "BROKER_SUSPEND_MS",
+    "EXCEPTION_DELAY_MS",
+    "PAUSED_DELAY_MS",
+    "PULL_TIMEOUT_MS",
+    "CorrectOffset",
+    "Dispatch",
+    "DropQueue",
+    "LoopEnded",
+    "OffsetRead",
+    "PullCursor",
+    "PullDue",
+    "PullEffect",
+    "PullEvent",
+    "PullFailed",
+    "PullLater",
+    "PullNow",
+    "PullOutdated",
+    "PullReturned",
+    "PullStatus",
+    "ReadOffset",
+    "SendPull",
+    "pull_status",
+]
+
+EXCEPTION_DELAY_MS = 1_000
+PAUSED_DELAY_MS = 1_000
+BROKER_FLOW_CONTROL_DELAY_MS = 20
+BROKER_PULL_BYTES = 256 * 1024
+"""Java: pullBatchSizeInBytes, and maxTransferBytesOnMessageInMemory of a broker: where both say the same, it need not be said."""
+BROKER_SUSPEND_MS = 15_000
+"""suspendTimeoutMillis of a push consumer's pull."""
+PULL_TIMEOUT_MS = 30_000
+"""Client-side limit of a pull; must exceed BROKER_SUSPEND_MS + 5 s, the broker's sweep."""
+
+
+class PullStatus(Enum):
+    """Java: PullStatus. Values are the response codes SUCCESS, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY and PULL_OFFSET_MOVED."""
+
+    FOUND = 0
+    NO_NEW_MSG = 19
+    NO_MATCHED_MSG = 20
+    OFFSET_ILLEGAL = 21
+
+
+_STATUSES = {status.value: status for status in PullStatus}
+
+
+def pull_status(code: int) -> PullStatus | None:
+    """The status of a pull response code; None for a real error."""
+    return _STATUSES.get(code)
+
+
+# --- events --------------------------------------------------------------------------------------------------------------------------
+
+
+class PullDue(msgspec.Struct, frozen=True):
+    """It is this queue's turn to be pulled. The fields are the consumer's state at this moment."""
+
+    running: bool = True
+    paused: bool = False
+    subscribed: bool = True
+    full: bool = False
+
+
+class OffsetRead(msgspec.Struct, frozen=True):
+    """Answer to ReadOffset; below 0 when the offset could not be had."""
+
+    offset: int
+
+
+class PullReturned(msgspec.Struct, frozen=True):
+    """A pull response. ``messages`` are those left after the client's own tag check, ``next_begin_offset`` is the broker's, or
+    the place of a message that cannot be read, before which this ends."""
+
+    status: PullStatus
+    next_begin_offset: int
+    messages: Sequence[MessageExt] = ()
+
+
+class PullFailed(msgspec.Struct, frozen=True):
+    """The pull had no usable answer; ``broker_flow_control`` for response code 215."""
+
+    reason: str
+    broker_flow_control: bool = False
+
+
+class PullOutdated(msgspec.Struct, frozen=True):
+    """The subscription changed while the broker held the pull: the answer says nothing about what is wanted now."""
+
+
+PullEvent = PullDue | OffsetRead | PullReturned | PullFailed | PullOutdated
+
+# --- effects -------------------------------------------------------------------------------------------------------------------------
+
+
+class SendPull(msgspec.Struct, frozen=True):
+    """Send PULL_MESSAGE from ``offset``; answer with PullReturned or PullFailed."""
+
+    offset: int
+
+
+class PullNow(msgspec.Struct, frozen=True):
+    """Hand in PullDue again at once; the next pull starts at ``offset``."""
+
+    offset: int
+
+
+class PullLater(msgspec.Struct, frozen=True):
+    """Hand in PullDue again after ``delay_ms``. ``cause`` is set for flow control."""
+
+    delay_ms: int
+    reason: str
+    cause: FlowControlCause | None = None
+
+
+class Dispatch(msgspec.Struct, frozen=True):
+    """New messages are in the process queue: wake the consume service. ``count`` were new."""
+
+    count: int
+
+
+class CorrectOffset(msgspec.Struct, frozen=True):
+    """Nothing is cached and everything before ``offset`` is filtered away: progress moves to it (increase only)."""
+
+    offset: int
+
+
+class DropQueue(msgspec.Struct, frozen=True):
+    """The offset was illegal: freeze ``offset`` as progress, persist it, remove the queue from the table, rebalance at once."""
+
+    offset: int
+
+
+class ReadOffset(msgspec.Struct, frozen=True):
+    """Read the start offset again (as for a new queue); answer with OffsetRead."""
+
+
+class LoopEnded(msgspec.Struct, frozen=True):
+    """The queue was dropped; there is no next pull."""
+
+
+PullEffect = SendPull | PullNow | PullLater | Dispatch | CorrectOffset | DropQueue | ReadOffset | LoopEnded
+
+
+class PullCursor:
+    """The pull loop's state for one process queue.
+
+    Args:
+        process_queue: where messages go; its drop ends the loop.
+        next_offset: where the first pull starts.
+        orderly: consumption in order, in clustering mode (a lock is needed).
+        limits: flow control; replace ``limits`` when rebalance changes the share of a per-topic limit.
+        pull_interval_ms: pause between pulls that found something, 0 by default.
+        exception_delay_ms: pullTimeDelayMillsWhenException.
+    """
+
+    __slots__ = (
+        "exception_delay_ms",
+        "in_flight",
+        "limits",
+        "next_offset",
+        "orderly",
+        "previously_locked",
+        "process_queue",
+        "pull_interval_ms",
+    )
+
+    def __init__(
+        self,
+        process_queue: ProcessQueue,
+        next_offset: int,
+        *,
+        orderly: bool = False,
+        limits: FlowLimits | None = None,
+        pull_interval_ms: int = 0,
+        exception_delay_ms: int = EXCEPTION_DELAY_MS,
+    ) -> None:
+        self.process_queue = process_queue
+        self.next_offset = next_offset
+        self.orderly = orderly
+        self.limits = limits or FlowLimits()
+        self.pull_interval_ms = pull_interval_ms
+        self.exception_delay_ms = exception_delay_ms
+        self.in_flight = False
+        self.previously_locked = False
+
+    @property
+    def queue(self) -> MessageQueue | None:
+        return self.process_queue.queue
+
+    @property
+    def own_offset(self) -> int:
+        """Where to read on when no progress is stored anywhere: the lowest unfinished message, or the next pull."""
+        ours = self.process_queue.commit_offset
+        return self.next_offset if ours is None else ours
+
+    def handle(self, event: PullEvent, now_ms: int) -> list[PullEffect]:
+        """Takes one event, returns what to do, in order."""
+        if isinstance(event, PullReturned | PullFailed | PullOutdated):
+            self.in_flight = False
+        if self.process_queue.dropped:
+            return [LoopEnded()]
+        if isinstance(event, PullDue):
+            return self._due(event, now_ms)
+        if isinstance(event, PullReturned):
+            return self._returned(event)
+        if isinstance(event, OffsetRead):
+            return self._offset_read(event)
+        if isinstance(event, PullOutdated):
+            return [PullNow(self.next_offset)]  # law 6
+        delay_ms = BROKER_FLOW_CONTROL_DELAY_MS if event.broker_flow_control else self.exception_delay_ms
+        return [PullLater(delay_ms, event.reason)]
+
+    def _due(self, event: PullDue, now_ms: int) -> list[PullEffect]:
+        if self.in_flight:
+            return []  # law 1: a second PullDue (resume, rebalance) while the broker holds our pull
+        queue = self.process_queue
+        queue.last_pull_ms = now_ms  # also when we only look: rebalance asks whether the loop is alive
+        if not event.running:
+            return [PullLater(self.exception_delay_ms, "the consumer is not running")]
+        if event.paused:
+            return [PullLater(PAUSED_DELAY_MS, "the consumer is paused")]
+        if event.full:
+            return [PullLater(PAUSED_DELAY_MS, "too much waits to be polled", FlowControlCause.COUNT)]
+        if full := flow_control.check(queue, self.limits, orderly=self.orderly):
+            return [PullLater(full.delay_ms, full.reason, full.cause)]
+        if self.orderly:
+            if not queue.lock.is_valid(now_ms):
+                return [PullLater(self.exception_delay_ms, f"{queue.queue} is not locked at the broker")]
+            if not self.previously_locked or queue.tenure != queue.lock.tenure:
+                return [ReadOffset()]
+        if not event.subscribed:
+            return [PullLater(self.exception_delay_ms, "there is no subscription for the topic")]
+        self.in_flight = True
+        return [SendPull(self.next_offset)]
+
+    def _offset_read(self, event: OffsetRead) -> list[PullEffect]:
+        if event.offset < 0:
+            return [PullLater(self.exception_delay_ms, "the stored offset could not be read")]
+        queue = self.process_queue
+        known, queue.tenure = self.previously_locked and queue.tenure != queue.lock.tenure, queue.lock.tenure
+        self.previously_locked = True
+        if known:
+            ours = queue.commit_offset
+            if ours is not None and event.offset <= ours:
+                return [CorrectOffset(ours), Dispatch(0), PullNow(self.next_offset)]
+            queue.restart(queue.lock.tenure)
+        self.next_offset = event.offset
+        return [PullNow(event.offset)]
+
+    def _returned(self, event: PullReturned) -> list[PullEffect]:
+        self.next_offset = event.next_begin_offset
+        queue = self.process_queue
+        if event.status is PullStatus.FOUND:
+            if not event.messages:
+                return [PullNow(self.next_offset)]
+            count = queue.put(event.messages)
+            then: PullEffect = (
+                PullLater(self.pull_interval_ms, "pull_interval_ms")
+                if self.pull_interval_ms
+                else PullNow(self.next_offset)
+            )
+            return [Dispatch(count), then]
+        if event.status is PullStatus.OFFSET_ILLEGAL:
+            queue.drop()
+            return [DropQueue(self.next_offset)]
+        effects: list[PullEffect] = [PullNow(self.next_offset)]
+        if queue.count == 0:
+            effects.insert(0, CorrectOffset(self.next_offset))
+        return effects

@@ -1,0 +1,1 @@
+"""Who of a group reads which queue, and what the group subscribes to."""

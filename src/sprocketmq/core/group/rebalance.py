@@ -1,0 +1,253 @@
+"""From "my queues by allocation" to "queues I read": the table of process queues. Java: RebalanceImpl.updateProcessQueueTableInRebalance.
+
+    allocated, per topic --+
+                           +--> diff --> Drop(queue, why) first, then Add(queue)
+    table, pull clocks   --+
+
+Dropping and adding take the network's time (persist and unlock; lock and read the start offset), and the next rebalance may come
+meanwhile. So each queue of the table has a life:
+
+          Add                 added(offset >= 0)                 Drop
+    (none) --> ADDING ---------------------------> ACTIVE ---------------> DROPPING --removed--> (none), and Add again if wanted
+                 |  add_failed (no lock, no offset)   ^                        |
+                 `--> (none), until the next round    |                        `-- removal_refused (a listener still runs in order):
+                                                      `-- never                    stays dropped, Drop again next round
+
+Laws
+    1. A queue is in the table at most once, so it has at most one pull loop.
+    2. Add only for a queue that is not in the table; Drop only for one that is ADDING or ACTIVE, or DROPPING and refused before.
+    3. A dropped queue never becomes active again: it leaves, and comes back as a new process queue.
+    4. Without events under way, the table holds exactly the allocated queues.
+    5. A topic no longer subscribed is dropped whole.
+    6. Drops come before Adds: what we give up is free for others as soon as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import Enum
+
+import msgspec
+
+from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
+from sprocketmq.core.group.allocation import queue_order
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = [
+    "REBALANCE_INTERVAL_MS",
+    "REBALANCE_MIN_INTERVAL_MS",
+    "Add",
+    "Drop",
+    "DropReason",
+    "QueueLife",
+    "RebalanceTable",
+    "diff",
+]
+
+REBALANCE_INTERVAL_MS = 20_000
+"""``rocketmq.client.rebalance.waitInterval``."""
+REBALANCE_MIN_INTERVAL_MS = 1_000
+"""``rocketmq.client.rebalance.minInterval``: also how soon an unbalanced group tries again."""
+
+
+class DropReason(Enum):
+    REASSIGNED = "reassigned"
+    """The allocation gave it to another member."""
+    PULL_EXPIRED = "pull expired"
+    """Still ours, but its pull loop died 120 s ago: dropped and added anew."""
+    UNSUBSCRIBED = "unsubscribed"
+    OFFSET_ILLEGAL = "offset illegal"
+    """The pull cursor asked for it; the corrected offset is frozen."""
+    SEEK = "seek"
+    """A pull consumer goes on elsewhere: progress stays as it is."""
+    SHUTDOWN = "shutdown"
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """The queue was marked dropped. Persist and forget its progress, unlock it (orderly), then say ``removed`` or ``removal_refused``."""
+
+    queue: MessageQueue
+    reason: DropReason
+
+
+class Add(msgspec.Struct, frozen=True):
+    """Lock the queue (orderly), forget stale progress, find its start offset, then say ``added`` or ``add_failed``."""
+
+    queue: MessageQueue
+
+
+def diff(
+    topic: str,
+    allocated: Iterable[MessageQueue],
+    table: Mapping[MessageQueue, ProcessQueue],
+    now_ms: int,
+    *,
+    max_idle_ms: int = PULL_MAX_IDLE_MS,
+) -> list[Drop | Add]:
+    """What one rebalance of one topic changes, given which queues are read now. Queues of other topics are not touched.
+
+    An expired pull yields both Drop and Add. Effects are in Java's queue order, drops first (law 6).
+    """
+    wanted = set(allocated)
+    drops: list[Drop | Add] = []
+    adds = [queue for queue in wanted if queue not in table]
+    for queue in sorted((queue for queue in table if queue.topic == topic), key=queue_order):
+        if queue not in wanted:
+            drops.append(Drop(queue, DropReason.REASSIGNED))
+        elif table[queue].is_pull_expired(now_ms, max_idle_ms):
+            drops.append(Drop(queue, DropReason.PULL_EXPIRED))
+            adds.append(queue)
+    return drops + [Add(queue) for queue in sorted(adds, key=queue_order)]
+
+
+class QueueLife(Enum):
+    ADDING = "adding"
+    ACTIVE = "active"
+    DROPPING = "dropping"
+
+
+class _Entry(msgspec.Struct):
+    process_queue: ProcessQueue
+    life: QueueLife = QueueLife.ADDING
+    reason: DropReason = DropReason.REASSIGNED
+    removal_under_way: bool = False
+
+
+class RebalanceTable:
+    """The process queues of one consumer and their lives. Not thread-safe: one owner.
+
+    Args:
+        max_idle_ms: a queue that was not pulled for longer is dropped and added anew.
+        new_process_queue: makes the process queue of a queue, at a time; another one where decisions are recorded.
+    """
+
+    def __init__(
+        self,
+        max_idle_ms: int = PULL_MAX_IDLE_MS,
+        new_process_queue: Callable[[MessageQueue, int], ProcessQueue] = ProcessQueue,
+    ) -> None:
+        self.max_idle_ms = max_idle_ms
+        self.new_process_queue = new_process_queue
+        self._entries: dict[MessageQueue, _Entry] = {}
+        self._wanted: dict[str, set[MessageQueue]] = {}
+
+    # --- events: each returns the effects to run -------------------------------------------------------------------------------------
+
+    def assigned(self, topic: str, allocated: Iterable[MessageQueue], now_ms: int) -> list[Drop | Add]:
+        """A rebalance of ``topic`` gave us ``allocated``."""
+        wanted = self._wanted[topic] = set(allocated)
+        drops: list[Drop | Add] = []
+        for queue in self._sorted(topic):
+            entry = self._entries[queue]
+            if entry.life is QueueLife.DROPPING:
+                if not entry.removal_under_way:
+                    entry.removal_under_way = True
+                    drops.append(Drop(queue, entry.reason))
+            elif queue not in wanted:
+                drops.append(self._drop(queue, DropReason.REASSIGNED))
+            elif entry.life is QueueLife.ACTIVE and entry.process_queue.is_pull_expired(now_ms, self.max_idle_ms):
+                drops.append(self._drop(queue, DropReason.PULL_EXPIRED))
+        adds = [self._add(queue, now_ms) for queue in sorted(wanted, key=queue_order) if queue not in self._entries]
+        return [*drops, *adds]
+
+    def subscribed(self, topics: Collection[str]) -> list[Drop | Add]:
+        """The topics subscribed now; all others are dropped (law 5). Java: truncateMessageQueueNotMyTopic."""
+        for topic in [topic for topic in self._wanted if topic not in topics]:
+            del self._wanted[topic]
+        gone = [queue for queue in self._entries if queue.topic not in topics and not self._is_dropping(queue)]
+        return [self._drop(queue, DropReason.UNSUBSCRIBED) for queue in sorted(gone, key=queue_order)]
+
+    def added(self, queue: MessageQueue, now_ms: int) -> ProcessQueue | None:
+        """The queue has its lock and start offset: returns the process queue to pull into, or None if it was dropped meanwhile."""
+        entry = self._entries.get(queue)
+        if entry is None or entry.life is not QueueLife.ADDING:
+            return None
+        entry.life = QueueLife.ACTIVE
+        entry.process_queue.last_pull_ms = now_ms
+        return entry.process_queue
+
+    def add_failed(self, queue: MessageQueue) -> None:
+        """No lock or no start offset: the queue waits for the next round."""
+        entry = self._entries.get(queue)
+        if entry is not None and entry.life is QueueLife.ADDING:
+            del self._entries[queue]
+
+    def drop(self, queue: MessageQueue, reason: DropReason) -> list[Drop | Add]:
+        """Drop one queue now, whatever the allocation says (offset illegal, reset, shutdown)."""
+        if queue not in self._entries or self._is_dropping(queue):
+            return []
+        return [self._drop(queue, reason)]
+
+    def drop_all(self, reason: DropReason = DropReason.SHUTDOWN) -> list[Drop | Add]:
+        """Shutdown: everything goes, nothing is wanted any more."""
+        self._wanted.clear()
+        return [
+            self._drop(queue, reason)
+            for queue in sorted(self._entries, key=queue_order)
+            if not self._is_dropping(queue)
+        ]
+
+    def removed(self, queue: MessageQueue, now_ms: int) -> list[Drop | Add]:
+        """The drop is finished. If the queue is (still or again) ours, it is added anew at once."""
+        entry = self._entries.get(queue)
+        if entry is None or entry.life is not QueueLife.DROPPING:
+            return []
+        del self._entries[queue]
+        return [self._add(queue, now_ms)] if queue in self._wanted.get(queue.topic, ()) else []
+
+    def removal_refused(self, queue: MessageQueue) -> None:
+        """Orderly: a listener still runs, so the lock must not be given back now. The next round asks again."""
+        entry = self._entries.get(queue)
+        if entry is not None and entry.life is QueueLife.DROPPING:
+            entry.removal_under_way = False
+            entry.process_queue.try_unlock_times += 1
+
+    # --- looks ---------------------------------------------------------------------------------------------------------------------
+
+    def get(self, queue: MessageQueue) -> ProcessQueue | None:
+        """The active process queue of a queue."""
+        entry = self._entries.get(queue)
+        return entry.process_queue if entry is not None and entry.life is QueueLife.ACTIVE else None
+
+    def active(self) -> dict[MessageQueue, ProcessQueue]:
+        """All queues being read."""
+        return {queue: entry.process_queue for queue, entry in self._entries.items() if entry.life is QueueLife.ACTIVE}
+
+    def life(self, queue: MessageQueue) -> QueueLife | None:
+        entry = self._entries.get(queue)
+        return None if entry is None else entry.life
+
+    @property
+    def is_balanced(self) -> bool:
+        """Law 4 holds now; False asks for another round after REBALANCE_MIN_INTERVAL_MS."""
+        wanted = set().union(*self._wanted.values())
+        return self.active().keys() == wanted and len(self._entries) == len(wanted)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    # --- within ----------------------------------------------------------------------------------------------------------------------
+
+    def _sorted(self, topic: str) -> list[MessageQueue]:
+        return sorted((queue for queue in self._entries if queue.topic == topic), key=queue_order)
+
+    def _is_dropping(self, queue: MessageQueue) -> bool:
+        return self._entries[queue].life is QueueLife.DROPPING
+
+    def _add(self, queue: MessageQueue, now_ms: int) -> Add:
+        self._entries[queue] = _Entry(self.new_process_queue(queue, now_ms))
+        return Add(queue)
+
+    def _drop(self, queue: MessageQueue, reason: DropReason) -> Drop:
+        entry = self._entries[queue]
+        entry.process_queue.drop()
+        entry.life, entry.reason, entry.removal_under_way = QueueLife.DROPPING, reason, True
+        return Drop(queue, reason)
+
+    def check_invariants(self) -> None:
+        for queue, entry in self._entries.items():
+            assert entry.process_queue.queue == queue, "an entry under a wrong name"
+            assert (
+                entry.process_queue.dropped == (entry.life is QueueLife.DROPPING) or entry.life is QueueLife.ACTIVE
+            ), "a dropped queue lives"
+            assert not entry.removal_under_way or entry.life is QueueLife.DROPPING, "a removal of a living queue"

@@ -1,0 +1,259 @@
+"""Where a topic's queues are, as a client sees it. Java: MQClientInstance.topicRouteTable, brokerAddrTable, TopicPublishInfo.
+
+    name server --TopicRouteData--> update(topic, route) --> publish queues     writable, on brokers that have a master
+                                          |              --> subscribe queues   readable (a master is not needed to read)
+                                          `------------> broker name -> {broker id -> address},  id 0 is the master
+
+Laws
+    1. Queues come in the order broker name, queue id: producers that hash a sharding key depend on it.
+    2. An address is known as long as some route names it; a broker no route names is offline and gets no heartbeat.
+    3. ``update`` is False when nothing a user of the table can see has changed.
+    4. A route's numbers of queues become lists, so a route with numbers that no broker has is refused (``checked_route``) before anybody
+       sees it: a name server takes any number from whoever registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from sprocketmq.core.group.allocation import java_order
+from sprocketmq.core.resource_names import MAX_QUEUES
+from sprocketmq.errors import ConfigurationError, ProtocolError
+from sprocketmq.wire.bodies import BrokerData, QueueData, TopicRouteData
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = [
+    "DEFAULT_TOPIC",
+    "MASTER_ID",
+    "MAX_QUEUES_OF_A_ROUTE",
+    "PERM_INHERIT",
+    "PERM_READ",
+    "PERM_WRITE",
+    "BrokerAddress",
+    "RouteTable",
+    "checked_route",
+    "is_changed",
+    "is_readable",
+    "is_writeable",
+    "publish_queues",
+    "route_for_new_topic",
+    "subscribe_queues",
+]
+
+MASTER_ID = 0
+_MOST_DIGITS = 9  # int() must not be asked about thousands
+PERM_READ = 4
+PERM_WRITE = 2
+PERM_INHERIT = 1
+DEFAULT_TOPIC = "TBW102"
+"""The topic whose route stands in for topics that do not exist yet (AUTO_CREATE_TOPIC_KEY_TOPIC)."""
+MAX_QUEUES_OF_A_ROUTE = 4 * MAX_QUEUES
+"""Of a topic on all its brokers; one broker has at most MAX_QUEUES. Each is an object of some hundred bytes, and work in each rebalance."""
+
+
+def is_readable(perm: int) -> bool:
+    return perm & PERM_READ != 0
+
+
+def is_writeable(perm: int) -> bool:
+    return perm & PERM_WRITE != 0
+
+
+def _ordered(queue_datas: Iterable[QueueData]) -> list[QueueData]:
+    return sorted(queue_datas, key=lambda data: java_order(data.broker_name))
+
+
+def checked_route(topic: str, route: TopicRouteData) -> TopicRouteData:
+    """``route``, as it came from a name server.
+
+    Raises:
+        ProtocolError: it names more queues than a broker, or all brokers together, may have.
+    """
+    reading = writing = 0
+    for data in route.queue_datas:
+        for number in (data.read_queue_nums, data.write_queue_nums):
+            if not 0 <= number <= MAX_QUEUES:
+                raise ProtocolError(
+                    f"the route of topic {topic} gives broker {data.broker_name} {number} queues, 0 to {MAX_QUEUES} are allowed; "
+                    "look at what is registered at the name server"
+                )
+        reading, writing = reading + data.read_queue_nums, writing + data.write_queue_nums
+    if max(reading, writing) > MAX_QUEUES_OF_A_ROUTE:
+        raise ProtocolError(
+            f"the route of topic {topic} has {max(reading, writing)} queues, {MAX_QUEUES_OF_A_ROUTE} are allowed; "
+            "look at what is registered at the name server"
+        )
+    return route
+
+
+def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
+    """The queues to send to, in Java's order. Java: topicRouteData2TopicPublishInfo.
+
+    ``order_topic_conf`` ("broker-a:4;broker-b:4") replaces them for a topic with fixed order.
+    """
+    if route.order_topic_conf:
+        queues: list[MessageQueue] = []
+        for part in route.order_topic_conf.split(";"):
+            name, _, count = part.partition(":")
+            if not count.isdecimal() or len(count) > _MOST_DIGITS or int(count) > MAX_QUEUES_OF_A_ROUTE - len(queues):
+                raise ConfigurationError(
+                    f"the order configuration of topic {topic} is {route.order_topic_conf[:200]!r}, it must read "
+                    f"'broker-a:4;broker-b:4', with at most {MAX_QUEUES_OF_A_ROUTE} queues"
+                )
+            queues += [MessageQueue(topic, name, number) for number in range(int(count))]
+        return queues
+    masters = {data.broker_name for data in route.broker_datas if MASTER_ID in data.broker_addrs}
+    return [
+        MessageQueue(topic, data.broker_name, number)
+        for data in _ordered(route.queue_datas)
+        if is_writeable(data.perm) and data.broker_name in masters
+        for number in range(data.write_queue_nums)
+    ]
+
+
+def subscribe_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
+    """The queues to read. Java: topicRouteData2TopicSubscribeInfo."""
+    return [
+        MessageQueue(topic, data.broker_name, number)
+        for data in _ordered(route.queue_datas)
+        if is_readable(data.perm)
+        for number in range(data.read_queue_nums)
+    ]
+
+
+def route_for_new_topic(default_route: TopicRouteData, default_topic_queue_nums: int = 4) -> TopicRouteData:
+    """The route to send a topic by that does not exist yet: the default topic's, with few queues."""
+    return msgspec.structs.replace(
+        default_route,
+        queue_datas=[
+            msgspec.structs.replace(
+                data,
+                read_queue_nums=min(default_topic_queue_nums, data.read_queue_nums),
+                write_queue_nums=min(default_topic_queue_nums, data.read_queue_nums),
+            )
+            for data in default_route.queue_datas
+        ],
+    )
+
+
+def is_changed(old: TopicRouteData | None, new: TopicRouteData) -> bool:
+    """Whether two routes differ apart from the order of their parts. Java: TopicRouteData.topicRouteDataChanged."""
+    if old is None:
+        return True
+
+    def key(data: QueueData | BrokerData) -> bytes:
+        return java_order(data.broker_name)
+
+    return (
+        old.order_topic_conf != new.order_topic_conf
+        or sorted(old.queue_datas, key=key) != sorted(new.queue_datas, key=key)
+        or sorted(old.broker_datas, key=key) != sorted(new.broker_datas, key=key)
+    )
+
+
+class BrokerAddress(msgspec.Struct, frozen=True):
+    """``address`` is ``host:port``; a slave takes no commits and no sends."""
+
+    address: str
+    broker_id: int
+
+    @property
+    def is_slave(self) -> bool:
+        return self.broker_id != MASTER_ID
+
+
+class RouteTable:
+    """Routes of all topics a client instance knows, and the broker addresses in them."""
+
+    __slots__ = ("_brokers", "_publish", "_routes", "_subscribe")
+
+    def __init__(self) -> None:
+        self._routes: dict[str, TopicRouteData] = {}
+        self._publish: dict[str, list[MessageQueue]] = {}
+        self._subscribe: dict[str, list[MessageQueue]] = {}
+        self._brokers: dict[str, dict[int, str]] = {}
+
+    def update(self, topic: str, route: TopicRouteData) -> bool:
+        """Takes a route from the name server; True when it differs from the one known."""
+        if not is_changed(self._routes.get(topic), route):
+            return False
+        publish, subscribe = (
+            publish_queues(topic, route),
+            subscribe_queues(topic, route),
+        )  # may raise: before any change
+        self._routes[topic] = route
+        self._publish[topic], self._subscribe[topic] = publish, subscribe
+        self._collect_brokers(last=topic)
+        return True
+
+    def remove(self, topic: str) -> None:
+        """The topic is gone from the name server, or nobody asks for it any more."""
+        if self._routes.pop(topic, None) is not None:
+            del self._publish[topic], self._subscribe[topic]
+            self._collect_brokers()
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        return self._routes.get(topic)
+
+    def topics(self) -> list[str]:
+        return list(self._routes)
+
+    def publish_queues(self, topic: str) -> list[MessageQueue]:
+        """Queues to send to; empty when there is no route or no broker that takes messages. Not to be changed by the caller."""
+        return self._publish.get(topic, [])
+
+    def subscribe_queues(self, topic: str) -> list[MessageQueue]:
+        """Queues to read; empty when there is no route. Not to be changed by the caller."""
+        return self._subscribe.get(topic, [])
+
+    def master_address(self, broker_name: str) -> str | None:
+        """Where to send and to commit; None when the broker has no master now."""
+        return self._brokers.get(broker_name, {}).get(MASTER_ID)
+
+    def broker_address(
+        self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = False
+    ) -> BrokerAddress | None:
+        """Where to read. Java: findBrokerAddressInSubscribe.
+
+        Args:
+            broker_name: whose queue.
+            broker_id: wanted copy; if that is a missing slave, the next id is tried, then any.
+            only_this: no substitute.
+        """
+        addresses = self._brokers.get(broker_name)
+        if not addresses:
+            return None
+        if broker_id in addresses:
+            return BrokerAddress(addresses[broker_id], broker_id)
+        if broker_id != MASTER_ID and broker_id + 1 in addresses:
+            return BrokerAddress(addresses[broker_id + 1], broker_id + 1)
+        if only_this:
+            return None
+        first = min(addresses)
+        return BrokerAddress(addresses[first], first)
+
+    def any_address(self, topic: str, choice: int = 0) -> str | None:
+        """Some broker of the topic, for questions any of them can answer (who is in the group). ``choice`` is the driver's dice."""
+        route = self._routes.get(topic)
+        datas = [data for data in route.broker_datas if data.broker_addrs] if route else []
+        if not datas:
+            return None
+        addresses = datas[choice % len(datas)].broker_addrs
+        return addresses[MASTER_ID if MASTER_ID in addresses else min(addresses)]
+
+    def brokers(self) -> dict[str, dict[int, str]]:
+        """Broker name -> id -> address, of all routes: whom to send heartbeats to."""
+        return {name: dict(addresses) for name, addresses in self._brokers.items()}
+
+    def _collect_brokers(self, last: str | None = None) -> None:
+        # Routes of several topics may disagree for a moment while a broker moves; the newest answer wins.
+        names = [topic for topic in self._routes if topic != last]
+        if last is not None:
+            names.append(last)
+        brokers: dict[str, dict[int, str]] = {}
+        for topic in names:
+            for data in self._routes[topic].broker_datas:
+                brokers[data.broker_name] = dict(data.broker_addrs)
+        self._brokers = brokers

@@ -1,0 +1,1 @@
+"""A client's decisions, recorded and gone through again."""

@@ -1,0 +1,1 @@
+"""When a failed message comes again, and when it is given up."""

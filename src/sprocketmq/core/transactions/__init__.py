@@ -1,0 +1,1 @@
+"""Half messages, their decisions and the broker's checks."""

@@ -1,0 +1,1 @@
+"""The brokers as driver and tasks see them, and the query as a member of its group."""

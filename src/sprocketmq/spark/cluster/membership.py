@@ -1,0 +1,160 @@
+"""A heartbeat for the stream's consumer group, so that brokers, dashboards and ``mqadmin`` see it online (Java: HEART_BEAT, 34).
+
+It also makes the brokers create the group and its retry topic, without which a commit of progress is refused. A daemon thread of Spark's
+source process; it dies with the stream, and the brokers drop the member when the connection closes.
+
+The member says that it consumes actively (CONSUME_ACTIVELY, "pull"): its progress is Spark's, no queue is taken from anybody by it.
+A push consumer in the same group would still give it a share of the queues: one group, one query.
+
+One group, one query: %RETRY%group is one topic for the whole group, and a stream reads all of its queues. Two members that read retries
+both get each row that one of them sent back, and both send it back again: 2, 4, 8 copies, and as many dead letters. So a stream with
+``includeRetry`` does not begin while its group has another member; one that is just going (a restart) is waited for.
+
+It answers tools that ask how it does (GET_CONSUMER_RUNNING_INFO, 307: ``mqadmin consumerStatus``, a dashboard's page of a client): its
+subscriptions, and each queue with the offset that it committed last. What is read and not yet committed is with Spark's tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.errors import ConfigurationError, RocketMQError
+from sprocketmq.net.address import local_ip
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.options.read_options import ReadOptions
+from sprocketmq.version import __version__
+from sprocketmq.wire import bodies
+from sprocketmq.wire.bodies import running_info
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["HEARTBEAT_S", "Membership"]
+
+log = logging.getLogger("sprocketmq.spark")
+
+# ClientConfig.heartbeatBrokerInterval
+HEARTBEAT_S: Final = 30.0
+_LOOK_EACH_S: Final = 0.5
+_CONSUME_TYPE: Final = "CONSUME_ACTIVELY"
+
+
+class Membership:
+    """One member of a consumer group. ``start`` sends the first heartbeat before it returns, then one each 30 seconds.
+
+    Args:
+        committed: the progress that tools are told; what is put in later counts.
+    """
+
+    def __init__(self, cluster: Cluster, options: ReadOptions, committed: Mapping[MessageQueue, int]) -> None:
+        self._cluster, self._options, self._committed = cluster, options, committed
+        self.client_id = f"{local_ip()}@spark-{os.getpid()}"
+        self._started_ms = self._version = time.time_ns() // 1_000_000
+        self._stopped = threading.Event()
+        self._subscriptions: list[bodies.SubscriptionData] = []
+
+    def start(self) -> None:
+        """Raises ConfigurationError: with ``includeRetry``, another member stayed for ``retryTimeoutMs``."""
+        self._be_the_only_one()
+        self._cluster.members[self._options.group] = self.running_info
+        self._beat()
+        threading.Thread(target=self._run, name="sprocketmq-heartbeat", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._cluster.members.pop(self._options.group, None)
+
+    def running_info(self) -> bodies.ConsumerRunningInfo:
+        """What a tool is told; asks nobody."""
+        return bodies.ConsumerRunningInfo(
+            properties={
+                running_info.PROP_NAMESERVER_ADDR: self._cluster.namesrv_addr,
+                running_info.PROP_CONSUME_TYPE: _CONSUME_TYPE,
+                running_info.PROP_CONSUME_ORDERLY: str(self._options.ordered).lower(),
+                running_info.PROP_THREADPOOL_CORE_SIZE: "0",
+                running_info.PROP_CONSUMER_START_TIMESTAMP: str(self._started_ms),
+                running_info.PROP_CLIENT_VERSION: f"SprocketMQ {__version__}",
+            },
+            subscription_set=self._subscriptions,
+            mq_table={queue: bodies.ProcessQueueInfo(commit_offset=at) for queue, at in dict(self._committed).items()},
+            status_table={entry.topic: bodies.ConsumeStatus() for entry in self._subscriptions},
+        )
+
+    def _be_the_only_one(self) -> None:
+        deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
+        while others := self._others():
+            if not self._options.include_retry:
+                log.warning(
+                    "group %s has another member, %s: progress and lag of the group on the brokers are those of both; give each query a "
+                    "group of its own", self._options.group, ", ".join(others),
+                )  # fmt: skip
+                return
+            if time.monotonic() > deadline_s:
+                raise ConfigurationError(
+                    f"group {self._options.group!r} has another member, {', '.join(others)}, and includeRetry is true: both would get "
+                    "each retry and send it back, so that one bad row becomes 2, 4, 8; stop the other one, or give each query a group of "
+                    "its own"
+                )
+            self._stopped.wait(_LOOK_EACH_S)
+
+    def _others(self) -> list[str]:
+        """The other members that brokers know now; none when they cannot say."""
+        try:
+            members = self._cluster.engine.run(self._cluster.members_of(self._options.group, self._topics()))
+        except RocketMQError as error:
+            log.info("whether group %s has another member is not known: %s", self._options.group, error)
+            return []
+        return sorted(members - {self.client_id})
+
+    def _run(self) -> None:
+        while not self._stopped.wait(HEARTBEAT_S):
+            self._beat()
+            if self._options.include_retry and (others := self._others()):  # it came later, or at the same moment
+                log.error(
+                    "group %s has another member now, %s: both get each retry and send it back; stop one of them",
+                    self._options.group, ", ".join(others),
+                )  # fmt: skip
+
+    def _beat(self) -> None:
+        try:
+            topics = self._topics()
+            self._cluster.engine.run(self._cluster.heartbeat(self._data(topics), topics))
+        except RocketMQError as error:
+            log.warning("no heartbeat for group %s this time: %s", self._options.group, error)
+
+    def _topics(self) -> list[str]:
+        options = self._options
+        if options.topics_pattern is None:
+            return list(options.topics)
+        return list(self._cluster.topics_matching(options.topics_pattern))
+
+    def _data(self, topics: list[str]) -> bodies.HeartbeatData:
+        options = self._options
+        subscriptions = [self._subscription(topic, options.expression, options.expression_type) for topic in topics]
+        subscriptions.append(self._subscription(RETRY_PREFIX + options.group, "*", "TAG"))
+        self._subscriptions = subscriptions
+        member = bodies.ConsumerData(
+            group_name=options.group,
+            consume_type=_CONSUME_TYPE,
+            message_model="CLUSTERING",
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+            subscription_data_set=subscriptions,
+            unit_mode=False,
+        )
+        return bodies.HeartbeatData(client_id=self.client_id, producer_data_set=[], consumer_data_set=[member])
+
+    def _subscription(self, topic: str, expression: str, kind: str) -> bodies.SubscriptionData:
+        tags = set(self._options.tags) if kind == "TAG" and expression != "*" else set()
+        return bodies.SubscriptionData(
+            topic=topic,
+            sub_string=expression,
+            tags_set=tags,
+            code_set={tags_code(tag) for tag in tags},
+            sub_version=self._version,
+            expression_type=kind,
+        )

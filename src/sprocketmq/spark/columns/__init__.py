@@ -1,0 +1,1 @@
+"""Records of brokers as columns of Arrow."""

@@ -1,0 +1,1 @@
+"""A query looked at: progress, losses."""

@@ -1,0 +1,89 @@
+"""The lag of every rocketmq stream of a session, after each of its batches: to the log, to a callback, to Prometheus."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from sprocketmq.spark.read.lag import LagReport, source_lag
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from sprocketmq.spark.observe.progress_metrics import ProgressMetrics
+
+__all__ = ["LagReport", "RocketMQProgressListener"]
+
+log = logging.getLogger("sprocketmq.spark")
+
+
+class RocketMQProgressListener(StreamingQueryListener):
+    """Reports the lag of every rocketmq stream after each batch: ``spark.streams.addListener(RocketMQProgressListener())``.
+
+    Args:
+        report: called with a :class:`LagReport`, on Spark's listener thread; default writes a log line at INFO, and one at WARNING that
+            names what was lost.
+        registry: a Prometheus registry, such as ``prometheus_client.REGISTRY``: the lag is there, too, until a query ends. Needs
+            ``pip install 'sprocketmq[metrics]'``. The metrics: ``sprocketmq.spark.observe.progress_metrics``.
+    """
+
+    def __init__(
+        self, report: Callable[[LagReport], object] | None = None, *, registry: CollectorRegistry | None = None
+    ) -> None:
+        self._report = report or _log
+        self._metrics: ProgressMetrics | None = None
+        if registry is not None:
+            from sprocketmq.spark.observe.progress_metrics import ProgressMetrics
+
+            self._metrics = ProgressMetrics()
+            registry.register(self._metrics)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
+        """Nothing to report yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        progress = event.progress
+        lag = source_lag((source.startOffset, source.endOffset, source.latestOffset) for source in progress.sources)
+        if lag is None:
+            return
+        report = LagReport(
+            str(progress.id),
+            progress.name,
+            progress.batchId,
+            progress.numInputRows,
+            lag.by_queue,
+            lag.ms_by_queue,
+            lag.oldest_unread_ms,
+            lag.losses,
+        )
+        if self._metrics is not None:
+            self._metrics.take(report)
+        self._report(report)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """An idle stream has read everything."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """The last batch was reported already; a query that is over is behind nothing."""
+        if self._metrics is not None:
+            self._metrics.forget(str(event.id))
+
+
+def _log(report: LagReport) -> None:
+    name = report.query_name or report.query_id
+    log.info(
+        "query %s batch %d: %d rows, %d messages behind (largest queue %d), %d ms behind",
+        *(name, report.batch_id, report.input_rows),
+        *(report.total_offsets_behind_latest, report.max_offsets_behind_latest, report.max_ms_behind_latest),
+    )
+    if report.losses:
+        log.warning("query %s batch %d left out: %s", name, report.batch_id, "; ".join(map(str, report.losses)))

@@ -1,0 +1,92 @@
+"""Which topics the options name, for a read and for a write: by ``load(path)``, topic, topics, topicsPattern or deadLettersOf.
+
+Spark puts into ``path`` what ``load`` was given, and for a table of its catalog a folder of the warehouse, which names no topic.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Final
+
+from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.options.given_options import NAME_PATTERN, GivenOptions
+
+__all__ = ["LEDGER_PREFIX", "check_topics_are_read", "topic_to_write", "topics_to_read"]
+
+# And the producer group: where a transactional write keeps its decisions, unless ``ledgerTopic`` says another.
+LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"
+_TOPIC_OPTIONS: Final = ("topic", "topics", "topicsPattern", "deadLettersOf")
+
+
+def topics_to_read(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
+    """The topics that are named, or none and the pattern of ``topicsPattern``.
+
+    Raises:
+        ConfigurationError: none is named, or in two ways, or one that cannot be a topic.
+    """
+    named = [name for name in _TOPIC_OPTIONS if given.has(name)]
+    if len(named) > 1:
+        raise ConfigurationError(f"{' and '.join(named)} are both given; keep one of {', '.join(_TOPIC_OPTIONS)}")
+    if given.has("deadLettersOf"):
+        group = given.name("deadLettersOf", "")
+        if not group:
+            given.refuse("deadLettersOf")
+        return (dlq_topic(group),), None
+    if given.has("topicsPattern"):
+        pattern = given.text("topicsPattern") or ""
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigurationError(
+                f"topicsPattern is {pattern!r}, which is no regular expression ({error}); correct it"
+            ) from error
+        return (), pattern
+    _one_topic(given)
+    text = given.text("topic") or given.text("topics") or _path_as_topic(given)
+    topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not topics:
+        raise ConfigurationError(
+            'no topic is given; add .option("topic", "...") or topics (comma separated) or topicsPattern'
+        )
+    for topic in topics:
+        if not NAME_PATTERN.fullmatch(topic):
+            given.refuse(named[0] if named else "path", "letters, digits and %|_- in a topic name")
+    return topics, None
+
+
+def topic_to_write(given: GivenOptions) -> str | None:
+    """The topic of all rows; None when each row names its own. Raises ConfigurationError: two are named."""
+    _one_topic(given)
+    return given.name("topic", "") or _path_as_topic(given) or None
+
+
+def check_topics_are_read(given: GivenOptions, name: str, named: set[str]) -> None:
+    """Refuse offsets (of option ``name``) of a topic that is not read: a slip, known before a broker is asked."""
+    topics, pattern = topics_to_read(given)
+    strange = sorted(
+        topic for topic in named if topic not in topics and (pattern is None or not re.fullmatch(pattern, topic))
+    )
+    retry = retry_topic(given.name("group", "")) if given.has("includeRetry") else ""
+    strange = [topic for topic in strange if topic != retry]
+    if strange:
+        near = difflib.get_close_matches(strange[0], topics, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigurationError(
+            f"{name} names topic {strange[0]!r}, which is not read; allowed is {', '.join(topics) or f'what matches {pattern!r}'}{hint}"
+        )
+
+
+def _one_topic(given: GivenOptions) -> None:
+    """``load("a").option("topic", "b")``: one of them would be forgotten in silence."""
+    path = _path_as_topic(given)
+    named = next((name for name in _TOPIC_OPTIONS if given.has(name)), None)
+    if path and named is not None and given.text(named) != path:
+        raise ConfigurationError(f"the path is {path!r} and {named} is {given.text(named)!r}; keep one of them")
+
+
+def _path_as_topic(given: GivenOptions) -> str:
+    """``load("flights")`` names the topic; the warehouse location that Spark gives to a table does not."""
+    path = given.text("path") or ""
+    return "" if "/" in path or ":" in path or "\\" in path else path

@@ -1,0 +1,159 @@
+"""The options of a read, parsed and checked once, on the driver, before any broker is asked; ``sink_options`` does the same for a write.
+
+Spark hands every option over as text and lower-cases the keys, so names are matched without regard to case and shown in the spelling of
+the documentation (``option_table``). A name that is unknown, or belongs to the other side, is an error, because a misspelt
+``startingOffsets`` (or a ``maxInFlight`` of a read) that is silently ignored costs somebody a night. One table (CREATE TABLE ... USING
+rocketmq) carries one set of options for all that is done with it: there each side leaves the other's alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.options.access import PLAIN, Access
+from sprocketmq.spark.options.bound import Bound, bounds_of
+from sprocketmq.spark.options.given_options import GivenOptions
+from sprocketmq.spark.options.named_topics import topics_to_read
+from sprocketmq.spark.options.source_columns import chosen_columns
+
+__all__ = ["STREAM_ONLY", "ReadOptions", "read_options"]
+
+# A pull needs a consumer group that the broker knows or may create; this one is used when the user names none.
+_DEFAULT_GROUP: Final = "SPARK_ROCKETMQ_SOURCE"
+# Harmless in a batch, and of no use: Spark's Kafka source warns of them, too.
+STREAM_ONLY: Final = (
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay", "commitOffsets", "brokerUnavailable",
+    "retiredBrokers",
+)  # fmt: skip
+
+log = logging.getLogger("sprocketmq.spark")
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options of the source. See docs for what each does; all limits are counts of messages, all times milliseconds."""
+
+    namesrv_addr: str
+    topics: tuple[str, ...]
+    topics_pattern: str | None
+    group: str
+    group_given: bool
+    expression: str
+    expression_type: Literal["TAG", "SQL92"]
+    starting: Bound
+    ending: Bound
+    group_offsets_fallback: Literal["earliest", "latest", "error"]
+    timestamp_strategy: Literal["error", "latest"]
+    fail_on_data_loss: bool
+    max_offsets_per_trigger: int | None
+    max_bytes_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    min_partitions: int | None
+    max_partitions: int | None
+    max_records_per_partition: int | None
+    ordered: bool
+    columns: tuple[str, ...]
+    include_retry: bool
+    commit_offsets: Literal["eager", "lagged", "off"]
+    broker_unavailable: Literal["wait", "fail"]
+    retired_brokers: frozenset[str]
+    loss_report: str | None
+    pull_batch_size: int
+    pull_pipelining: int
+    pull_timeout_ms: int
+    retry_timeout_ms: int
+    access: Access = PLAIN
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Tags to accept, empty for all. Only text equality is exact: the broker compares hash codes."""
+        if self.expression_type != "TAG" or self.expression == "*":
+            return frozenset()
+        return frozenset(tag.strip() for tag in self.expression.split("||") if tag.strip())
+
+
+def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    """Options of a batch or streaming read.
+
+    Raises:
+        ConfigurationError: an unknown name, a bad value or a combination that makes no sense; one sentence.
+    """
+    given = GivenOptions(options)
+    given.only_of("read")
+    if not streaming and (idle := [name for name in STREAM_ONLY if given.has(name)]):
+        log.warning("%s is given for a batch, where it does nothing; it is for spark.readStream", idle[0])
+    topics, pattern = topics_to_read(given)
+    expression_type: Literal["TAG", "SQL92"] = "SQL92" if given.has("sql92") else "TAG"
+    given.not_both("tags", "sql92")
+    group = given.name("group", "")
+    starting, ending = bounds_of(given, streaming)
+    commit_default = "eager" if group and streaming else "off"
+    read = ReadOptions(
+        namesrv_addr=given.namesrv_addr(),
+        topics=topics,
+        topics_pattern=pattern,
+        group=group or given.name("deadLettersOf", _DEFAULT_GROUP),  # whose permissions a read needs
+        group_given=bool(group),
+        expression=(given.text("sql92") or "").strip() if given.has("sql92") else given.tags(),
+        expression_type=expression_type,
+        starting=starting,
+        ending=ending,
+        group_offsets_fallback=given.choice("groupOffsetsFallback"),  # type: ignore[arg-type]
+        timestamp_strategy=given.choice("startingOffsetsByTimestampStrategy"),  # type: ignore[arg-type]
+        fail_on_data_loss=given.flag("failOnDataLoss"),
+        max_offsets_per_trigger=given.count("maxOffsetsPerTrigger"),
+        max_bytes_per_trigger=given.count("maxBytesPerTrigger"),
+        min_offsets_per_trigger=given.count("minOffsetsPerTrigger"),
+        max_trigger_delay_ms=given.duration_ms("maxTriggerDelay"),
+        min_partitions=given.count("minPartitions"),
+        max_partitions=given.count("maxPartitions"),
+        max_records_per_partition=given.count("maxRecordsPerPartition"),
+        ordered=given.flag("ordered"),
+        columns=chosen_columns(given),
+        include_retry=given.flag("includeRetry"),
+        commit_offsets=given.choice("commitOffsets", commit_default),  # type: ignore[arg-type]
+        broker_unavailable=given.choice("brokerUnavailable"),  # type: ignore[arg-type]
+        retired_brokers=_broker_names(given),
+        loss_report=str(given.count("lossReport")) if given.has("lossReport") else None,
+        pull_batch_size=given.count("pullBatchSize") or 1024,
+        pull_pipelining=given.count("pullPipelining") or 8,
+        pull_timeout_ms=given.duration_ms("pullTimeoutMs"),
+        retry_timeout_ms=given.duration_ms("retryTimeoutMs"),
+        access=given.access(),
+    )
+    _check_combinations(given, read)
+    return read
+
+
+def _broker_names(given: GivenOptions) -> frozenset[str]:
+    names = [name.strip() for name in (given.text("retiredBrokers") or "").split(",")]
+    if given.has("retiredBrokers") and not all(names):
+        given.refuse("retiredBrokers")
+    return frozenset(filter(None, names))
+
+
+def _check_combinations(given: GivenOptions, read: ReadOptions) -> None:
+    if read.include_retry and not read.group_given:
+        raise ConfigurationError("includeRetry is true without group; name the consumer group whose retries to read")
+    if given.has("commitOffsets") and read.commit_offsets != "off" and not read.group_given:
+        raise ConfigurationError("commitOffsets is set without group; name the consumer group that shows the progress")
+    least, most = read.min_offsets_per_trigger, read.max_offsets_per_trigger
+    if least and most and least > most:
+        raise ConfigurationError(
+            f"minOffsetsPerTrigger is {least}, which exceeds maxOffsetsPerTrigger {most}; lower one or raise the other"
+        )
+    if read.min_partitions and read.max_partitions and read.min_partitions > read.max_partitions:
+        raise ConfigurationError(
+            f"minPartitions is {read.min_partitions}, which exceeds maxPartitions {read.max_partitions}; lower one or raise the other"
+        )
+    if not read.expression:
+        raise ConfigurationError("sql92 is empty; leave it out to read everything")
+    if read.include_retry and given.has("deadLettersOf"):
+        raise ConfigurationError(
+            "includeRetry is true with deadLettersOf; dead letters are read alone, leave one of them out"
+        )

@@ -1,0 +1,46 @@
+"""The columns of the table that the source offers, and a read's choice of them (options ``columns`` and ``includeProperties``)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sprocketmq.spark.options.given_options import GivenOptions
+
+__all__ = ["COLUMNS", "chosen_columns"]
+
+# name -> Spark type, in the order of the table that the source offers
+COLUMNS: Final[dict[str, str]] = {
+    "topic": "string",
+    "brokerName": "string",
+    "queueId": "int",
+    "queueOffset": "bigint",
+    "commitLogOffset": "bigint",
+    "messageId": "string",
+    "keys": "string",
+    "tags": "string",
+    "properties": "map<string,string>",
+    "body": "binary",
+    "bornTimestamp": "timestamp",
+    "storeTimestamp": "timestamp",
+    "bornHost": "string",
+    "storeHost": "string",
+    "reconsumeTimes": "int",
+    "sysFlag": "int",
+}
+
+# What a copy is made of.
+CONTENT: Final = ("topic", "body", "properties", "reconsumeTimes")
+
+
+def chosen_columns(given: GivenOptions) -> tuple[str, ...]:
+    """The columns to read, in the user's order. Raises ConfigurationError: one is not there, or none is left."""
+    if not given.has("columns"):
+        keep_properties = given.flag("includeProperties")
+        return tuple(name for name in COLUMNS if name != "properties" or keep_properties)
+    given.not_both("columns", "includeProperties")
+    spelling = {name.lower(): name for name in COLUMNS}
+    names = [part.strip() for part in (given.text("columns") or "").split(",") if part.strip()]
+    unknown = [name for name in names if name.lower() not in spelling]
+    if unknown or not names:
+        given.refuse("columns", f"a comma separated choice of {', '.join(COLUMNS)}")
+    return tuple(dict.fromkeys(spelling[name.lower()] for name in names))

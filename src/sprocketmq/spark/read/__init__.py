@@ -1,0 +1,1 @@
+"""The source: which messages a batch reads, and reading them."""

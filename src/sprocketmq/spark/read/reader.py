@@ -1,0 +1,257 @@
+"""The batch reader, and ``read_ranges``, which turns queue ranges into Arrow batches for it and for the stream reader."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from sprocketmq.client.read.queue_reader import QueueReader
+from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.errors import RemoteError
+from sprocketmq.net.kept_memory import keep_freed_memory
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.columns.decode import BatchDecoder
+from sprocketmq.spark.columns.pull_body import PullBody
+from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merged
+from sprocketmq.spark.offsets import QueueRange
+from sprocketmq.spark.options.bound import Bound
+from sprocketmq.spark.options.read_options import ReadOptions
+from sprocketmq.spark.read.broker_watch import check_sql92, source_topics
+from sprocketmq.spark.read.counted_losses import tell
+from sprocketmq.spark.read.group_progress import committed_offsets
+from sprocketmq.spark.read.offset_search import first_held, offsets_by_time
+from sprocketmq.spark.read.partitions import pack, task_count
+from sprocketmq.spark.read.plan import Facts, resolve_batch, resolve_end, resolve_start
+from sprocketmq.spark.read.queue_bounds import gone_queues, held_bounds
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = [
+    "BatchReader",
+    "DataLoss",
+    "TaskPartition",
+    "facts_for",
+    "partitions_for",
+    "read_partition",
+    "read_ranges",
+    "report_losses",
+    "source_topics",
+    "tasks_for",
+]
+
+log = logging.getLogger("sprocketmq.spark")
+
+# A batch is closed at whichever comes first: large enough that the price per batch vanishes, small enough for an executor's memory.
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+_BATCH_PULLS: Final = 512
+
+
+class TaskPartition(InputPartition):
+    """What one Spark task reads, and what planning found to be lost, which the first task of a batch tells on its behalf."""
+
+    def __init__(self, ranges: tuple[QueueRange, ...], losses: tuple[Loss, ...] = ()) -> None:
+        super().__init__(ranges)
+        self.ranges, self.losses = ranges, losses
+
+    def __repr__(self) -> str:
+        return f"TaskPartition({', '.join(map(str, self.ranges))})"
+
+
+class BatchReader(DataSourceReader):
+    """``spark.read.format("rocketmq")``. Built and planned on the driver, read in tasks; holds no connection."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        options = self._options
+        cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
+        queues = cluster.queues(source_topics(options, cluster))
+        check_sql92(options, cluster, queues)
+        start_facts = facts_for(options, options.starting, cluster, queues)
+        start = resolve_start(
+            options.starting,
+            start_facts,
+            fallback=options.group_offsets_fallback,
+            strategy=options.timestamp_strategy,
+        )
+        end = resolve_end(options.ending, facts_for(options, options.ending, cluster, queues))
+        ranges, losses = resolve_batch(start, end, start_facts.bounds)
+        report_losses(losses, options)
+        return partitions_for(ranges, tasks_for(ranges, options), options.ordered, tuple(losses))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(self._options, self._schema, partition)
+
+
+def facts_for(options: ReadOptions, bound: Bound, cluster: Cluster, queues: Sequence[MessageQueue]) -> Facts:
+    """Ask the brokers what ``bound`` needs to be resolved, and no more."""
+    bounds = held_bounds(cluster, queues)
+    if bound is options.starting:
+        bounds = first_held(cluster, bounds, options.group)
+    times_ms = bound.times_ms(queue for queue in bounds if not queue.topic.startswith(RETRY_PREFIX))
+    by_time = offsets_by_time(cluster, bounds, times_ms, options.group) if times_ms else {}
+    asked = [queue for queue in bounds if bound.kind == "group" or queue.topic.startswith(RETRY_PREFIX)]
+    committed = committed_offsets(cluster, options.group, asked) if asked else {}
+    return Facts(bounds, by_time, committed)
+
+
+def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
+    """Raise, or go on and name in the log exactly what is missing.
+
+    Raises:
+        DataLoss: there are losses and ``failOnDataLoss`` is true.
+    """
+    if not losses:
+        return
+    text = "; ".join(map(str, losses))
+    if options.fail_on_data_loss:
+        raise DataLoss(
+            f"messages are gone before they were read: {text}; set failOnDataLoss to false to go on with what is left"
+        )
+    log.warning("going on without lost messages (failOnDataLoss is false): %s", text)
+
+
+def tasks_for(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
+    """How many tasks shall read ``ranges``, by the options."""
+    return task_count(
+        sum(entry.count for entry in ranges),
+        min_partitions=options.min_partitions,
+        max_partitions=options.max_partitions,
+        max_records_per_partition=options.max_records_per_partition,
+    )
+
+
+def partitions_for(
+    ranges: Sequence[QueueRange], tasks: int, ordered: bool, losses: tuple[Loss, ...] = ()
+) -> list[InputPartition]:
+    """``ranges`` as the partitions of at most ``tasks`` tasks."""
+    pieces = pack(ranges, tasks, ordered=ordered)
+    if losses and not pieces:
+        pieces = [()]  # everything is lost: somebody has to say so
+    return [TaskPartition(piece, losses if number == 0 else ()) for number, piece in enumerate(pieces)]
+
+
+def read_partition(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """The messages of one task; Spark makes a partition without ranges of an empty batch. Raises as ``read_ranges``."""
+    tell(options.loss_report, list(getattr(partition, "losses", ())))
+    return read_ranges(options, schema, getattr(partition, "ranges", ()))
+
+
+def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[QueueRange]) -> Iterator[pa.RecordBatch]:
+    """The messages of ``ranges`` as batches of exactly the Arrow schema that Spark checks for. Runs in a task.
+
+    A retry topic is read without the filter, as Java consumers do: its messages have passed it before.
+
+    Raises:
+        DataLoss: a range is (partly) deleted and ``failOnDataLoss`` is true.
+        NetworkError, RequestTimeout, RemoteError: a broker cannot be read; Spark runs the task again.
+    """
+    keep_freed_memory()
+    decoder = BatchDecoder(_arrow_schema(schema), options.tags)
+    for expression, kind, part in _by_filter(options, ranges):
+        left = list(part)
+        while left:
+            task = _RangeRead(options, left)
+            yield from task.batches(decoder, expression, kind)
+            left = task.left
+
+
+class _RangeRead:
+    """One pass over ranges: what came, what is left when a queue vanished in the middle, and what is lost."""
+
+    def __init__(self, options: ReadOptions, ranges: Sequence[QueueRange]) -> None:
+        self._options = options
+        # This process's connections, which outlive the task: a micro-batch would open and close as many each time.
+        self._cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
+        self._ends = {entry.queue: entry.end for entry in ranges}
+        self._next = {entry.queue: entry.start for entry in ranges}
+        self._ranges = ranges
+        self._lost: list[Loss] = []
+        self.left: list[QueueRange] = []
+
+    def batches(self, decoder: BatchDecoder, expression: str, kind: str) -> Iterator[pa.RecordBatch]:
+        options = self._options
+        reader = QueueReader(
+            api=self._cluster.api,
+            engine=self._cluster.engine,
+            group=options.group,
+            ranges=[(entry.queue, entry.start, entry.end) for entry in self._ranges],
+            expression=expression,
+            expression_type=kind,
+            max_messages=options.pull_batch_size,
+            pulls_in_flight=options.pull_pipelining,
+            timeout_ms=options.pull_timeout_ms,
+            retry_timeout_ms=options.retry_timeout_ms,
+            on_offset_moved=self._on_offset_moved,
+        )
+        pulls: list[PullBody] = []
+        size_bytes = 0
+        failure: RemoteError | None = None
+        with reader:
+            chunks = iter(reader)
+            while True:
+                try:
+                    chunk = next(chunks, None)
+                except RemoteError as error:
+                    failure, chunk = error, None
+                if chunk is None:
+                    break
+                self._next[chunk.queue] = chunk.end
+                pulls.append(PullBody(chunk.queue, chunk.start, chunk.end, chunk.body))
+                size_bytes += len(chunk.body)
+                if size_bytes >= _BATCH_BYTES or len(pulls) >= _BATCH_PULLS:
+                    yield from decoder.decode(pulls)
+                    pulls, size_bytes = [], 0
+        if pulls:
+            yield from decoder.decode(pulls)
+        if failure is not None:
+            self._go_on_without(failure)
+        if self._lost:
+            losses = merged(self._lost)
+            report_losses(losses, options)
+            tell(options.loss_report, losses)
+
+    def _on_offset_moved(self, queue: MessageQueue, wanted: int, low: int, high: int) -> None:
+        """Called for each piece of a range that is not there; pieces overlap, which ``merged`` sees to."""
+        held, end = QueueBounds(low, high), self._ends[queue]
+        if wanted < low:
+            loss = Loss(queue, wanted, min(low, end), "deleted", held)
+        else:
+            loss = Loss(queue, wanted, end, "went back", held)
+        self._lost.append(loss)
+        if self._options.fail_on_data_loss:
+            report_losses([loss], self._options)
+
+    def _go_on_without(self, failure: RemoteError) -> None:
+        """A queue or topic vanished under the read: its rest is lost, the other ranges are read on."""
+        rest = [QueueRange(queue, at, self._ends[queue]) for queue, at in self._next.items() if at < self._ends[queue]]
+        gone = gone_queues(self._cluster, (entry.queue for entry in rest))
+        if not gone:
+            raise failure
+        self._lost += [
+            Loss(entry.queue, entry.start, entry.end, gone[entry.queue]) for entry in rest if entry.queue in gone
+        ]
+        self.left = [entry for entry in rest if entry.queue not in gone]
+
+
+def _by_filter(options: ReadOptions, ranges: Sequence[QueueRange]) -> Iterator[tuple[str, str, list[QueueRange]]]:
+    retry = [entry for entry in ranges if entry.queue.topic.startswith(RETRY_PREFIX)]
+    normal = [entry for entry in ranges if not entry.queue.topic.startswith(RETRY_PREFIX)]
+    if normal:
+        yield options.expression, options.expression_type, normal
+    if retry:
+        yield "*", "TAG", retry
+
+
+def _arrow_schema(schema: StructType) -> Any:
+    # Before PySpark 4.2 times are those of UTC, unasked.
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)

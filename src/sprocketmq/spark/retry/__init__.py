@@ -1,0 +1,1 @@
+"""Rows that failed: sent back, or copied to the dead letters, with the verdicts kept."""

@@ -1,0 +1,94 @@
+"""Rows whose message is to be consumed again or given up: what is sent back, after how long, and what a copy would be made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.options.source_columns import CONTENT
+from sprocketmq.spark.retry.sent_back import SendBack
+from sprocketmq.spark.retry.verdict_columns import action_of, check_delay_level
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sprocketmq.spark.options.sink_options import SinkOptions
+
+__all__ = ["DEAD_LETTER_LEVEL", "BadRow", "Place", "bad_row", "bad_rows"]
+
+# AbstractSendMessageProcessor: a negative level goes straight to the dead-letter topic.
+DEAD_LETTER_LEVEL: Final = -1
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """One row to be consumed again, or to be given up. ``content`` holds the columns of a copy, None when the row has them not."""
+
+    message: SendBack
+    reason: str = ""
+    content: Mapping[str, Any] | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.message.broker_name, self.message.commit_log_offset
+
+
+def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_reconsume: int) -> BadRow:
+    """What becomes of ``row`` with ``action`` retry or dlq.
+
+    Args:
+        row: columns of the source by name, as far as they were kept, and the user's ``delayLevel`` and ``reason``.
+        delay_level: of rows without one of their own; 0 lets the broker choose.
+        max_reconsume: at so many tries a retry is a dead letter.
+
+    Raises:
+        ConfigurationError: there is a reason, and no body to go with it, or there is no such level.
+    """
+    given_up = action == "dlq" or (row.get("reconsumeTimes") or 0) >= max_reconsume
+    level = row.get("delayLevel")
+    message = SendBack(
+        row["brokerName"],
+        row["commitLogOffset"],
+        topic=row.get("topic") or "",
+        message_id=row.get("messageId") or "",
+        delay_level=DEAD_LETTER_LEVEL if given_up else delay_level if level is None else check_delay_level(level),
+    )
+    whole = all(row.get(name) is not None for name in CONTENT)
+    reason = row.get("reason") or ""
+    if reason and not whole:
+        lacking = ", ".join(name for name in CONTENT if row.get(name) is None)
+        raise ConfigurationError(
+            f"a bad row has a reason and lacks {lacking}: a reason travels with a copy of the message; keep these columns, or leave "
+            "reason out"
+        )
+    return BadRow(message, reason, row if whole else None)
+
+
+def bad_rows(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[BadRow]:
+    """The rows of ``batch`` (columns of ``row_messages.ACK_COLUMNS``) whose action is retry or dlq.
+
+    Raises:
+        ConfigurationError: an action that does not exist, or a reason without what it travels with.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from sprocketmq.spark.send.row_messages import ACK_COLUMNS
+
+    said = batch.column("action")
+    bad = [value for value in pc.unique(said).to_pylist() if action_of(value, "ack") in ("retry", "dlq")]
+    if not bad:
+        return
+    names = [name for name in batch.schema.names if name in ACK_COLUMNS]
+    kept = batch.select(names).filter(pc.is_in(said, value_set=pa.array(bad, said.type)))
+    for row in kept.to_pylist():
+        yield bad_row(
+            row,
+            action_of(row["action"], "ack"),
+            delay_level=options.delay_level,
+            max_reconsume=options.max_reconsume_times,
+        )

@@ -1,0 +1,202 @@
+"""A retry copy made here: for a bad row with a reason, and for one whose stored copy the broker has deleted (Java: sendMessageBack by the
+inner producer).
+
+    BadRow with content --retry_copies--> messages for %RETRY%group --send_copies--> the brokers of their records, many at once
+
+Law: a copy is what the broker would have made of its own record, with the reason as one property more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from sprocketmq.client.group.send_back import retry_copy
+from sprocketmq.client.remoting.message_writer import MessageWriter
+from sprocketmq.client.remoting.unique_keys import UniqueKeys
+from sprocketmq.client.settings.send_settings import SendSettings
+from sprocketmq.core.retry.retry_schedule import retry_level
+from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
+from sprocketmq.net.address import local_ip
+from sprocketmq.net.clock import SystemClock
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.columns.fetched_rows import fetched_rows
+from sprocketmq.spark.options.access import PLAIN, Access
+from sprocketmq.spark.options.source_columns import CONTENT
+from sprocketmq.spark.retry.bad_rows import BadRow
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["fetched_again", "joined_again", "retry_copies", "send_copies"]
+
+_ROWS_PER_QUERY: Final = 200
+_AT_ONCE: Final = 64
+_TRY_MS: Final = 10_000
+_LONGEST_REASON_BYTES: Final = 1024
+# The length of a message's properties is an int16; the broker adds some of its own.
+_PROPERTIES_BYTES: Final = 32_767 - 2_048
+_SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
+
+
+def fetched_again(
+    bad: DataFrame, refused: Sequence[tuple[BadRow, RemoteError]], send: Callable[[Iterable[BadRow]], None]
+) -> None:
+    """Give ``send`` the ``refused`` rows with the bodies that ``bad`` holds. They are asked for only now, because this is rare: a stream
+    that is days behind.
+
+    Raises:
+        ConfigurationError: the rows were not kept whole, or are not there when asked again, so nothing is left to send.
+        RocketMQError: the broker does not take the copy either.
+    """
+    missing = [name for name in CONTENT if name not in bad.columns]
+    if missing:
+        row, error = refused[0]
+        raise ConfigurationError(
+            f"{len(refused)} bad rows cannot be sent back, the first is {row.message} ({error}), and the rows lack {', '.join(missing)} "
+            "to send a new copy; keep the columns of the source in the rows that process returns"
+        )
+    wanted = ["brokerName", "commitLogOffset", *CONTENT, *(name for name in ("storeHost",) if name in bad.columns)]
+    for at in range(0, len(refused), _ROWS_PER_QUERY):
+        part = {row.place: row for row, _ in refused[at : at + _ROWS_PER_QUERY]}
+        send(joined_again(fetched_rows(bad.where(_is_one_of(part)).select(wanted)), part))
+
+
+def joined_again(rows: Iterable[dict[str, Any]], refused: dict[tuple[str, int], BadRow]) -> Iterator[BadRow]:
+    """Each refused row once, with its content. Raises ConfigurationError: one is not there; it would be lost."""
+    unseen = dict(refused)
+    for row in rows:
+        found = unseen.pop((row["brokerName"], row["commitLogOffset"]), None)
+        if found is not None:
+            yield BadRow(found.message, found.reason, row)
+    if unseen:
+        first = next(iter(unseen.values())).message
+        raise ConfigurationError(
+            f"{len(unseen)} bad rows cannot be sent back and were not there when asked for again, the first is {first}; let process "
+            "return the same rows each time, or give write"
+        )
+
+
+def _is_one_of(places: Iterable[tuple[str, int]]) -> Any:
+    from pyspark.sql import functions as f
+
+    conditions = [(f.col("brokerName") == name) & (f.col("commitLogOffset") == at) for name, at in places]
+    return reduce(lambda one, other: one | other, conditions)
+
+
+def retry_copies(rows: Iterable[BadRow], group: str, max_reconsume_times: int) -> Iterator[Message]:
+    """The messages for ``%RETRY%group``, one for each row; all rows have content."""
+    for row in rows:
+        assert row.content is not None
+        asked_level = row.message.delay_level
+        dead = asked_level < 0
+        # A send to %RETRY% whose tries exceed its limit is stored as a dead letter at once.
+        limit = 0 if dead else max_reconsume_times
+        level = 0 if dead else retry_level(row.content["reconsumeTimes"], asked_level)
+        copy = retry_copy(_message(row), group, limit, level)
+        if row.reason:
+            copy.properties.pop(props.RETRY_REASON, None)
+            copy.properties[props.RETRY_REASON] = _fitting(row.reason, copy.properties)
+        yield copy
+
+
+def _fitting(reason: str, properties: dict[str, str]) -> str:
+    """The reason as a property's value: without the two separators, and short enough for the message that it explains."""
+    taken = sum(len(name.encode()) + len(value.encode()) + 2 for name, value in properties.items())
+    room = max(1, min(_LONGEST_REASON_BYTES, _PROPERTIES_BYTES - taken))
+    text = reason.translate(_SEPARATORS).strip() or "?"
+    return text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore") or "?"
+
+
+def send_copies(
+    rows: Iterable[BadRow],
+    group: str,
+    namesrv_addr: str,
+    *,
+    max_reconsume: int = 16,
+    retry_timeout_ms: int = 60_000,
+    access: Access = PLAIN,
+) -> None:
+    """Send a copy of each row (all have content) to the broker that its record was read from; all are stored when it returns.
+
+    That broker would have made the copy. It also makes %RETRY%group when the first message for it comes, whether or not it makes other
+    topics by itself, so no route is asked for: a group that never had a member has none.
+
+    Raises:
+        NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some may be stored.
+        RemoteError: a broker does not take the copy.
+    """
+    cluster = Cluster.at(namesrv_addr, retry_timeout_ms, access)
+    settings = SendSettings(group=group + "_RETRY")
+    writer = MessageWriter(settings, SystemClock(), UniqueKeys(local_ip()), None, False)
+    rest, addresses = iter(rows), _Addresses(cluster)
+    while chunk := list(islice(rest, _AT_ONCE)):
+        cluster.engine.run(_send_all(addresses, writer, chunk, retry_copies(chunk, group, max_reconsume)))
+
+
+class _Addresses:
+    """Where brokers are, each asked for once: no route of ours names the broker of a record whose topic was not read."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._known: dict[str, str] = {}
+        self._one_asks = asyncio.Lock()
+
+    async def of(self, broker_name: str, topic: str | None) -> str:
+        async with self._one_asks:
+            if broker_name not in self._known:
+                self._known[broker_name] = await self.cluster.broker_address(broker_name, topic)
+            return self._known[broker_name]
+
+    def forget(self, broker_name: str) -> None:
+        """It may have moved."""
+        self._known.pop(broker_name, None)
+
+
+async def _send_all(
+    addresses: _Addresses, writer: MessageWriter, rows: Sequence[BadRow], copies: Iterable[Message]
+) -> None:
+    cluster = addresses.cluster
+
+    async def store(row: BadRow, copy: Message) -> None:
+        async def ask() -> None:
+            broker_name = row.message.broker_name
+            address = await addresses.of(broker_name, row.message.topic or None)
+            command = writer.command(outgoing, MessageQueue(copy.topic, broker_name, 0))
+            try:
+                await cluster.api.send_message(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
+            except RocketMQError:
+                addresses.forget(broker_name)
+                raise
+
+        outgoing = writer.one(copy, None, 0, None, None, None)
+        await cluster.retrying(ask)
+
+    # No send may be under way when this returns.
+    sends = (store(row, copy) for row, copy in zip(rows, copies, strict=True))
+    for outcome in await asyncio.gather(*sends, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _message(row: BadRow) -> MessageExt:
+    content = row.content
+    assert content is not None
+    message = MessageExt(
+        content["topic"],
+        bytes(content["body"]),
+        reconsume_times=content["reconsumeTimes"],
+        broker_name=row.message.broker_name,
+        commit_log_offset=row.message.commit_log_offset,
+        store_host=content.get("storeHost") or "127.0.0.1:0",
+    )
+    message.properties.update(content["properties"])
+    if row.message.message_id and not content.get("storeHost"):
+        # the stored copy cannot be named without its host; its sender's id can
+        message.properties.setdefault(props.ORIGIN_MESSAGE_ID, row.message.message_id)
+    return message

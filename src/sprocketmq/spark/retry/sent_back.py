@@ -1,0 +1,98 @@
+"""Messages sent back to the broker that stores them, to be consumed again (Java: CONSUMER_SEND_MSG_BACK, 36).
+
+One request names one stored record, by its place in the broker's log; the broker makes the copy. Which rows go back, and what becomes of
+those that a broker refuses, is for ``hand_back``; users call ``send_back`` for messages of their own choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
+from sprocketmq.errors import RemoteError
+from sprocketmq.spark.cluster.cluster import Cluster, can_pass
+from sprocketmq.spark.options.access import PLAIN, Access
+from sprocketmq.wire import headers
+
+__all__ = ["SendBack", "send_back"]
+
+_CHUNK: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SendBack:
+    """One message to be consumed again later: where its stored copy is, and how it goes back.
+
+    ``delay_level`` 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1..18 asks for that level, -1 means straight to the dead letters.
+    """
+
+    broker_name: str
+    commit_log_offset: int
+    topic: str = ""
+    message_id: str = ""
+    delay_level: int = 0
+
+
+def send_back(
+    messages: Iterable[SendBack],
+    *,
+    group: str,
+    namesrv_addr: str | None = None,
+    max_reconsume: int = 16,
+    retry_timeout_ms: int = 60_000,
+    access: Access = PLAIN,
+) -> list[tuple[SendBack, RemoteError]]:
+    """Send messages back for another try in ``group``: many requests in flight, each tried again while its broker does not answer.
+
+    Args:
+        namesrv_addr: default NAMESRV_ADDR.
+        max_reconsume: after so many tries the broker makes a dead letter of a message.
+
+    Returns:
+        The messages that a broker refused for good, with its answer (code 1: the stored copy is gone).
+
+    Raises:
+        NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some may have gone back.
+    """
+    cluster = Cluster.at(resolve_namesrv_addr(namesrv_addr), retry_timeout_ms, access)
+    rest, refused = iter(messages), []
+    while chunk := list(islice(rest, _CHUNK)):
+        refused += cluster.engine.run(_sent_back(cluster, group, chunk, max_reconsume))
+    return refused
+
+
+async def _sent_back(
+    cluster: Cluster, group: str, messages: list[SendBack], max_reconsume: int
+) -> list[tuple[SendBack, RemoteError]]:
+    for topic in sorted({message.topic for message in messages if message.topic}):
+        # The addresses of brokers come with the route: one question for a topic instead of one for each message.
+        await cluster.retrying(lambda topic=topic: cluster.route(topic))  # type: ignore[misc]
+    refused = await cluster.gather(_refusal(cluster, group, message, max_reconsume) for message in messages)
+    return [(message, error) for message, error in zip(messages, refused, strict=True) if error is not None]
+
+
+async def _refusal(cluster: Cluster, group: str, message: SendBack, max_reconsume: int) -> RemoteError | None:
+    """What the broker said that does not take it; None once it is stored."""
+    header = headers.ConsumerSendMsgBackRequestHeader(
+        offset=message.commit_log_offset,
+        group=group,
+        delay_level=message.delay_level,
+        origin_msg_id=message.message_id or None,
+        origin_topic=message.topic or None,
+        max_reconsume_times=max_reconsume,
+    )
+
+    async def ask() -> None:
+        address = await cluster.broker_address(message.broker_name)
+        await cluster.api.consumer_send_message_back(address, header)
+
+    try:
+        await cluster.retrying(ask)
+    except RemoteError as error:
+        if can_pass(error):
+            raise
+        return error
+    return None

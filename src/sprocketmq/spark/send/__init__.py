@@ -1,0 +1,1 @@
+"""Rows as messages, and how they are sent."""

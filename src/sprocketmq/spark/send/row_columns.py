@@ -1,0 +1,250 @@
+"""Plain rows into the elements of batches, by columns: no Python object per row (the elements: ``wire.batch``).
+
+    properties of the map, TAGS, KEYS, notes, UNIQ_KEY   --> one text a row, joined by Arrow
+    head, body, length, text                             --> one element a row, joined by Arrow: back to back as a request carries them
+
+Law: what is made here is what ``row_messages`` and ``wire.batch`` make of the same rows, byte for byte but for the unique keys. A batch
+with anything else in it than plain rows is left to them, errors included: rows with a queue, a sharding key or a delay, several topics,
+values that are blank or hold separators, keys of several words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sprocketmq.client.settings.validators import check_sendable_topic
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.columns.byte_columns import binary
+from sprocketmq.spark.columns.property_columns import MANY_NAMES
+from sprocketmq.spark.send.row_messages import LEFT_OUT, SEND_COLUMNS
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.batch import ELEMENT
+from sprocketmq.wire.properties import MAX_PROPERTIES_BYTES
+from sprocketmq.wire.record_layout import PROPERTIES_LENGTH
+
+__all__ = ["Elements", "element_rows"]
+
+Array = Any  # pyarrow has no type information
+
+_HEAD: Final = np.dtype(ELEMENT.columns())
+_LENGTH_BYTES: Final = PROPERTIES_LENGTH.size
+_UNUSUAL: Final = frozenset(SEND_COLUMNS) - {"body", "topic", "tags", "keys", "properties", "brokerName"}
+_MOST_BYTES: Final = 1 << 30  # of bodies in one batch of rows: Arrow counts with 32 bits
+_FIRST_PRINTABLE: Final = 0x21
+_LAST_PRINTABLE: Final = 0x7E
+
+
+class _Unusual(Exception):
+    """These rows are to be made one by one."""
+
+
+class Elements(NamedTuple):
+    """Rows as elements of one topic: element ``n`` is ``data[offsets[n]:offsets[n + 1]]``."""
+
+    topic: str
+    offsets: Any
+    data: memoryview
+
+    def parts(self, most_bytes: int, most_rows: int) -> Iterator[memoryview]:
+        """The elements as bodies of batches within both limits; one that is larger than that goes alone."""
+        offsets, at, count = self.offsets, 0, len(self.offsets) - 1
+        while at < count:
+            upto = int(np.searchsorted(offsets, offsets[at] + most_bytes, side="right")) - 1
+            upto = max(at + 1, min(upto, at + most_rows, count))
+            yield self.data[int(offsets[at]) : int(offsets[upto])]
+            at = upto
+
+
+def element_rows(
+    batch: pa.RecordBatch, topic: str | None, unique_keys: list[str], notes: Mapping[str, str | range], most_bytes: int
+) -> Elements | None:
+    """The rows of ``batch``; None when they are not all plain.
+
+    Args:
+        topic: of all rows; None: the column names it.
+        unique_keys: one for each row.
+        notes: further properties, the same text for all rows or a number for each.
+        most_bytes: a body that is longer is not plain.
+    """
+    try:
+        return _elements(batch, topic, unique_keys, notes, most_bytes)
+    except _Unusual:
+        return None
+
+
+def _elements(
+    batch: pa.RecordBatch, topic: str | None, unique_keys: list[str], notes: Mapping[str, str | range], most_bytes: int
+) -> Elements:
+    columns = {name: batch.column(name) for name in batch.schema.names if name in SEND_COLUMNS}
+    if any(columns[name].null_count < batch.num_rows for name in _UNUSUAL & columns.keys()):
+        raise _Unusual
+    to = _only_topic(topic, columns.get("topic"))
+    body = columns["body"].cast(pa.binary())
+    body_sizes = pc.binary_length(body).to_numpy(zero_copy_only=False)
+    if (
+        body.null_count
+        or not len(body)
+        or body_sizes.min() == 0
+        or body_sizes.max() > most_bytes
+        or body_sizes.sum() > _MOST_BYTES
+    ):
+        raise _Unusual
+    text = _properties_text(columns, unique_keys, notes)
+    text_sizes = pc.binary_length(text).to_numpy(zero_copy_only=False)
+    if text_sizes.max() > MAX_PROPERTIES_BYTES:
+        raise _Unusual
+    heads = np.zeros(len(body), _HEAD)
+    heads["size"] = ELEMENT.size + _LENGTH_BYTES + body_sizes + text_sizes
+    heads["body_length"] = body_sizes
+    lengths = text_sizes.astype(">u2")
+    joined = pc.binary_join_element_wise(_fixed(heads, ELEMENT.size), body, _fixed(lengths, _LENGTH_BYTES), text, b"")
+    offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1]
+    return Elements(to, offsets, memoryview(joined.buffers()[2]))
+
+
+def _only_topic(topic: str | None, column: Array) -> str:
+    if topic:
+        return topic
+    names = [] if column is None else pc.unique(column).to_pylist()
+    if len(names) != 1 or not names[0]:
+        raise _Unusual
+    try:
+        check_sendable_topic(names[0])
+    except ConfigurationError:
+        raise _Unusual from None
+    return str(names[0])
+
+
+def _fixed(numbers: Any, width: int) -> Array:
+    """``width`` bytes for each row."""
+    offsets = np.arange(len(numbers) + 1, dtype=np.int32) * np.int32(width)
+    return binary(offsets, numbers)
+
+
+# -- properties ----------------------------------------------------------------------------------------------------------------------
+
+
+def _properties_text(columns: Mapping[str, Array], unique_keys: list[str], notes: Mapping[str, str | range]) -> Array:
+    """As ``Message`` and the sink would write them: the map's, then TAGS, KEYS, notes, UNIQ_KEY."""
+    parts = []
+    if "properties" in columns:
+        parts.append(_of_map(columns["properties"]))
+    if "tags" in columns:
+        parts += _optional(props.TAGS, _plain_values(columns["tags"]))
+    if "keys" in columns:
+        parts += _optional(props.KEYS, _plain_words(columns["keys"]))
+    for name, value in notes.items():
+        numbers = pa.array(value).cast(pa.string()) if isinstance(value, range) else value
+        parts += [f"{name}\x01", numbers, "\x02"]
+    parts += [f"{props.UNIQ_KEY}\x01", pa.array(unique_keys, pa.string()), "\x02"]
+    return pc.binary_join_element_wise(*map(_as_binary, _joined(parts)), b"")
+
+
+def _joined(parts: list[Any]) -> list[Any]:
+    """Texts that are the same for all rows put together."""
+    joined: list[Any] = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        else:
+            joined.append(part)
+    return joined
+
+
+def _as_binary(part: Any) -> Any:
+    return pa.scalar(part.encode(), pa.binary()) if isinstance(part, str) else part.cast(pa.binary())
+
+
+def _optional(name: str, values: Array) -> list[Any]:
+    """A property that rows may lack: null or empty values leave it out."""
+    if not values.null_count and (not len(values) or pc.min(pc.binary_length(values)).as_py()):
+        return [f"{name}\x01", values, "\x02"]
+    filled = pc.fill_null(values, "")
+    pairs = pc.binary_join_element_wise(f"{name}\x01", filled, "\x02", "")
+    return [pc.if_else(pc.equal(filled, ""), "", pairs)]
+
+
+def _plain_values(values: Array) -> Array:
+    """Values of properties, nulls and empty ones among them, which Python would take as they are."""
+    if values.type != pa.string():
+        raise _Unusual
+    content = _content(values)
+    if len(content) and content.min() <= 2 and ((content == 1) | (content == 2)).any():
+        raise _Unusual
+    if pc.any(pc.utf8_is_space(values)).as_py() or _has_odd_blank(values, content):
+        raise _Unusual
+    return values
+
+
+def _has_odd_blank(values: Array, content: Any) -> bool:
+    """Whether a value may be of nothing but those controls that only Python calls white space: then its first one is."""
+    if not len(content) or content.min() >= _FIRST_PRINTABLE:
+        return False
+    return bool(pc.any(pc.match_substring_regex(values, r"^[\x00-\x1f ]")).as_py())
+
+
+def _plain_words(values: Array) -> Array:
+    """Keys that are one printable ASCII word each, or missing."""
+    if values.type != pa.string():
+        raise _Unusual
+    content = _content(values)
+    if len(content) and (content.min() < _FIRST_PRINTABLE or content.max() > _LAST_PRINTABLE):
+        raise _Unusual
+    return values
+
+
+def _content(values: Array) -> Any:
+    """All bytes of a column of strings."""
+    if not len(values) or values.buffers()[2] is None:
+        return np.empty(0, np.uint8)
+    offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+    return np.frombuffer(values.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+
+
+def _of_map(maps: Array) -> Array:
+    """The user's properties, one text a row."""
+    count = len(maps)
+    offsets = np.frombuffer(maps.buffers()[1], np.int32)[maps.offset : maps.offset + count + 1]
+    names, values = maps.keys, maps.items
+    if maps.null_count or maps.offset or offsets[0] or offsets[-1] != len(names) or names.type != pa.string():
+        raise _Unusual
+    encoded = names.dictionary_encode()
+    known = encoded.dictionary.to_pylist()
+    if (
+        names.null_count
+        or len(known) > MANY_NAMES
+        or any(not name or "\x01" in name or "\x02" in name for name in known)
+    ):
+        raise _Unusual
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    keep = _kept(values, codes, known)
+    if keep is not None:
+        offsets = np.concatenate([[0], np.cumsum(keep)])[offsets]  # as many pairs as are kept before each row
+        codes, values = codes[keep], values.filter(pa.array(keep))
+    rows = np.repeat(np.arange(count), np.diff(offsets))
+    seen = np.zeros(count * max(1, len(known)), bool)
+    seen[rows * len(known) + codes] = True
+    if np.count_nonzero(seen) != len(codes):  # a name twice: the last one counts
+        raise _Unusual
+    begun = pa.array([f"{name}\x01" for name in known], pa.string()).take(pa.array(codes))
+    texts = pc.binary_join_element_wise(begun, _plain_values(values), "\x02", "")
+    if not len(texts):
+        return pa.array([""] * count, pa.string())
+    ends = np.frombuffer(texts.buffers()[1], np.int32)[: len(texts) + 1]
+    return binary(np.ascontiguousarray(ends[offsets], np.int32), texts.buffers()[2])
+
+
+def _kept(values: Array, codes: Any, known: list[str]) -> Any:
+    """Which pairs are sent: not RocketMQ's own, not those without a value. None: all."""
+    keep = np.ones(len(codes), bool)
+    left_out = [code for code, name in enumerate(known) if name in LEFT_OUT]
+    if left_out:
+        keep &= ~np.isin(codes, left_out)
+    lengths = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+    keep &= lengths > 0
+    return None if keep.all() else keep

@@ -1,0 +1,240 @@
+"""Rows into messages: which columns the sink takes, and the Message that a row becomes.
+
+| column | type | what it does |
+|---|---|---|
+| body | binary or string | required, not empty; a string is sent as UTF-8 |
+| topic | string | unless the option ``topic`` names one for all rows |
+| tags, keys | string | as in Message; ``keys`` may also be array<string> |
+| properties | map<string,string> | user properties; names of RocketMQ and ours are left out: rows of the source can be sent as they are |
+| shardingKey | string | rows of one key go to one queue, in the order of their task |
+| queueId | int | exactly this queue (of ``brokerName``, if that column is there too) |
+| delayLevel | int | 1..18 |
+| deliverTimeMs | bigint | milliseconds since 1970 |
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
+from sprocketmq.client.settings.validators import MAX_BODY_BYTES, check_sendable_topic
+from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.options.given_options import other_words
+from sprocketmq.spark.options.source_columns import COLUMNS, CONTENT
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.message import Message, MessageExt
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["LEFT_OUT", "SEND_COLUMNS", "OutgoingRow", "Refuse", "check_columns", "outgoing_rows", "replayed_rows"]
+
+SEND_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "body": ("binary", "string"),
+    "topic": ("string",),
+    "tags": ("string",),
+    "keys": ("string", "array<string>"),
+    "properties": ("map<string,string>",),
+    "shardingKey": ("string",),
+    "queueId": ("int",),
+    "brokerName": ("string",),
+    "delayLevel": ("int",),
+    "deliverTimeMs": ("bigint",),
+}
+ACK_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "brokerName": ("string",),
+    "commitLogOffset": ("bigint",),
+    "action": ("string",),
+    "reason": ("string",),
+    "delayLevel": ("int",),
+    "topic": ("string",),
+    "messageId": ("string",),
+    "reconsumeTimes": ("int",),
+    "body": ("binary",),
+    "properties": ("map<string,string>",),
+    "storeHost": ("string",),
+}
+# Dead letters go as they are: the rest of their columns tells where they were.
+REPLAY_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "body": ("binary", "string"),
+    "topic": ("string",),
+    "properties": ("map<string,string>",),
+}
+_KNOWN: Final = {"send": SEND_COLUMNS, "ack": ACK_COLUMNS, "replay": REPLAY_COLUMNS}
+_REQUIRED: Final = {
+    "send": ("body",),
+    "ack": ("brokerName", "commitLogOffset", "action"),
+    "replay": ("body", "properties"),
+}
+# A row that was read and is written is a new message: no id, try, mark or place of the old one is its own. What of it is meant to go on has
+# a column (tags, keys, shardingKey).
+LEFT_OUT: Final = props.OF_ONE_MESSAGE
+
+
+# What is done with a row that cannot be a message.
+Refuse = Callable[[Mapping[str, Any], ConfigurationError], None]
+
+
+def _raised(row: Mapping[str, Any], error: ConfigurationError) -> None:
+    raise error
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingRow:
+    """One row to be sent. ``queue_id`` -1: any queue."""
+
+    message: Message
+    sharding_key: str | None = None
+    broker_name: str | None = None
+    queue_id: int = -1
+    deliver_time_ms: int | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Delayed messages cannot travel in a batch."""
+        return self.message.delay_level > 0 or self.deliver_time_ms is not None
+
+    @property
+    def is_bound(self) -> bool:
+        """Bound to a queue, by its number or by a key, so that order counts."""
+        return self.queue_id >= 0 or self.sharding_key is not None
+
+
+def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
+    """Check the columns of a write before a task runs.
+
+    Raises:
+        ConfigurationError: a column is missing, unknown or of another type; the sentence names it.
+    """
+    known = _KNOWN[mode]
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for name in _REQUIRED[mode]:
+        if name not in types:
+            meant = next((column for column in types if _ours(column, known) == name), None)
+            hint = f"; rename {meant!r}" if meant else ""
+            there = ", ".join(types) or "no columns"
+            raise ConfigurationError(
+                f"the rows have no column {name!r}, which a write with mode {mode} needs; they have {there}{hint}"
+            )
+    if mode == "ack" and "reason" in types and (lacking := [name for name in CONTENT if name not in types]):
+        raise ConfigurationError(
+            f"the rows have a column 'reason' and lack {', '.join(lacking)}: a reason travels with a copy of the message; keep these "
+            "columns"
+        )
+    if mode != "ack" and topic is None and "topic" not in types:
+        raise ConfigurationError('no topic is given; add .option("topic", "...") or a column topic')
+    for name, kind in types.items():
+        allowed = known.get(name)
+        if allowed is None and name not in COLUMNS:
+            ours = _ours(name, known)
+            hint = f"; did you mean {ours}?" if ours else ""
+            raise ConfigurationError(
+                f"column {name!r} means nothing to the sink; known are {', '.join(known)}; drop or rename it{hint}"
+            )
+        if allowed is not None and kind not in allowed:
+            raise ConfigurationError(f"column {name!r} is {kind}; {' or '.join(allowed)} is allowed; cast it")
+
+
+def _ours(column: str, known: Mapping[str, object]) -> str | None:
+    """The known column that is probably meant: spelled in another case, called as Kafka's sink calls it, or misspelt."""
+    cases = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(column.lower(), cases, 1)
+    return other_words(column, known) or (cases[near[0]] if near else None)
+
+
+def replayed_rows(
+    columns: Mapping[str, Sequence[Any]], topic: str | None, replay_id: str | None = None
+) -> Iterator[OutgoingRow]:
+    """Dead letters (rows of ``deadLettersOf``) as they were first sent: with their tags, keys, user properties and message id.
+
+    The body is the row's, so it may have been mended; without ``topic`` each goes to the topic it came from, by its sharding key if it
+    had one. ``replay_id`` is the same for all rows of one replay, however often a task of it runs.
+
+    Raises:
+        ConfigurationError: a row does not say where it came from, or has no body.
+    """
+    topics = columns.get("topic") or [None] * len(columns["body"])
+    for body, row_topic, pairs in zip(columns["body"], topics, columns["properties"], strict=True):
+        to = topic or row_topic
+        if not to or to.startswith((DLQ_PREFIX, RETRY_PREFIX)):
+            raise ConfigurationError(
+                f"a row to be replayed names the topic {to!r}, where it did not come from first; read it with deadLettersOf, "
+                'or add .option("topic", "...") for all rows'
+            )
+        if not body:
+            raise ConfigurationError(
+                f"a row to be replayed to {to!r} has no body, which RocketMQ does not store; filter it out"
+            )
+        letter = MessageExt(to, body.encode() if isinstance(body, str) else body)
+        letter.properties.update(pairs or ())
+        copy = replay_copy(letter, to, replay_id)
+        yield OutgoingRow(copy, copy.properties.get(props.SHARDING_KEY))
+
+
+def outgoing_rows(
+    columns: Mapping[str, Sequence[Any]],
+    topic: str | None,
+    refuse: Refuse = _raised,
+    max_bytes: int = MAX_BODY_BYTES,
+) -> Iterator[OutgoingRow]:
+    """The rows of one record batch, given as columns of Python values.
+
+    Args:
+        refuse: called with each row that cannot be a message, by its columns, and why; without it the first one raises.
+        max_bytes: the longest body.
+
+    Raises:
+        ConfigurationError: a row has no topic or body, a topic that cannot be, too long a body, or a value that no message may hold.
+    """
+    count = len(columns["body"])
+    nothing: Sequence[Any] = [None] * count
+
+    def column(name: str) -> Sequence[Any]:
+        return columns.get(name, nothing)
+
+    for values in zip(*(column(name) for name in SEND_COLUMNS), strict=True):
+        try:
+            row = _outgoing(values, topic, max_bytes)
+        except ConfigurationError as error:
+            refuse(dict(zip(SEND_COLUMNS, values, strict=True)), error)
+        else:
+            yield row
+
+
+def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int) -> OutgoingRow:
+    body, row_topic, tags, keys, properties, sharding_key, queue_id, broker_name, delay_level, deliver_time_ms = values
+    to = topic or row_topic
+    if not to:
+        raise ConfigurationError(
+            'a row has no topic; fill the column topic, or add .option("topic", "...") for all rows'
+        )
+    if not topic:
+        check_sendable_topic(to)
+    if not body:
+        raise ConfigurationError(
+            f"a row for topic {to!r} has {'no' if body is None else 'an empty'} body, which RocketMQ does not store; filter it out"
+        )
+    message = Message(
+        to,
+        body.encode() if isinstance(body, str) else body,
+        tags=tags or None,
+        keys=keys or None,
+        properties={name: text for name, text in properties or () if name not in LEFT_OUT and text},
+        delay_level=delay_level or 0,
+    )
+    if len(message.body) > max_bytes:
+        raise ConfigurationError(
+            f"a row for topic {to!r} has a body of {len(message.body)} bytes, maxMessageBytes allows {max_bytes}; filter it out, set "
+            "onError, or allow more where the brokers do (maxMessageSize)"
+        )
+    if sharding_key:
+        props.checked_value("shardingKey", sharding_key)
+    if message.properties:
+        props.encode_properties(message.properties)
+    return OutgoingRow(
+        message, sharding_key or None, broker_name, -1 if queue_id is None else queue_id, deliver_time_ms
+    )

@@ -1,0 +1,97 @@
+"""What the two senders of a Spark task share: ``message_sender`` (messages that are seen at once) and ``half_messages`` (halves, which wait
+for a decision). Each has a ``send`` of its own and takes from here what a row goes through in both of them:
+
+    record batch --_messages_of--> rows with their messages --_queue_of--> the queue a row is bound to, or none --> the sender
+    any question to a broker --_until_answered--> its answer, though the broker was away for a while
+
+Laws
+1. Rows with one sharding key go to one queue, the one that Java's SelectMessageQueueByHash names; rows with a queue id to that queue, of
+   the broker they name if it has it. That such rows are stored in the task's order is for the sender.
+2. A failure that can pass is not the task's before ``retryTimeoutMs`` is over; one that cannot is at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sprocketmq.client.produce.producer import AsyncProducer
+from sprocketmq.core.produce.send_latency import queue_of_sharding_key
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError, SystemBusy
+from sprocketmq.net.engine import Engine
+from sprocketmq.net.kept_memory import keep_freed_memory
+from sprocketmq.spark.options.sink_options import SinkOptions
+from sprocketmq.spark.send.row_messages import SEND_COLUMNS, OutgoingRow
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.message import MessageQueue
+
+__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "AsMessages", "RowSender", "may_pass"]
+
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 2.0
+_PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL})
+
+AsMessages = Callable[[Mapping[str, Sequence[Any]], "str | None"], Iterator[OutgoingRow]]
+
+
+class RowSender:
+    """One task's way to the brokers. ``sent`` counts the rows that are stored.
+
+    Args:
+        options: of the sink.
+        producer: started.
+    """
+
+    def __init__(self, options: SinkOptions, producer: AsyncProducer) -> None:
+        keep_freed_memory()
+        self._options = options
+        self._producer = producer
+        self._engine = Engine.shared()
+        self.sent = 0
+
+    def _messages_of(self, batch: pa.RecordBatch, as_messages: AsMessages) -> list[OutgoingRow]:
+        """The rows one by one. Raises ConfigurationError: a row cannot be a message."""
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
+        return list(as_messages(columns, self._options.topic))
+
+    async def _queue_of(self, row: OutgoingRow) -> MessageQueue | None:
+        """Where a bound row goes; None for a row that may go anywhere."""
+        topic = row.message.topic
+        if row.sharding_key is not None:
+            row.message.properties[props.SHARDING_KEY] = props.checked_value("shardingKey", row.sharding_key)
+        if not row.is_bound:
+            return None
+        queues: list[MessageQueue] = await self._until_answered(lambda: self._producer.publish_queues(topic))
+        if row.queue_id < 0:
+            assert row.sharding_key is not None
+            return queue_of_sharding_key(row.sharding_key, queues)
+        named: list[MessageQueue] = [queue for queue in queues if queue.queue_id == row.queue_id]
+        same_broker = [queue for queue in named if queue.broker_name == row.broker_name]
+        if not named:
+            raise ConfigurationError(
+                f"queueId is {row.queue_id}, and topic {topic!r} has the writable queues {', '.join(map(str, queues))}; use one of them"
+            )
+        return (same_broker or named)[0]
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """The producer tries other brokers; this goes on after that, as long as ``retryTimeoutMs`` allows."""
+        deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                return await ask()
+            except (NetworkError, RequestTimeout, RemoteError) as error:
+                if not may_pass(error) or time.monotonic() + pause_s > deadline_s:
+                    raise
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+
+def may_pass(error: RocketMQError) -> bool:
+    """Whether sending again later can help."""
+    return not isinstance(error, RemoteError) or isinstance(error, SystemBusy) or error.code in _PASSING

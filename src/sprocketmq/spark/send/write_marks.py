@@ -1,0 +1,113 @@
+"""The marks that ``delivery=idempotent`` leaves in each message, and how a reader drops by them what was written twice.
+
+    stream        query id / batch id        / partition / number within it      Spark keeps both ids in the checkpoint
+    batch write   txnAppId / txnVersion      / partition / number within it      the user names the write; nothing of Spark's outlives it
+
+Theory. A mark must name the row by what is the same when the write runs again: after a crash, in another application, on other machines.
+A stage's number begins anew with each application, two writes of one function have one query and batch, and how many tasks there are
+is journaled by the source with the end of the batch (``offsets``, law 5). What lies between source and sink is the user's: a shuffle, or a
+filter that was changed, gives a row another number. So two rows are one only if they also say the same.
+
+Laws
+1. No two rows of one write have the same mark; two writes have different names, or are runs of one write.
+2. A row has the same mark in each run of its batch, as long as the partitions have the same rows in the same order.
+3. Where law 2 does not hold, rows come twice; none is dropped that says something else than the one it is taken for.
+4. A message that came back (a retry, a replay of a dead letter) is no repeat of itself.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire import properties as props
+
+if TYPE_CHECKING:
+    from pyspark import TaskContext
+    from pyspark.sql import Column, DataFrame
+
+    from sprocketmq.spark.options.sink_options import SinkOptions
+
+__all__ = ["Stamp", "check_write_name", "each_write_once", "stamp_of"]
+
+# Query, batch and partition of a task's rows.
+Stamp = tuple[str, str, int]
+
+_MARKS: Final = (props.SPARK_QUERY_ID, props.SPARK_BATCH_ID, props.SPARK_PARTITION, props.SPARK_SEQUENCE)
+_NEEDED: Final = ("messageId", "reconsumeTimes", "body", "properties")
+
+
+def check_write_name(options: SinkOptions, streaming: bool) -> None:
+    """Refuse, before a task runs, a write whose rows could not be told from another one's.
+
+    Raises:
+        ConfigurationError: an idempotent batch write has no name, or a stream has one of its own.
+    """
+    if streaming and options.txn_app_id is not None:
+        raise ConfigurationError(
+            "txnAppId and txnVersion are given for a stream, whose batches are named by its checkpoint; leave them out, or give them to a "
+            "batch write in foreachBatch"
+        )
+    if options.delivery == "idempotent" and not streaming and options.txn_app_id is None:
+        raise ConfigurationError(
+            "delivery is 'idempotent' in a batch write without txnAppId and txnVersion, and nothing else names a batch write when it is "
+            'repeated; add .option("txnAppId", "a name of this write") and .option("txnVersion", its number, as the batch id), or set '
+            "delivery to atLeastOnce"
+        )
+
+
+def stamp_of(options: SinkOptions, context: TaskContext | None) -> Stamp:
+    """What the rows of this task are marked with.
+
+    Raises:
+        ConfigurationError: Spark does not say of which query they are.
+    """
+    partition = context.partitionId() if context is not None else 0
+    if options.txn_app_id is not None:
+        return options.txn_app_id, str(options.txn_version), partition
+    query_id = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+    batch_id = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    if not query_id or batch_id is None:
+        raise ConfigurationError(
+            "Spark does not say which query and batch this task belongs to; it must run in a streaming query"
+        )
+    return query_id, batch_id, partition
+
+
+def each_write_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
+    """Rows that a sink with ``delivery=idempotent`` wrote, without those that it wrote again after a crash, and without its marks.
+
+    A repeat has the marks and the body of a row that came before. Rows without marks, which somebody else has sent, are told apart by
+    their ``messageId``. What comes back as a retry (``includeRetry``) or was replayed is no repeat.
+
+    Args:
+        rows: of the source, batch or stream, with the columns ``messageId``, ``reconsumeTimes``, ``body`` and ``properties``.
+        within: of a stream: for how long repeats are known, counted from when a row was first read. Longer than the writer may be down
+            between two runs of one batch. A batch compares all rows that it reads.
+
+    Returns:
+        The rows, each once; ``properties`` has no marks.
+    """
+    from pyspark.sql import functions as f
+
+    missing = [name for name in _NEEDED if name not in rows.columns]
+    if missing:
+        raise ConfigurationError(f"the rows given to each_write_once lack {' and '.join(missing)}; keep these columns")
+
+    def value(name: str) -> Column:
+        return f.try_element_at("properties", f.lit(name))
+
+    marks = f.concat_ws("/", *map(value, _MARKS), f.sha2("body", 256))
+    is_marked = reduce(lambda one, other: one & other, (value(name).isNotNull() for name in _MARKS))
+    life = f.concat_ws("/", f.coalesce("reconsumeTimes", f.lit(0)), value(props.REPLAY_ID))
+    is_first_life = ~is_marked & (
+        life == "0"
+    )  # by its id alone, as in the state of queries that began before lives were told apart
+    name = f.concat_ws(" ", f.when(is_marked, marks).otherwise(f.col("messageId")), life)
+    named = rows.withColumn("sparkWrite", f.when(is_first_life, f.col("messageId")).otherwise(name))
+    named = named.withColumn("properties", f.map_filter("properties", lambda name, _: ~name.isin(*_MARKS)))
+    if not rows.isStreaming:
+        return named.dropDuplicates(["sparkWrite"]).drop("sparkWrite")
+    seen = named.withColumn("firstRead", f.current_timestamp()).withWatermark("firstRead", within)
+    return seen.dropDuplicatesWithinWatermark(["sparkWrite"]).drop("sparkWrite", "firstRead")

@@ -1,0 +1,1 @@
+"""Rows that are written exactly once: half messages, the ledger of decisions, settling."""

@@ -1,0 +1,168 @@
+"""The ledger as a topic: one queue on one broker, read from its end backwards as far as a question needs, written by drivers only.
+
+What the records mean is ``core.transactions.decision_ledger``, where the topic lies ``ledger_place``. Belongs to the process's engine loop;
+a process reads each part of the topic once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger, Names, Record, Standing
+from sprocketmq.core.transactions.open_transactions import LocalTransactionState
+from sprocketmq.errors import NetworkError, RemoteError
+from sprocketmq.spark.transactions.ledger_place import find_place, volatile_settings
+from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.record import decode_records
+
+__all__ = ["DecisionTopic", "read_records"]
+
+log = logging.getLogger("sprocketmq.spark")
+
+_READ_AT_ONCE: Final = 256
+_FIRST_PART: Final = 32
+# A broker that asks about thousands of halves asks all of them within a moment.
+_FRESH_FOR_S: Final = 0.2
+_ROUTE_WAIT_S: Final = 10.0
+_POLL_S: Final = 0.05
+
+
+class DecisionTopic:
+    """Reads the decisions of one ledger topic.
+
+    Args:
+        api: to the brokers.
+        topic: its name.
+        group: who reads, as the broker sees it.
+    """
+
+    def __init__(self, api: RemotingApi, topic: str, group: str) -> None:
+        self._api, self.topic, self._group = api, topic, group
+        self._queue: MessageQueue | None = None
+        self._address = ""
+        self._home: str | None = None
+        self._warned = False
+        self._ledger: DecisionLedger | None = None
+        self._lock = asyncio.Lock()
+        self._read_at_s = 0.0
+
+    async def queue(self, *, create: bool = False) -> MessageQueue:
+        """The one queue that holds the decisions.
+
+        Args:
+            create: make the topic when the name server does not know it; only for who knows that nothing can have been decided yet.
+
+        Raises:
+            NetworkError: the name server knows no such topic (now), and ``create`` is false; or its broker is away.
+            ConfigurationError: decisions are on more than one broker.
+        """
+        place = await find_place(self._api, self.topic, create=create)
+        if self._home not in (None, place.queue.broker_name):
+            self._ledger = None  # it was merged into another one, where the same records have other offsets
+        self._queue, self._address, self._home = place.queue, place.address, place.queue.broker_name
+        return place.queue
+
+    async def standing(self, query: str, batch: int, *, create: bool = False) -> Standing:
+        """How a batch stands, by all that is stored now; never UNREAD."""
+        async with self._lock:
+            if self._queue is None or create:
+                await self.queue(create=create)
+            ledger = await self._read_newer()
+            return await self._read_older_for(ledger, query, batch)
+
+    async def ledger_of(self, query: str, batch: int, upto: int = 0, *, is_new: bool = False) -> DecisionLedger:
+        """The ledger, read to its end (at least to ``upto``) and as far back as ``batch`` needs; for a query that ``is_new``, no further
+        than it is read now."""
+        async with self._lock:
+            ledger = await self._read_newer(upto)
+            await self._warn_once()
+            if is_new:
+                ledger.is_new(query)
+            await self._read_older_for(ledger, query, batch)
+            return ledger
+
+    async def answer(self, query: str, batch: int, attempt: str, half: str) -> LocalTransactionState:
+        """What a broker is told that asks about a half."""
+        async with self._lock:
+            ledger = self._ledger
+            if ledger is None or time.monotonic() - self._read_at_s > _FRESH_FOR_S:
+                ledger = await self._read_newer()
+            await self._read_older_for(ledger, query, batch)
+            return ledger.answer(query, batch, attempt, half)
+
+    async def _warn_once(self) -> None:
+        """Say how the ledger may forget, where its broker can be asked; drivers do, once in a process."""
+        if self._warned:
+            return
+        self._warned = True
+        settings = await volatile_settings(self._api, self._address)
+        if settings is not None:
+            log.warning(
+                "the ledger %s is on broker %s with %s: a power cut of its machine may take decisions of the last moments, whose batches "
+                "would be written twice, or not appear; set flushDiskType=SYNC_FLUSH there", self.topic, self._home, settings,
+            )  # fmt: skip
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------
+
+    async def _read_newer(self, upto: int = 0) -> DecisionLedger:
+        try:
+            queue = self._queue or await self.queue()
+            end = await self._api.max_offset(self._address, queue)
+            deadline_s = time.monotonic() + _ROUTE_WAIT_S
+            while end < upto:  # stored, but the broker has not entered it into the queue yet
+                if time.monotonic() > deadline_s:
+                    raise NetworkError(f"{queue} ends at {end}, before {upto}, which it said it stored", self._address)
+                await asyncio.sleep(_POLL_S)
+                end = await self._api.max_offset(self._address, queue)
+            if self._ledger is None:
+                self._ledger = DecisionLedger(end)
+            ledger = self._ledger
+            ledger.read_newer((await self._part(queue, ledger.end, end))[0], end)
+        except (NetworkError, RemoteError):
+            self._queue = None  # its broker may have moved
+            raise
+        self._read_at_s = time.monotonic()
+        return ledger
+
+    async def _read_older_for(self, ledger: DecisionLedger, query: str, batch: int) -> Standing:
+        size = _FIRST_PART
+        while (standing := ledger.standing(query, batch)) is Standing.UNREAD:
+            queue = self._queue or await self.queue()
+            oldest = await self._api.min_offset(self._address, queue)
+            start = max(oldest, ledger.start - size)
+            if start < ledger.start:
+                records, oldest_now = await self._part(queue, start, ledger.start)
+                oldest = max(oldest, oldest_now)
+            else:
+                records, start = [], ledger.start
+            ledger.read_older(records, start, oldest)
+            size *= 4
+        return standing
+
+    async def _part(self, queue: MessageQueue, start: int, end: int) -> tuple[list[tuple[int, Record]], int]:
+        """The records from ``start`` to ``end``, and where the queue begins now."""
+        return await read_records(self._api, self._address, self._group, queue, start, end)
+
+
+async def read_records(
+    api: RemotingApi, address: str, group: str, queue: MessageQueue, start: int, end: int
+) -> tuple[list[tuple[int, Record]], int]:
+    """The records of a ledger from ``start`` to ``end``, and where the queue begins now."""
+    found: list[tuple[int, Record]] = []
+    at, oldest = start, 0
+    while at < end:
+        answer = await api.read_queue(address, group, queue, at, _READ_AT_ONCE)
+        oldest = answer.min_offset
+        for message in decode_records(answer.body) if answer.body else ():
+            if at <= message.queue_offset < end:
+                record = Decision.decode(message.body) or Names.decode(message.body)
+                if record is not None:
+                    found.append((message.queue_offset, record))
+        if answer.next_begin_offset <= at:
+            raise NetworkError(f"{queue} cannot be read at {at}, though it ends at {end}", address)
+        at = answer.next_begin_offset
+    return found, oldest

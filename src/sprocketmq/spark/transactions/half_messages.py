@@ -1,0 +1,269 @@
+"""Half messages of a Spark write: sent by a task, remembered in few bytes; how they end is ``half_ends``.
+
+    task      rows --HalfSender--> halves, each named attempt/number/try;  lanes (where they lie) --commit message--> driver
+
+RocketMQ takes no half in a batch, so each row is a request: written out by a template, many in flight, and nothing but a future is made to
+wait for an answer.
+
+Laws
+1. A send without an answer may have stored a half: its name is in ``lost``, and the row is sent again under another try and another key.
+2. Whatever happens, when ``send`` returns or raises nothing is on its way any more, and ``lanes`` names every half that is known to be
+   stored, in the order of the task's rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer, BegunHalf
+from sprocketmq.client.results import SendStatus
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
+from sprocketmq.spark.options.sink_options import SinkOptions
+from sprocketmq.spark.send.row_messages import OutgoingRow, outgoing_rows
+from sprocketmq.spark.send.row_sender import FIRST_PAUSE_S, LONGEST_PAUSE_S, RowSender, may_pass
+from sprocketmq.spark.transactions.responder import ATTEMPT, SEQUENCE, TRY, half_name
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.send_frames import StoredAnswer
+
+__all__ = ["Half", "HalfLane", "HalfSender"]
+
+# Topic, broker, queue that rows were bound to (or -1).
+Lane = tuple[str, str, int]
+
+_NUMBERS: Final = 3
+_FOREVER_MS: Final = (1 << 63) - 1
+# A task whose sends so often go unanswered had better run again than fill the ledger.
+_MOST_LOST: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Where a half message lies, and when (this machine's clock) its send began."""
+
+    queue_offset: int
+    commit_log_offset: int
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class HalfLane:
+    """Halves on one broker: of one queue in the order of rows (``in_order``), or any; ``oldest_ms``: when the first of them was sent.
+    Small: eight bytes a half, or less."""
+
+    topic: str
+    broker_name: str
+    in_order: bool
+    oldest_ms: int
+    packed: bytes
+
+    @classmethod
+    def of(cls, topic: str, broker_name: str, in_order: bool, halves: Iterable[Half]) -> HalfLane:
+        """Numbers are noted as differences to those before, which are small."""
+        numbers = array("q")
+        before = (0, 0, 0)
+        oldest_ms = _FOREVER_MS
+        for half in halves:
+            oldest_ms = min(oldest_ms, half.sent_ms)
+            now = (half.queue_offset, half.commit_log_offset, half.sent_ms)
+            numbers.extend(new - old for new, old in zip(now, before, strict=True))
+            before = now
+        return cls(topic, broker_name, in_order, oldest_ms, zlib.compress(numbers.tobytes(), 1))
+
+    def __iter__(self) -> Iterator[Half]:
+        numbers = array("q")
+        numbers.frombytes(zlib.decompress(self.packed))
+        place = [0] * _NUMBERS
+        for at in range(0, len(numbers), _NUMBERS):
+            place = [old + new for old, new in zip(place, numbers[at : at + _NUMBERS], strict=True)]
+            yield Half(*place)
+
+
+class HalfSender(RowSender):
+    """Sends the rows of one task attempt as half messages.
+
+    Args:
+        options: of the sink.
+        producer: started, without retries of its own: each try has a name.
+        marks: properties that each message carries.
+        attempt: the name of this attempt, which nobody else has.
+    """
+
+    _producer: AsyncTransactionProducer
+
+    def __init__(
+        self, options: SinkOptions, producer: AsyncTransactionProducer, marks: dict[str, str], attempt: str
+    ) -> None:
+        super().__init__(options, producer)
+        self._marks, self._attempt = marks, attempt
+        self._halves: dict[Lane, list[Half]] = {}
+        self.lost: set[str] = set()
+
+    @property
+    def lanes(self) -> list[HalfLane]:
+        """Where all halves lie that count."""
+        return [
+            HalfLane.of(topic, broker_name, queue_id >= 0, halves)
+            for (topic, broker_name, queue_id), halves in self._halves.items()
+        ]
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Send all rows and wait until their halves are stored; what is stored when it raises is in ``lanes``, too.
+
+        Raises:
+            ConfigurationError: a row cannot be a message, or not one whose end is decided later.
+            NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
+        """
+        rows = self._messages_of(batch, partial(outgoing_rows, max_bytes=self._options.max_message_bytes))
+        self._engine.run(self._send_all(rows))
+        self.sent += len(rows)
+
+    async def _send_all(self, rows: Iterable[OutgoingRow]) -> None:
+        flight = _Flight(self, self._options.max_in_flight)
+        try:
+            for sequence, row in enumerate(rows, self.sent):
+                if row.alone:
+                    raise ConfigurationError(
+                        f"a row for topic {row.message.topic!r} has a delay, which delivery=transactional cannot keep; leave delayLevel "
+                        "and deliverTimeMs out, or write these rows with another delivery"
+                    )
+                await flight.take(row, await self._queue_of(row) if row.is_bound else None, sequence)
+        finally:  # a failure must not leave sends behind that nobody waits for
+            failures = await flight.land()
+            for lane, half in flight.halves():
+                self._halves.setdefault(lane, []).append(half)
+        if failures:
+            raise failures[0]
+
+    def begin(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> BegunHalf | None:
+        """The first try of a row, or None when it cannot be begun without waiting."""
+        properties = row.message.properties
+        properties.update(self._marks)
+        properties[SEQUENCE], properties[ATTEMPT] = str(sequence), self._attempt
+        return self._producer.begin_prepared(row.message, queue=queue)
+
+    async def store(
+        self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: BegunHalf | None, sent_ms: int
+    ) -> tuple[Lane, Half]:
+        """A row whose first try did not end with a stored half, or did not begin: until it is stored.
+
+        Raises:
+            NetworkError, RequestTimeout, RemoteError: not within ``retryTimeoutMs``.
+        """
+        message = row.message
+        deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
+        pause_s = FIRST_PAUSE_S
+        for tried in range(_MOST_LOST):
+            # Another message under another key: whoever is asked about one of them must not answer for the other.
+            if tried:
+                message.properties[TRY] = str(tried)
+                message.properties.pop(props.UNIQ_KEY, None)
+                begun, sent_ms = None, _now_ms()
+            producer = self._producer
+            try:
+                asked = producer.send_prepared(message, queue=queue) if begun is None else producer.prepared(begun)
+                half, place = await asked
+            except (NetworkError, RequestTimeout, RemoteError) as error:
+                if not may_pass(error) or time.monotonic() + pause_s > deadline_s:
+                    raise
+            else:
+                if half.status is SendStatus.SEND_OK:
+                    where = half.message_queue
+                    return _lane_of(row, where.broker_name, where.queue_id), Half(
+                        place.queue_offset, place.commit_log_offset, sent_ms
+                    )
+                if time.monotonic() + pause_s > deadline_s:
+                    raise NetworkError(f"{half.message_queue} stores halves with {half.status.name} only")
+            self._note_lost(half_name(self._attempt, str(sequence), str(tried)))
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+        raise NetworkError(f"row {sequence} could not be stored in {_MOST_LOST} tries")
+
+    def _note_lost(self, name: str) -> None:
+        self.lost.add(name)
+        if len(self.lost) > _MOST_LOST:
+            raise NetworkError(f"{len(self.lost)} sends of this task were not answered; it had better run again")
+
+
+class _Flight:
+    """Rows of one batch on their way: so many at once; where they landed, in their order."""
+
+    def __init__(self, sender: HalfSender, most: int) -> None:
+        self._sender, self._most = sender, most
+        self._begun: deque[tuple[int, OutgoingRow, MessageQueue | None, int, int, BegunHalf]] = deque()
+        self._landed: list[tuple[Lane, Half] | None] = []
+        self._slow: dict[asyncio.Task[tuple[Lane, Half]], int] = {}
+        self._failures: list[BaseException] = []
+
+    async def take(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> None:
+        """Begin to send a row; waits while as many as may be are on their way."""
+        sent_ms = _now_ms()
+        begun = self._sender.begin(row, queue, sequence)
+        at = len(self._landed)
+        self._landed.append(None)
+        if begun is None:
+            await self._slowly(at, row, queue, sequence, None, sent_ms)
+        else:
+            self._begun.append((at, row, queue, sequence, sent_ms, begun))
+        if len(self._begun) >= self._most:
+            await self._first()
+
+    async def land(self) -> list[BaseException]:
+        """Wait for all of them; what went wrong."""
+        while self._begun:
+            await self._first()
+        while self._slow:
+            await self._some_slow(0)
+        return self._failures
+
+    def halves(self) -> Iterator[tuple[Lane, Half]]:
+        """What is stored."""
+        return (landed for landed in self._landed if landed is not None)
+
+    async def _first(self) -> None:
+        at, row, queue, sequence, sent_ms, begun = self._begun.popleft()
+        try:
+            answer = await begun.answer
+        except (NetworkError, RequestTimeout):
+            answer = None
+        if type(answer) is StoredAnswer:
+            stored, where = answer.extFields, begun.begun.target
+            # An offset message id ends with the offset in the commit log.
+            half = Half(stored.queue_offset, int(stored.msg_id[-16:], 16), sent_ms)
+            self._landed[at] = _lane_of(row, where.broker_name, stored.queue_id), half
+        else:
+            await self._slowly(at, row, queue, sequence, begun, sent_ms)
+
+    async def _slowly(self, at: int, *how: Any) -> None:
+        """Tries of a row that needs more than one, beside the others."""
+        self._slow[asyncio.ensure_future(self._sender.store(*how))] = at
+        await self._some_slow(self._most)
+
+    async def _some_slow(self, most: int) -> None:
+        while len(self._slow) > most:
+            done, _ = await asyncio.wait(self._slow, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                at = self._slow.pop(task)
+                failure = task.exception()
+                if failure is None:
+                    self._landed[at] = task.result()
+                else:
+                    self._failures.append(failure)
+
+
+def _lane_of(row: OutgoingRow, broker_name: str, queue_id: int) -> Lane:
+    return row.message.topic, broker_name, queue_id if row.is_bound else -1
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,196 @@
+"""A member of the producer group of transactional writes: it answers brokers that ask how half messages ended, from the ledger alone.
+
+    broker --check: a half message--> query, batch, attempt, try of its properties --> ledger (decision_topic) --> COMMIT, ROLLBACK, UNKNOWN
+                                                                COMMIT, but the row is in its topic already (shown_rows) --> ROLLBACK
+
+Each process that writes is one; so is ``sprocketmq settle``, for what is left when no query runs. No PySpark here: the tool needs none.
+
+Laws
+1. No answer depends on what this process remembers, so it does not matter who is asked.
+2. A half whose row is shown is not committed once more: an Apache broker shows a row with each COMMIT, and asks again about one whose note
+   it did not write yet, or lost. ROLLBACK ends the copy that it asked about, and takes nothing back.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from typing import ClassVar, Final
+
+from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer
+from sprocketmq.core.transactions.decision_ledger import quiet_time_ms
+from sprocketmq.core.transactions.half_lifetime import HalfLifetime
+from sprocketmq.core.transactions.open_transactions import LocalTransactionState
+from sprocketmq.errors import RocketMQError
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.options.sink_options import SinkOptions
+from sprocketmq.spark.transactions.decision_topic import DecisionTopic
+from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC, ShownRows
+from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.properties import PGROUP
+
+__all__ = [
+    "ATTEMPT",
+    "BATCH",
+    "LEDGER",
+    "PARTITION",
+    "QUERY",
+    "SEQUENCE",
+    "TRY",
+    "Responder",
+    "half_name",
+]
+
+log = logging.getLogger("sprocketmq.spark")
+
+# Properties of the messages, which tell the check what to look for.
+QUERY: Final = props.SPARK_QUERY_ID
+BATCH: Final = props.SPARK_BATCH_ID
+PARTITION: Final = props.SPARK_PARTITION
+SEQUENCE: Final = props.SPARK_SEQUENCE
+ATTEMPT: Final = props.SPARK_ATTEMPT
+TRY: Final = props.SPARK_TRY
+LEDGER: Final = props.SPARK_LEDGER
+
+_CONFIG_TIMEOUT_MS: Final = 3_000
+# Below the time between two questions of a broker.
+_CHECK_PATIENCE_MS: Final = 10_000
+
+
+def half_name(attempt: str, sequence: str, tried: str | None) -> str:
+    """The name of one half, as the ledger's ``lost`` has it."""
+    return f"{attempt}/{sequence}/{tried or 0}"
+
+
+class Responder:
+    """This process's member of the producer group: sends halves, and answers the brokers' checks from the ledger. Use :meth:`at`.
+
+    ``answers`` counts what it told.
+    """
+
+    _by_process: ClassVar[dict[tuple[object, ...], Responder]] = {}
+
+    def __init__(self, options: SinkOptions, topics: frozenset[str]) -> None:
+        self.cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
+        self.engine = self.cluster.engine
+        self.topics = topics
+        self.group = options.group
+        self._ledgers: dict[str, DecisionTopic] = {}
+        self.shown = ShownRows(self.cluster)
+        self.answers: Counter[str] = Counter()
+        self.producer = AsyncTransactionProducer(
+            options.group,
+            check=self._check,
+            check_thread_pool_max_size=64,
+            check_request_hold_max=100_000,
+            namesrv_addr=options.namesrv_addr,
+            send_msg_timeout_ms=options.send_timeout_ms,
+            retry_times_when_send_failed=0,
+            **options.producer_settings(),
+            topics=sorted(topics),
+            **options.access.client_options(),
+        )
+
+    @classmethod
+    def at(cls, options: SinkOptions, topics: frozenset[str] = frozenset()) -> Responder:
+        """Started, and known to the brokers of ``topics``."""
+        limits_ms = options.send_timeout_ms, options.retry_timeout_ms
+        of_rows = options.producer_settings().values()
+        key = (os.getpid(), options.namesrv_addr, options.group, options.access, *limits_ms, *of_rows)
+        known = cls._by_process.get(key)
+        if known is not None and topics <= known.topics:
+            return known
+        if known is not None:
+            known.close()
+            topics |= known.topics
+        responder = cls(options, topics)
+        responder.engine.run(responder.producer.start())
+        cls._by_process[key] = responder
+        return responder
+
+    def close(self) -> None:
+        """Leave the group."""
+        self.engine.run(self.producer.shutdown())
+        for key, responder in list(self._by_process.items()):
+            if responder is self:
+                del self._by_process[key]
+
+    def ledger(self, topic: str) -> DecisionTopic:
+        """This process's reader of a ledger."""
+        known = self._ledgers.get(topic)
+        if known is None:
+            known = self._ledgers[topic] = DecisionTopic(self.cluster.api, topic, self.group)
+        return known
+
+    async def half_ends(self) -> dict[MessageQueue, int]:
+        """Where the half queues of this responder's topics end now: what somebody left behind who died lies before."""
+        ends: dict[MessageQueue, int] = {}
+        for topic in sorted(self.topics):
+            for queue in await self.producer.publish_queues(topic):
+                halves = MessageQueue(HALF_TOPIC, queue.broker_name, 0)
+                if halves not in ends:
+                    ends[halves] = await self.cluster.api.max_offset(await self.cluster.address(queue), halves)
+        return ends
+
+    async def state_of(self, half: MessageExt) -> LocalTransactionState | None:
+        """How ``half`` ends, by the ledger; None when it is of no Spark write of this group."""
+        found = half.properties
+        ledger, query, batch, attempt = (found.get(name) for name in (LEDGER, QUERY, BATCH, ATTEMPT))
+        if not (ledger and query and attempt and batch and batch.isdigit()) or found.get(PGROUP) != self.group:
+            return None
+        name = half_name(attempt, found.get(SEQUENCE, ""), found.get(TRY))
+        return await self.ledger(ledger).answer(query, int(batch), attempt, name)
+
+    async def _check(self, message: MessageExt) -> LocalTransactionState:
+        # An answer that is not known costs one of transactionCheckMax questions: better a late one.
+        answer = await self.cluster.retrying(lambda: self._answer(message), _CHECK_PATIENCE_MS)
+        self.answers[answer.value] += 1
+        return answer
+
+    async def _answer(self, message: MessageExt) -> LocalTransactionState:
+        answer = await self.state_of(message)
+        if answer is None:
+            log.warning("group %s: %s is no half message of a Spark write; use another group", self.group, message.message_id)  # fmt: skip
+            return LocalTransactionState.UNKNOWN
+        if answer is LocalTransactionState.COMMIT_MESSAGE and await self.shown.has(message):
+            return LocalTransactionState.ROLLBACK_MESSAGE
+        return answer
+
+    async def lifetime(self, address: str) -> HalfLifetime:
+        """How long the broker at ``address`` keeps halves that nobody ends; Apache's defaults where this account may not ask.
+
+        Raises:
+            NetworkError, RequestTimeout: it does not say now.
+        """
+        return HalfLifetime.of(await self._settings(address))
+
+    async def _settings(self, address: str) -> dict[str, str]:
+        answer = await self.cluster.api.invoke(address, request(RequestCode.GET_BROKER_CONFIG), _CONFIG_TIMEOUT_MS)
+        if answer.code != ResponseCode.SUCCESS:
+            return {}
+        lines = bytes(answer.body).decode("utf-8", "replace").splitlines()
+        return {name: value.strip() for name, _, value in (line.partition("=") for line in lines)}
+
+    async def quiet_ms(self, address: str, topic: str) -> int:
+        """How old a half for ``topic`` may be for the broker at ``address`` to be told its END without being asked, by its settings
+        (core.decision_ledger.quiet_time_ms); 0 when it does not say.
+
+        Asked anew for each batch, about a millisecond. A broker goes by its settings of the moment in each round of questions
+        (TransactionalMessageCheckService.onWaitEnd), and an administrator may lower ``transactionTimeOut`` while it runs, or take the right
+        to ask the index. By an older answer an END would be told although a question is on its way, and Apache shows the row for the END
+        and for the answer to the question.
+        """
+        try:
+            settings = await self._settings(address)
+            is_kept = settings.get("messageIndexEnable", "true") == "true"
+            can_tell = is_kept and await self.shown.can_tell(address, topic)
+        except RocketMQError:
+            return 0  # it cannot be reached: leave its halves to its check
+        timeout, interval = settings.get("transactionTimeOut", ""), settings.get("transactionOpBatchInterval") or "0"
+        if not (timeout.isdigit() and interval.isdigit()):
+            return 0
+        return quiet_time_ms(int(timeout), 0 if can_tell else int(interval))

@@ -1,0 +1,180 @@
+"""Waiting until decided rows are shown: those that were left to the brokers' questions, and those that a broker gave up.
+
+    half queue of a broker    ... | left | ... end | copies of what was asked about ... stop       TRANS_CHECK_MAX_TIME_TOPIC  given up
+
+    1. the rounds of the broker pass ``end``: each half before it is ended, or given up, or has a copy behind ``end``
+    2. a decided half among the copies whose row is not shown is open: its answer is on its way, or got lost, or was UNKNOWN
+    3. a decided half that was given up and is not shown is put back into the half queue (RESUME_CHECK_HALF_MESSAGE), and is open
+    4. the same with ``stop`` as the end, until nothing is open
+
+Laws
+1. That a broker asked settles nothing. What is settled is seen in its topic, unless the broker does not let this group look.
+2. A half that was given up is put back only while no copy of it is open: of two copies both could be committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
+from sprocketmq.core.transactions.open_transactions import LocalTransactionState
+from sprocketmq.errors import NetworkError, RemoteError, RocketMQError
+from sprocketmq.spark.send.row_sender import may_pass
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.headers import ResumeCheckHalfMessageRequestHeader
+from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.properties import REAL_TOPIC
+from sprocketmq.wire.record import decode_records
+
+if TYPE_CHECKING:
+    from sprocketmq.spark.transactions.responder import Responder
+
+__all__ = ["Settling"]
+
+log = logging.getLogger("sprocketmq.spark")
+
+_CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"
+_TIMEOUT_MS: Final = 3_000
+_READ_AT_ONCE: Final = 256
+_PAUSE_S: Final = 0.25
+# A copy is in its queue, and the answer about it arrived.
+_ANSWER_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenRow:
+    topic: str
+    key: str
+    born_ms: int
+
+
+class Settling:
+    """Waits for the halves of a responder's group on some brokers.
+
+    Args:
+        responder: answers while this waits.
+        ends: the half queue of each broker, and up to where its rounds must have come.
+
+    Attributes:
+        taken_up: how many halves were put back that a broker had given up.
+    """
+
+    def __init__(self, responder: Responder, ends: Mapping[MessageQueue, int]) -> None:
+        self._brokers = [_Broker(responder, queue, end) for queue, end in ends.items()]
+
+    @property
+    def taken_up(self) -> int:
+        return sum(broker.taken_up for broker in self._brokers)
+
+    async def wait(self, timeout_ms: int) -> list[str]:
+        """Until all of it is settled.
+
+        Returns:
+            The brokers where it is not when ``timeout_ms`` is over.
+        """
+        deadline_s = time.monotonic() + timeout_ms / 1000
+        waiting = self._brokers
+        while True:
+            are_done = await asyncio.gather(*(broker.is_settled() for broker in waiting))
+            waiting = [broker for broker, is_done in zip(waiting, are_done, strict=True) if not is_done]
+            if not waiting or time.monotonic() > deadline_s:
+                return sorted(broker.name for broker in waiting)
+            await asyncio.sleep(_PAUSE_S)
+
+
+class _Broker:
+    """One broker's halves, of which those from ``end`` on are not looked at yet."""
+
+    def __init__(self, responder: Responder, halves: MessageQueue, end: int) -> None:
+        self._responder, self._cluster, self._api = responder, responder.cluster, responder.cluster.api
+        self._halves, self._end = halves, end
+        self._given_up = MessageQueue(TRANS_CHECK_MAX_TIME_TOPIC, halves.broker_name, 0)
+        self._given_up_end = 0
+        self._open: dict[str, _OpenRow] = {}
+        self.name = halves.broker_name
+        self.taken_up = 0
+        self._is_refused = False
+
+    async def is_settled(self) -> bool:
+        """Whether nothing is open; False also when the broker cannot be asked now."""
+        try:
+            address = await self._cluster.address(self._halves)
+            asked_upto = await self._api.query_consumer_offset(address, _CHECK_GROUP, self._halves) or 0
+            if asked_upto < self._end:
+                return False
+            await asyncio.sleep(_ANSWER_S)
+            await self._look(address)
+        except RemoteError as error:
+            if may_pass(error):
+                return False
+            log.warning("%s does not let group %s see what is settled: %s", self.name, self._responder.group, error)
+            return True
+        except RocketMQError as error:
+            log.info("%s cannot be asked now what is settled: %s", self.name, error)
+            self._cluster.forget_routes()
+            return False
+        return not self._open
+
+    async def _look(self, address: str) -> None:
+        stop = await self._api.max_offset(address, self._halves)
+        async for half in self._decided(address, self._halves, self._end, stop):
+            self._note_open(half)
+        self._end = max(self._end, stop)
+        await self._forget_shown(address)
+        given_up_stop = await self._api.max_offset(address, self._given_up)
+        async for half in self._decided(address, self._given_up, self._given_up_end, given_up_stop):
+            await self._take_up(address, half)
+        self._given_up_end = given_up_stop
+
+    async def _decided(self, address: str, queue: MessageQueue, start: int, end: int) -> AsyncIterator[MessageExt]:
+        """The halves of the group from ``start`` to ``end`` that are to be committed."""
+        at = start
+        while at < end:
+            answer = await self._api.read_queue(address, self._responder.group, queue, at, _READ_AT_ONCE)
+            for half in decode_records(answer.body) if answer.body else ():
+                if at <= half.queue_offset < end:
+                    state = await self._responder.state_of(half)
+                    if state is LocalTransactionState.COMMIT_MESSAGE:
+                        yield half
+            if answer.next_begin_offset <= at:
+                raise NetworkError(f"{queue} cannot be read at {at}, though it ends at {end}", address)
+            at = answer.next_begin_offset
+
+    def _note_open(self, half: MessageExt) -> None:
+        topic = half.properties.get(REAL_TOPIC, "")
+        self._open[half.message_id] = _OpenRow(topic, half.message_id, half.born_timestamp_ms)
+
+    async def _forget_shown(self, address: str) -> None:
+        rows = list(self._open.values())
+        shown = self._responder.shown
+        asked = await self._cluster.gather(shown.is_shown(address, row.topic, row.key, row.born_ms) for row in rows)
+        # None: without the index nobody can say more than that it was asked about.
+        self._open = {row.key: row for row, is_shown in zip(rows, asked, strict=True) if is_shown is False}
+
+    async def _take_up(self, address: str, half: MessageExt) -> None:
+        if half.message_id in self._open:
+            return
+        topic = half.properties.get(REAL_TOPIC, "")
+        is_shown = await self._responder.shown.is_shown(address, topic, half.message_id, half.born_timestamp_ms)
+        if is_shown is not False:
+            return
+        header = ResumeCheckHalfMessageRequestHeader(msg_id=half.offset_message_id, topic=TRANS_CHECK_MAX_TIME_TOPIC)
+        command = request(RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
+        answer = await self._api.invoke(address, command, _TIMEOUT_MS)
+        if answer.code == ResponseCode.SUCCESS:
+            self.taken_up += 1
+        elif may_pass(refusal := RemoteError(answer.code, answer.remark, address)):
+            raise refusal
+        elif not self._is_refused:
+            self._is_refused = True
+            log.warning(
+                "%s holds decided rows of group %s in %s and refuses to take them up again: %s; run 'sprocketmq settle' with the account "
+                "of an administrator", self.name, self._responder.group, TRANS_CHECK_MAX_TIME_TOPIC, refusal
+            )  # fmt: skip
+        self._note_open(half)

@@ -1,0 +1,101 @@
+"""Whether the row of a half message is in its topic already: asked before a broker's question is answered with COMMIT.
+
+    END commit --broker--> row in its topic, and later a note that the half is done          (5.x: up to transactionOpBatchInterval later)
+    a round of questions that finds no note --> a copy of the half, asked about: its COMMIT would show the row again
+
+The row is found in the broker's index by its unique key. A broker's log is entered into queues and index in its order, by one thread:
+what was stored before the copy is in the index once the copy is in its queue.
+
+Laws
+1. None, "cannot be told", is answered only where the index cannot be asked: it is switched off, or this group may not ask it.
+2. Whoever was answered False would see a row that was stored before the copy it asked about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from sprocketmq.errors import NetworkError, RemoteError
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.command import request
+from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
+from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.record import decode_records
+
+__all__ = ["HALF_TOPIC", "ShownRows"]
+
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+_TIMEOUT_MS: Final = 3_000
+_ENTERED_WITHIN_S: Final = 10.0
+_PAUSE_S: Final = 0.02
+# A broker that asks about thousands of halves asks all of them within a moment; one that was restarted may have lost some.
+_FRESH_FOR_S: Final = 1.0
+_AT_MOST: Final = 32
+_FOREVER_MS: Final = (1 << 63) - 1
+# The index rounds times to seconds, and clocks of producer and broker differ.
+_EARLIER_MS: Final = 3_600_000
+
+
+class ShownRows:
+    """Asks the brokers of one cluster. Belongs to its loop."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        # Address -> so many halves are in their queue, and all that was stored before them in the index; and when that was asked.
+        self._entered: dict[str, tuple[int, float]] = {}
+
+    async def has(self, half: MessageExt) -> bool | None:
+        """Whether the row of ``half``, as a broker's question brings it, is in its topic; None when that cannot be told.
+
+        Raises:
+            NetworkError, RequestTimeout, RemoteError: the broker does not say now; it will ask again.
+        """
+        broker_name = half.broker_name
+        queue = MessageQueue(HALF_TOPIC, broker_name, 0)
+        address = await self._cluster.address(queue) if broker_name else half.store_host
+        await self._until_entered(address, queue, half.queue_offset)
+        return await self.is_shown(address, half.topic, half.message_id, half.born_timestamp_ms)
+
+    async def is_shown(self, address: str, topic: str, key: str, born_ms: int) -> bool | None:
+        """Whether the index of the broker at ``address`` has the row with that unique key now; None when that cannot be told.
+
+        Raises:
+            NetworkError, RequestTimeout, RemoteError: the broker does not say now.
+        """
+        return await self._asked(address, topic, key, max(0, born_ms - _EARLIER_MS))
+
+    async def can_tell(self, address: str, topic: str) -> bool:
+        """Whether the broker at ``address`` answers this group about keys of ``topic``."""
+        return await self._asked(address, topic, "-", 0) is not None
+
+    async def _asked(self, address: str, topic: str, key: str, begin_ms: int) -> bool | None:
+        header = QueryMessageRequestHeader(
+            topic=topic, key=key, max_num=_AT_MOST, begin_timestamp=begin_ms, end_timestamp=_FOREVER_MS
+        )
+        command = request(RequestCode.QUERY_MESSAGE, header)
+        command.ext_fields = {**command.ext_fields, UNIQUE_KEY_QUERY: "true"}
+        answer = await self._cluster.api.invoke(address, command, _TIMEOUT_MS)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return False
+        if answer.code == ResponseCode.NO_PERMISSION:
+            return None
+        if answer.code != ResponseCode.SUCCESS:
+            raise RemoteError(answer.code, answer.remark, address)
+        return any(row.topic == topic and row.message_id == key for row in decode_records(answer.body))
+
+    async def _until_entered(self, address: str, queue: MessageQueue, offset: int) -> None:
+        deadline_s = time.monotonic() + _ENTERED_WITHIN_S
+        while True:
+            entered, asked_s = self._entered.get(address, (0, 0.0))
+            if entered > offset and time.monotonic() - asked_s < _FRESH_FOR_S:
+                return
+            asked_s = time.monotonic()
+            entered = await self._cluster.api.max_offset(address, queue)
+            self._entered[address] = entered, asked_s
+            if entered <= offset:
+                if time.monotonic() > deadline_s:
+                    raise NetworkError(f"half message {offset} is not in its queue yet", address)
+                await asyncio.sleep(_PAUSE_S)

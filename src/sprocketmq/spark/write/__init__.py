@@ -1,0 +1,1 @@
+"""The sink: one writer for each task, one commit for each batch."""

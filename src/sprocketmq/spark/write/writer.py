@@ -1,0 +1,163 @@
+# ruff: noqa: N803 - Spark calls these methods, with these argument names
+"""The sink, batch and streaming. Append only: a topic has no rows to be replaced.
+
+``mode=send``: every row becomes a message; a task ends when all of its rows are stored (at least once; ``delivery=idempotent`` notes query,
+batch, partition and number in each message, so that a reader can drop what a replayed batch sent again).
+
+``delivery=transactional``: the rows of a batch appear once and together, see ``exactly_once``.
+
+``mode=ack``: rows of the source with an ``action`` (``ack``, ``retry``, ``dlq``, ``drop``) go back to their brokers. Tasks only collect
+the bad ones; the driver sends them back once per batch, in ``commit``, when every task is done: a task that ran twice sends nothing twice.
+
+``mode=replay``: dead letters (``deadLettersOf``) are sent again as they were first sent, each to the topic it came from.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.options.sink_options import SinkOptions
+from sprocketmq.spark.options.source_columns import CONTENT
+from sprocketmq.spark.retry.bad_rows import BadRow, bad_rows
+from sprocketmq.spark.retry.hand_back import HandBack
+from sprocketmq.spark.send.row_messages import check_columns
+from sprocketmq.spark.send.write_marks import Stamp, check_write_name, stamp_of
+from sprocketmq.spark.write.message_sender import MessageSender
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+except ImportError:  # PySpark 4.0, with which ``source`` refuses a stream before it asks for its writer
+    DataSourceStreamArrowWriter = object  # type: ignore[assignment,misc]
+
+if TYPE_CHECKING:
+    from sprocketmq.spark.transactions.exactly_once import ExactlyOnce
+
+__all__ = ["BatchWriter", "StreamWriter", "TaskResult"]
+
+log = logging.getLogger("sprocketmq.spark")
+
+
+@dataclass
+class TaskResult(WriterCommitMessage):
+    """What one task did: rows stored, and messages that the driver is to send back."""
+
+    sent: int = 0
+    refused: int = 0
+    back: list[BadRow] = field(default_factory=list)
+
+
+class _Sink:
+    """What both writers share."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, streaming: bool) -> None:
+        check_columns(schema, options.mode, options.topic)
+        check_write_name(options, streaming)
+        self._options = options
+        self._replay_id = uuid.uuid4().hex  # of a batch; made once, on the driver
+        self._once: ExactlyOnce | None = None
+        if options.delivery == "transactional":
+            from sprocketmq.spark.transactions.exactly_once import ExactlyOnce  # only who needs it waits for its import
+
+            self._once = ExactlyOnce(options, streaming)
+
+    def write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self._once is not None:
+            return self._once.write(batches)
+        if self._options.mode == "ack":
+            return TaskResult(back=[row for batch in batches for row in bad_rows(batch, self._options)])
+        sender: MessageSender | None = None
+        for batch in batches:
+            if batch.num_rows:
+                sender = sender or MessageSender(self._options, self._stamp(), self._replay())
+                sender.send(batch)
+        return TaskResult() if sender is None else TaskResult(sender.sent, sender.refused.count)
+
+    def abort(self, messages: list[WriterCommitMessage | None], what: str) -> None:
+        if self._once is not None:
+            self._once.abort(messages)
+            log.warning("%s failed; none of its messages appears unless it was decided", what)
+        else:  # a retry of the write sends it again (at least once)
+            log.warning(
+                "%s failed; messages of its finished tasks are stored and will be sent again with the next try", what
+            )
+
+    def finish(self, messages: list[WriterCommitMessage | None], what: str) -> None:
+        if self._once is not None:
+            self._once.commit(messages, what)
+            return
+        results = [message for message in messages if isinstance(message, TaskResult)]
+        back = [message for result in results for message in result.back]
+        if back:
+            hand = HandBack(
+                self._options.group,
+                self._options.namesrv_addr,
+                access=self._options.access,
+                max_reconsume=self._options.max_reconsume_times,
+                retry_timeout_ms=self._options.retry_timeout_ms,
+            )
+            refused = hand.rows(hand.first_of_each(back))
+            if refused:
+                row, error = refused[0]
+                raise ConfigurationError(
+                    f"{len(refused)} messages of {what} cannot be sent back, the first is {row.message}: {error}; their stored copies "
+                    f"are gone; keep the columns {', '.join(CONTENT)}, so that copies can be sent"
+                )
+        if unfit := sum(result.refused for result in results):
+            log.warning(
+                "%s: %d rows cannot be messages and were not sent (onError=%s)", what, unfit, self._options.on_error
+            )
+        log.info("%s: %d rows sent, %d sent back", what, sum(result.sent for result in results), len(back))
+
+    def _replay(self) -> str:
+        """A batch of a stream that runs again is the same replay."""
+        context = TaskContext.get()
+        if context is None or not (query_id := context.getLocalProperty("sql.streaming.queryId")):
+            return self._replay_id
+        return f"{query_id}-{context.getLocalProperty('streaming.sql.batchId')}"
+
+    def _stamp(self) -> Stamp | None:
+        return stamp_of(self._options, TaskContext.get()) if self._options.delivery == "idempotent" else None
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """``df.write.format("rocketmq").mode("append")``."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._sink = _Sink(options, schema, streaming=False)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._sink.write_batches(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._sink.finish(messages, "batch write")
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """What was sent stays sent, unless the delivery is transactional."""
+        self._sink.abort(messages, "batch write")
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """``df.writeStream.format("rocketmq")``."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._sink = _Sink(options, schema, streaming=True)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._sink.write_batches(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._sink.finish(messages, f"batch {batchId}")
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """What was sent stays sent, unless the delivery is transactional; the batch runs again."""
+        self._sink.abort(messages, f"batch {batchId}")

@@ -1,0 +1,197 @@
+"""How far the disk was known to be good: where recovery may begin after a crash. Java: StoreCheckpoint.
+
+    0  physicMsgTimestamp   int64   store time of the last flushed record
+    8  logicsMsgTimestamp   int64   ... whose queue entry is flushed too (and whose keys are in the index, law 2)
+    16 indexMsgTimestamp    int64   no index file in use ends later (law 3)
+    24 masterFlushedOffset  int64   5.x, kept as found
+    32 confirmPhyOffset     int64   5.x, kept as found
+    2048 "SPRKTMQ1", durable offset int64: a record begins there, and it and all before it are flushed with their queue entries
+    2112 "SPRKTIX1", offset int64, 17 characters, int32, int32, int32, int64: everything before the offset is in the index, whose newest
+         file has that name; numbers of slots and entries of each index file; how many entries of the newest file are counted (its
+         header's indexCount); store time of the record before the offset
+    2176 "SPRKTCQ1", int64 each: end of the log, number of queues with entries, sum of their ends, at the last clean stop
+    2208 "SPRKTTM1", int64, int64: the first two timestamps as we wrote them; a Java broker that writes the file has others
+    2240 "SPRKTSL1", int32: CRC-32 of the bytes 2048 to 2240; where it is wrong a bit has flipped, and none of ours counts
+         (these five are ours; Java leaves them alone)
+
+4096 bytes, zero elsewhere. Timestamps find a file (Java's rule), ours finds a record, so that a restart scans a second of writes and not
+a whole gigabyte. The log only grows, so an old value of ours is merely early; recovery checks that a record begins there.
+
+Laws: what a Java broker that opens the store of a killed one makes of the timestamps must leave no hole
+1. It scans the log from a file that begins 3 s before the first two (CommitLog.isMappedFileMatchedRecover), so neither is later than
+   what the disk has of log and queues.
+2. The same scan gives it the keys that the index lacks, so the second is not later than what the disk has of the index either.
+3. It deletes each index file that ends later than the third (IndexService.load), and never looks at the keys before its scan again. So
+   the third runs ahead of the entries: ``cover_index`` comes before them, and a clean stop sets it to what is true.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import threading
+import zlib
+from typing import NamedTuple
+
+from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.files.disk_space import write_all
+from sprocketmq.store.files.mapped_file import not_writable
+
+__all__ = ["INDEX_AHEAD_MS", "Checkpoint", "IndexProgress"]
+
+_SIZE_BYTES = 4096
+_TIMES = struct.Struct(">qqqqq")
+_OURS = struct.Struct(">8sq")
+_OURS_AT = 2048
+_INDEX = struct.Struct(">8sq17siiiq")
+_INDEX_AT = 2112
+_INDEX_MARK = b"SPRKTIX1"
+_CENSUS = struct.Struct(">8sqqq")
+_CENSUS_AT = 2176
+_CENSUS_MARK = b"SPRKTCQ1"
+_STAMP = struct.Struct(">8sqq")
+_STAMP_AT = 2208
+_STAMP_MARK = b"SPRKTTM1"
+_MARK = b"SPRKTMQ1"
+_SEAL = struct.Struct(">8sI")
+_SEAL_AT = 2240
+_SEAL_MARK = b"SPRKTSL1"
+_INDEX_TIME = struct.Struct(">q")
+_INDEX_TIME_AT = 16
+INDEX_AHEAD_MS = 60_000
+_LARGEST_INT64 = (1 << 63) - 1
+_OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+_SAFETY_MS = 3_000  # StoreCheckpoint.getMinTimestamp
+_log = logging.getLogger("sprocketmq.store")
+
+
+class IndexProgress(NamedTuple):
+    """How far the index by key is: one object, so that another thread reads one state."""
+
+    newest_file: str  # name, empty without files
+    offset: int  # every record before it is in the index
+    index_count: int = 0  # of the newest file's header
+    store_timestamp_ms: int = 0  # of the newest record before the offset
+
+
+class Checkpoint:
+    """The fields, and ``load`` / ``save`` of the file; ``path=None`` keeps them in memory."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self.physic_msg_timestamp = 0
+        self.logics_msg_timestamp = 0
+        self.index_msg_timestamp = 0
+        self.master_flushed_offset = 0
+        self.confirm_phy_offset = 0
+        self.durable_offset: int | None = None
+        self.index_mark: IndexProgress | None = None  # of the last sync of the index
+        self.indexed_timestamp: int | None = None  # what law 2 holds the second timestamp to; None = there is no index
+        self.is_ours = False  # since we wrote the file no Java broker has
+        self.index_numbers: tuple[int, int] | None = None  # slots and entries of an index file
+        self.census: tuple[int, int, int] | None = None  # (end of the log, queues, sum of their ends)
+        self._writing = threading.Lock()  # what is packed first is written first
+
+    @property
+    def min_timestamp_ms(self) -> int:
+        """Everything stored before this time is on the disk with its queue entry."""
+        return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _SAFETY_MS)
+
+    def load(self) -> None:
+        """Read the file; a missing or short one means that nothing is known.
+
+        Raises:
+            StoreCorrupt: something is there that cannot be read.
+        """
+        if self.path is None or not os.path.exists(self.path):
+            return
+        try:
+            with open(self.path, "rb") as file:
+                raw = file.read(_SIZE_BYTES).ljust(_SIZE_BYTES, b"\0")
+        except OSError as error:
+            raise StoreCorrupt(f"{self.path} cannot be read: {error.strerror}; remove it, it is made anew") from error
+        (
+            self.physic_msg_timestamp,
+            self.logics_msg_timestamp,
+            self.index_msg_timestamp,
+            self.master_flushed_offset,
+            self.confirm_phy_offset,
+        ) = _TIMES.unpack_from(raw)
+        seal_mark, seal = _SEAL.unpack_from(raw, _SEAL_AT)
+        if seal_mark == _SEAL_MARK and seal != zlib.crc32(raw[_OURS_AT:_SEAL_AT]):
+            _log.warning("%s is damaged: the start looks at the log more closely", self.path)
+            return
+        mark, offset = _OURS.unpack_from(raw, _OURS_AT)
+        self.durable_offset = offset if mark == _MARK else None
+        mark, offset, name, slot_count, entry_limit, count, time_ms = _INDEX.unpack_from(raw, _INDEX_AT)
+        self.index_numbers = (slot_count, entry_limit) if mark == _INDEX_MARK and slot_count > 0 < entry_limit else None
+        mark_of_census, *census = _CENSUS.unpack_from(raw, _CENSUS_AT)
+        self.census = (census[0], census[1], census[2]) if mark_of_census == _CENSUS_MARK else None
+        if mark == _INDEX_MARK:
+            self.index_mark = IndexProgress(name.rstrip(b"\0").decode("ascii", "replace"), offset, count, time_ms)
+        stamp = _STAMP_MARK, self.physic_msg_timestamp, self.logics_msg_timestamp
+        self.is_ours = _STAMP.unpack_from(raw, _STAMP_AT) == stamp
+
+    def save(self) -> None:
+        """Write and sync, in place: the length never changes and each value is valid on its own.
+
+        Raises:
+            StoreNotWritable: the disk said no.
+        """
+        if self.path is None:
+            return
+        try:
+            fd = os.open(self.path, _OPEN, 0o644)
+            try:
+                with self._writing:
+                    write_all(fd, self._packed(), 0)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+        self.is_ours = True
+
+    def _packed(self) -> bytearray:
+        raw = bytearray(_SIZE_BYTES)
+        logics_ms = self.logics_msg_timestamp
+        if self.indexed_timestamp is not None:
+            logics_ms = min(logics_ms, self.indexed_timestamp)
+        _TIMES.pack_into(
+            raw, 0, self.physic_msg_timestamp, logics_ms, self.index_msg_timestamp, self.master_flushed_offset,
+            self.confirm_phy_offset,
+        )  # fmt: skip
+        _STAMP.pack_into(raw, _STAMP_AT, _STAMP_MARK, self.physic_msg_timestamp, logics_ms)
+        if self.durable_offset is not None:
+            _OURS.pack_into(raw, _OURS_AT, _MARK, self.durable_offset)
+        if self.index_mark is not None:
+            name, offset, count, time_ms = self.index_mark
+            numbers = self.index_numbers or (0, 0)
+            _INDEX.pack_into(
+                raw, _INDEX_AT, _INDEX_MARK, offset, name.encode("ascii", "replace"), *numbers, count, time_ms
+            )
+        if self.census is not None:
+            _CENSUS.pack_into(raw, _CENSUS_AT, _CENSUS_MARK, *self.census)
+        _SEAL.pack_into(raw, _SEAL_AT, _SEAL_MARK, zlib.crc32(raw[_OURS_AT:_SEAL_AT]))
+        return raw
+
+    def cover_index(self, store_timestamp_ms: int) -> None:
+        """Before an index file gets an entry of a record stored then: law 3, which a kill puts to the test, so nothing is synced.
+
+        Raises:
+            StoreNotWritable: the disk said no.
+        """
+        if store_timestamp_ms <= self.index_msg_timestamp or self.path is None:
+            return
+        try:
+            fd = os.open(self.path, _OPEN, 0o644)
+            try:
+                with self._writing:
+                    ahead_ms = min(store_timestamp_ms + INDEX_AHEAD_MS, _LARGEST_INT64)
+                    write_all(fd, _INDEX_TIME.pack(ahead_ms), _INDEX_TIME_AT)
+                    self.index_msg_timestamp = ahead_ms
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise not_writable(self.path, error) from error

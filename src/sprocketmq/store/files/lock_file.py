@@ -1,0 +1,115 @@
+"""One broker per store directory. Java: the ``lock`` file of DefaultMessageStore, an exclusive lock on its first byte.
+
+The same byte is locked in the same way (fcntl record lock, or LockFile on Windows), so a Java broker and ours keep each other out. Such
+locks do not work between two openers in one process, and closing any descriptor of the file drops them; a table of held paths
+covers both.
+
+The folders of a store may lie elsewhere (``storePathCommitLog``, or a link), where another store's broker could use them as well. So each
+is locked too, by a lock of its own (flock), because Apache takes no other file in its commit log's folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+import threading
+from collections.abc import Sequence
+
+from sprocketmq.errors import StoreLocked
+from sprocketmq.store.files.mapped_file import not_writable
+
+__all__ = ["LockFile"]
+
+log = logging.getLogger("sprocketmq.store")
+
+_held: set[str] = set()
+_held_lock = threading.Lock()
+
+
+class LockFile:
+    """The lock of ``directory`` and of those of its ``folders`` that exist; ``acquire`` and ``release``."""
+
+    def __init__(self, directory: str, folders: Sequence[str] = ()) -> None:
+        self._directory, self._folders = directory, folders
+        self._folder_fds: list[int] = []
+        self._path = os.path.realpath(os.path.join(directory, "lock"))
+        self._fd: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            StoreLocked: somebody has it.
+            StoreNotWritable: the lock file cannot be made.
+        """
+        with _held_lock:
+            if self._path in _held:
+                raise self._locked()
+            try:
+                fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+            except OSError as error:
+                raise not_writable(self._path, error) from error
+            try:
+                _lock_first_byte(fd)
+                if hasattr(os, "pwrite"):
+                    os.pwrite(fd, b"lock", 0)
+                for folder in self._folders:
+                    self._lock_folder(folder)
+            except OSError as error:
+                self._close(fd)
+                if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+                    raise self._locked() from error
+                raise not_writable(self._path, error) from error
+            except StoreLocked:
+                self._close(fd)
+                raise
+            self._fd = fd
+            _held.add(self._path)
+
+    def _lock_folder(self, folder: str) -> None:
+        if sys.platform == "win32" or not os.path.isdir(folder):
+            return
+        import fcntl
+
+        fd = os.open(folder, os.O_RDONLY)
+        self._folder_fds.append(fd)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreLocked(
+                f"the folder {folder} is in use by another broker; stop that broker, or give this one folders of its own"
+            ) from error
+        except OSError as error:  # some network file systems have no such locks
+            log.info("the folder %s cannot be locked: %s", folder, error)
+
+    def _close(self, fd: int) -> None:
+        for held in (fd, *self._folder_fds):
+            os.close(held)
+        self._folder_fds = []
+
+    def release(self) -> None:
+        """Give the lock back; harmless when not held."""
+        with _held_lock:
+            if self._fd is not None:
+                self._close(self._fd)
+                self._fd = None
+                _held.discard(self._path)
+
+    def _locked(self) -> StoreLocked:
+        return StoreLocked(
+            f"the store directory {self._directory} is in use by another broker; stop that broker or choose another directory with --store"
+        )
+
+
+def _lock_first_byte(fd: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(fd, 0, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)

@@ -1,0 +1,414 @@
+"""One fixed-length file of the store, mapped into memory, and its twin that lives in memory alone. Java: logfile.DefaultMappedFile.
+
+A file always has its full length on disk (Apache refuses to start otherwise) but takes only the space that was written: it is sparse.
+Writing to a sparse mapping when the disk is full kills the process with SIGBUS, so zeros are written ahead of the writer, in steps, and the
+kernel is asked whether the pages may be written (``ensure_space`` and ``disk_space``; for the log mostly by ``space_ahead``): a full disk
+becomes StoreNotWritable before a byte of a message is touched. It is also the cheapest way to bring new pages in: a page fault in a hole
+makes Linux read ahead up to megabytes of nothing (3 ms for a queue's first entry). On tmpfs even reading a hole takes space, so who looks
+for the end of the data reads ``data``, which ends where the hole begins.
+
+Views handed out stay valid for ever: unmapping only drops our own reference, the memory goes when the last view does. Nothing here
+keeps a file descriptor of its own; the flush thread opens the path anew, so a deleted file can never be mixed up with another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+import sys
+
+from sprocketmq.errors import StoreError, StoreNotWritable
+from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, allow_writes_at_ends, data_ranges, write_zeros
+from sprocketmq.store.files.mapping import map_file
+
+__all__ = [
+    "MappedFile",
+    "MemoryFile",
+    "StoreFile",
+    "create_sparse",
+    "make_directories",
+    "not_writable",
+    "sync_directory",
+    "sync_file_system",
+    "sync_path",
+]
+
+# On fresh memory a page costs 16 us, and the loop waits meanwhile: steps of a quarter of a millisecond.
+_SPACE_STEP_BYTES = 1 << 16
+_FIRST_STEP_BYTES = 4096
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows
+_NO_DESCRIPTORS = "the process has no more file descriptors; raise the limit (ulimit -n)"
+_ON_LINUX = sys.platform.startswith("linux")
+# bytearray() of a large size would touch every page; an anonymous mapping is free until written.
+_BYTEARRAY_MAX_BYTES = 1 << 20
+
+
+def not_writable(path: str, error: OSError) -> StoreNotWritable:
+    """The one sentence for a file or directory that the operating system does not let us write."""
+    what = {
+        errno.ENOSPC: "the disk is full; free some space",
+        errno.EDQUOT: "the disk quota is used up; free some space",
+        errno.EACCES: "this user may not write there; change the owner or choose another directory with --store",
+        errno.EPERM: "this user may not write there; change the owner or choose another directory with --store",
+        errno.EROFS: "the file system is read-only; choose another directory with --store",
+        errno.ENOTDIR: "a part of the path is a file; choose another directory with --store",
+        errno.EMFILE: _NO_DESCRIPTORS,
+        errno.ENFILE: _NO_DESCRIPTORS,
+    }.get(error.errno or 0, f"{error.strerror or error}; choose another directory with --store")
+    return StoreNotWritable(f"the store cannot write {path}: {what}")
+
+
+def create_sparse(path: str, size_bytes: int) -> None:
+    """Make a file, or bring one, to its full length without taking the disk for it.
+
+    Raises:
+        StoreNotWritable: no space or no permission.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
+        try:
+            os.ftruncate(fd, size_bytes)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise not_writable(path, error) from error
+
+
+def sync_path(path: str) -> None:
+    """Bring a file's data to the disk. Takes milliseconds: for the flush thread. A file that was deleted meanwhile needs no sync."""
+    try:
+        fd = os.open(path, os.O_RDWR | _BINARY)
+    except FileNotFoundError:
+        return
+    try:
+        if _ON_LINUX:
+            os.fdatasync(
+                fd
+            )  # writes dirty pages of shared mappings too, without the interpreter lock; mmap.flush() would hold it
+        else:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_directory(path: str) -> None:
+    """Make a new or renamed entry of a directory durable; a no-op where directories cannot be opened (Windows)."""
+    if os.name == "nt":
+        return
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_directories(path: str) -> None:
+    """Make a folder and those above it, each with its name on the disk: POSIX promises no order, so a synced file in a folder whose own
+    name was never synced may be gone after a power cut.
+
+    Raises:
+        OSError: as ``os.makedirs``.
+    """
+    missing, folder = [], os.path.abspath(path)
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    os.makedirs(path, exist_ok=True)
+    for made in reversed(missing):
+        above = os.path.dirname(made)
+        if os.access(above, os.R_OK):
+            sync_directory(above)
+        else:  # one may make a folder in one that one may not open (mode -wx)
+            sync_file_system(made)
+
+
+def sync_file_system(path: str) -> bool:
+    """Bring everything on the file system of ``path`` to the disk, in one call; False where that cannot be asked for (not Linux)."""
+    if not _ON_LINUX:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "syncfs"):
+        return False
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        if libc.syncfs(fd) != 0:  # ctypes lets other threads run meanwhile
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+    finally:
+        os.close(fd)
+    return True
+
+
+class StoreFile:
+    """What both kinds share: ``start`` (offset of the first byte in the whole queue of files), ``size_bytes``, ``room``.
+
+    ``room`` is the position up to which space is reserved; a writer calls ``ensure_space`` before it goes beyond.
+    """
+
+    __slots__ = ("path", "room", "size_bytes", "start")
+
+    def __init__(self, path: str, start: int, size_bytes: int) -> None:
+        self.path, self.start, self.size_bytes, self.room = path, start, size_bytes, 0
+
+    @property
+    def view(self) -> memoryview:
+        """The whole file, writable; maps it at first use."""
+        raise NotImplementedError
+
+    @property
+    def readable(self) -> memoryview:
+        """The same, read-only: what slices for readers are taken from."""
+        raise NotImplementedError
+
+    @property
+    def mapped(self) -> bool:
+        raise NotImplementedError
+
+    def read(self, at: int, length: int) -> bytes:
+        """A copy of ``length`` bytes, without mapping a file that is not mapped."""
+        raise NotImplementedError
+
+    @property
+    def data(self) -> memoryview:
+        """``readable`` up to where a hole begins that reaches to the file's end."""
+        return self.readable
+
+    def ensure_space(self, at: int, end: int) -> None:
+        """Make sure of the space between the positions ``at`` and ``end``. Nothing of value may lie at or behind ``at``: zeros go there.
+
+        Raises:
+            StoreNotWritable: the disk is full.
+        """
+        raise NotImplementedError
+
+    def overwrite(self, at: int, content: bytes) -> None:
+        """Write over something that is there, before ``room`` or in an old file that may be sparse.
+
+        Raises:
+            StoreNotWritable: the disk is full.
+        """
+        self.view[at : at + len(content)] = content
+
+    def zero_from(self, at: int) -> None:
+        """Forget everything from position ``at`` on: those bytes become zero. Only while recovering: views must not be in use."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Bring the data to the disk; called on the flush thread."""
+        raise NotImplementedError
+
+    def unmap(self) -> None:
+        raise NotImplementedError
+
+    def delete(self) -> bool:
+        """Remove the file; False when the system keeps it for now (Windows, while a view is in use)."""
+        raise NotImplementedError
+
+
+class MemoryFile(StoreFile):
+    """The twin without a disk."""
+
+    __slots__ = ("_readable", "_view")
+
+    def __init__(self, path: str, start: int, size_bytes: int) -> None:
+        super().__init__(path, start, size_bytes)
+        small = size_bytes <= _BYTEARRAY_MAX_BYTES
+        self._view = memoryview(bytearray(size_bytes) if small else mmap.mmap(-1, size_bytes))
+        self._readable = self._view.toreadonly()
+        self.room = size_bytes
+
+    @property
+    def view(self) -> memoryview:
+        return self._view
+
+    @property
+    def readable(self) -> memoryview:
+        return self._readable
+
+    @property
+    def mapped(self) -> bool:
+        return True
+
+    def read(self, at: int, length: int) -> bytes:
+        return bytes(self._view[at : at + length])
+
+    def ensure_space(self, at: int, end: int) -> None:
+        pass
+
+    def zero_from(self, at: int) -> None:
+        self._view[at:] = bytes(self.size_bytes - at)
+
+    def sync(self) -> None:
+        pass
+
+    def unmap(self) -> None:
+        pass
+
+    def delete(self) -> bool:
+        return True
+
+
+class MappedFile(StoreFile):
+    """A file on disk. The constructor only names it; ``create`` makes it, ``open_existing`` checks it, ``view`` maps it.
+
+    ``read_only`` maps for looking only (store check): nothing is created, extended or written.
+    """
+
+    __slots__ = ("_data_end", "_map", "_readable", "_view", "read_only")
+
+    def __init__(self, path: str, start: int, size_bytes: int, *, read_only: bool = False) -> None:
+        super().__init__(path, start, size_bytes)
+        self._map: mmap.mmap | None = None
+        self._view: memoryview | None = None
+        self._readable: memoryview | None = None
+        self._data_end: int | None = None
+        self.read_only = read_only
+
+    def create(self) -> None:
+        """Make the file in its full, sparse length."""
+        create_sparse(self.path, self.size_bytes)
+
+    @property
+    def view(self) -> memoryview:
+        if self._view is None:
+            self._view = memoryview(self._mapping())
+        return self._view
+
+    @property
+    def readable(self) -> memoryview:
+        if self._readable is None:
+            self._readable = self.view.toreadonly()
+        return self._readable
+
+    @property
+    def data(self) -> memoryview:
+        if self._data_end is None:
+            fd = self._open_to_read()
+            try:
+                self._data_end = max((end for _, end in data_ranges(fd, self.size_bytes)), default=0)
+            finally:
+                os.close(fd)
+        return self.readable[: max(self._data_end, self.room)]
+
+    @property
+    def mapped(self) -> bool:
+        return self._view is not None
+
+    def _open_map(self) -> mmap.mmap:
+        try:
+            fd = os.open(self.path, (os.O_RDONLY if self.read_only else os.O_RDWR) | _BINARY)
+            try:
+                if self.read_only and os.fstat(fd).st_size < self.size_bytes:
+                    self._map = self._copy_in_full_size(fd)
+                else:
+                    self._map = map_file(fd, self.size_bytes, read_only=self.read_only)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+        return self._map
+
+    def _copy_in_full_size(self, fd: int) -> mmap.mmap:
+        """What a crash left short and a start would extend with zeros: who only looks sees it as extended, and leaves it as it is."""
+        copy = mmap.mmap(-1, self.size_bytes)
+        with memoryview(copy) as view, open(fd, "rb", closefd=False) as file:
+            file.readinto(view)  # stops at the file's end
+        return copy
+
+    def read(self, at: int, length: int) -> bytes:
+        if self._view is not None:
+            return bytes(self._view[at : at + length])
+        fd = self._open_to_read()
+        try:
+            os.lseek(fd, at, os.SEEK_SET)
+            data = os.read(fd, length)
+        finally:
+            os.close(fd)
+        return data.ljust(length, b"\0") if self.read_only else data
+
+    def _open_to_read(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDONLY | _BINARY)
+        except OSError as error:
+            what = _NO_DESCRIPTORS if error.errno in (errno.EMFILE, errno.ENFILE) else error.strerror
+            raise StoreError(f"the store cannot read {self.path}: {what}") from error
+
+    def ensure_space(self, at: int, end: int) -> None:
+        if end <= self.room:
+            return
+        begin = max(at, self.room)
+        # Grow in doubling steps: ten thousand nearly empty queues must not take ten thousand large pieces of the disk.
+        room = max(end, min(begin * 2, begin + _SPACE_STEP_BYTES), _FIRST_STEP_BYTES)
+        try:
+            written = write_zeros(self.path, begin, min(room + -room % PAGE_BYTES, self.size_bytes))
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+        self.take_room(begin, written)
+        if self.room < end:
+            raise not_writable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+    def take_room(self, begin: int, end: int) -> None:
+        """Move ``room`` to ``end``: zeros were written from ``begin``, where it is, up to there.
+
+        Raises:
+            StoreNotWritable: the pages have no space all the same (``disk_space`` says why).
+        """
+        try:
+            allow_writes_at_ends(self._mapping(), self.path, begin, end)
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+        self.room = end
+
+    def overwrite(self, at: int, content: bytes) -> None:
+        try:
+            allow_writes(self._mapping(), self.path, at, at + len(content))
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+        super().overwrite(at, content)
+
+    def _mapping(self) -> mmap.mmap:
+        return self._map if self._map is not None else self._open_map()
+
+    def zero_from(self, at: int) -> None:
+        # Cutting the file and extending it again gives zeros that take no space, however long the tail is.
+        self.unmap()
+        try:
+            os.truncate(self.path, at)
+            os.truncate(self.path, self.size_bytes)
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+
+    def sync(self) -> None:
+        mapping = self._map
+        if not _ON_LINUX and mapping is not None:
+            mapping.flush()  # holds the interpreter lock, but only Linux promises that fdatasync covers mapped pages
+        sync_path(self.path)
+
+    def unmap(self) -> None:
+        view, readable, mapping = self._view, self._readable, self._map
+        self._view = self._readable = self._map = None
+        # What was sure of a mapping is not of the next one: its pages may come back in larger pieces.
+        self.room, self._data_end = 0, None
+        if readable is not None:
+            readable.release()
+        if view is not None:
+            view.release()
+        if mapping is not None:
+            with contextlib.suppress(BufferError):  # a reader still holds a slice: the mapping goes with its last view
+                mapping.close()
+
+    def delete(self) -> bool:
+        self.unmap()
+        try:
+            os.unlink(self.path)
+        except FileNotFoundError:
+            return True
+        except PermissionError:  # Windows keeps a mapped file; the next retention round tries again
+            return False
+        return True

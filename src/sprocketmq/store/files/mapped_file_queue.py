@@ -1,0 +1,156 @@
+"""A row of equally long files that together are one long byte sequence. Java: MappedFileQueue.
+
+A file's name is the offset of its first byte, 20 digits. The first file may start above 0 (older ones were deleted), but there are no
+gaps. ``directory=None`` is the memory version: the same class, with files that have no disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.files.mapped_file import MappedFile, MemoryFile, StoreFile, not_writable
+
+__all__ = ["MappedFileQueue"]
+
+
+class MappedFileQueue:
+    """``files`` in ascending order of ``start``.
+
+    Args:
+        directory: where the files are; None = in memory.
+        file_size_bytes: length of each.
+        size_key: the configuration key of that length, for the error message.
+        folders_above: how many folders above ``directory`` are made for it and may be opened; those farther above are not the store's.
+        read_only: for looking only; nothing is created or repaired.
+    """
+
+    __slots__ = ("directory", "file_size_bytes", "files", "folders_above", "new_files", "read_only", "size_key")
+
+    def __init__(
+        self,
+        directory: str | None,
+        file_size_bytes: int,
+        size_key: str,
+        *,
+        folders_above: int = 0,
+        read_only: bool = False,
+    ) -> None:
+        self.directory, self.file_size_bytes, self.size_key, self.read_only = (
+            directory,
+            file_size_bytes,
+            size_key,
+            read_only,
+        )
+        self.folders_above = folders_above
+        self.files: list[StoreFile] = []
+        self.new_files = False  # a file was created since the directory was last synced
+
+    def load(self) -> None:
+        """Find the files that exist.
+
+        A last file that is short is what a crash between creating and extending it leaves: it is extended (zeros end the data).
+
+        Raises:
+            StoreCorrupt: a length, a name or the sequence is wrong.
+        """
+        if self.directory is None or not os.path.isdir(self.directory):
+            return
+        names = sorted(name for name in os.listdir(self.directory) if name.isdigit() and len(name) == 20)
+        starts = [int(name) for name in names]
+        size = self.file_size_bytes
+        self.files = []
+        for index, (name, start) in enumerate(zip(names, starts, strict=True)):
+            path = os.path.join(self.directory, name)
+            length = os.path.getsize(path)
+            last = index == len(names) - 1
+            if start % size or (index and start != starts[index - 1] + size):
+                raise StoreCorrupt(
+                    f"{path} does not follow on the file before it in steps of {size} bytes; "
+                    f"set {self.size_key} to the size this store was made with, or restore the missing file"
+                )
+            if length != size and not (last and length < size):
+                raise StoreCorrupt(
+                    f"{path} has {length} bytes where {size} are expected; set {self.size_key} to the size this store was made with"
+                )
+            file = MappedFile(path, start, size, read_only=self.read_only)
+            if length != size and not self.read_only:
+                file.create()
+            self.files.append(file)
+
+    @property
+    def start(self) -> int:
+        """Offset of the first byte that is kept."""
+        return self.files[0].start if self.files else 0
+
+    def file_at(self, offset: int) -> StoreFile | None:
+        """The file that holds ``offset``."""
+        if not self.files:
+            return None
+        index = (offset - self.files[0].start) // self.file_size_bytes
+        return self.files[index] if 0 <= index < len(self.files) else None
+
+    def create_file(self, start: int) -> StoreFile:
+        """Add the file that begins at ``start``: the next one, or the first of all.
+
+        Raises:
+            StoreNotWritable: no space or no permission.
+        """
+        name = f"{start:020d}"
+        file: StoreFile
+        if self.directory is None:
+            file = MemoryFile(name, start, self.file_size_bytes)
+        else:
+            if not self.files:
+                try:
+                    os.makedirs(self.directory, exist_ok=True)
+                except OSError as error:
+                    raise not_writable(self.directory, error) from error
+            mapped = MappedFile(os.path.join(self.directory, name), start, self.file_size_bytes)
+            mapped.create()
+            file = mapped
+        self.files.append(file)
+        self.new_files = True
+        return file
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget everything from ``offset`` on: later files are deleted, the tail of its own file becomes zeros."""
+        while len(self.files) > 1 and self.files[-1].start > offset:
+            self.files.pop().delete()
+            self.new_files = True  # a name that is gone: a power cut must not bring it back
+        if self.files:
+            last = self.files[-1]
+            position = max(0, offset - last.start)
+            if position < self.file_size_bytes:
+                last.zero_from(position)
+
+    def delete_first(self) -> bool:
+        """Delete the oldest file; False when the system keeps it for now."""
+        if not self.files[0].delete():
+            return False
+        del self.files[0]
+        return True
+
+    def delete_all(self) -> None:
+        """Delete every file and the directory."""
+        for file in self.files:
+            file.delete()
+        self.files = []
+        if self.directory is not None and os.path.isdir(self.directory):
+            with contextlib.suppress(OSError):  # something foreign lies in it: not ours to delete
+                os.rmdir(self.directory)
+
+    def take_new_directories(self) -> list[str]:
+        """Flush thread: folders to sync because files were made since the last call: theirs, and those above it that are the store's."""
+        if not self.new_files or self.directory is None:
+            return []
+        self.new_files = False  # before the sync: a file created from here on sets it again
+        folders = [self.directory]
+        for _ in range(self.folders_above):
+            folders.append(os.path.dirname(folders[-1]))
+        return folders
+
+    def unmap(self) -> None:
+        for file in self.files:
+            file.unmap()

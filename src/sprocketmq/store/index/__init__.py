@@ -1,0 +1,1 @@
+"""Messages by key and by id."""

@@ -1,0 +1,316 @@
+"""The log of all records, in the order of arrival. Java: CommitLog.
+
+A sequence of equally long files. A record never crosses a file's end: when it does not fit together with the 8 bytes of a filler, the
+rest of the file is declared blank (int32 remaining size, int32 blank magic) and the record opens the next file. The log ends where no
+valid record begins; everything behind the end is zero.
+
+Torn writes. The kernel keeps what a killed process wrote, but a kill can fall into the middle of a copy. So a record's first eight bytes
+(size and magic) are written last: before that store the record does not exist, after it the record is whole. A batch is written the same
+way, its first header last of all, so it exists whole or not at all. After a power loss pages may be missing anywhere behind the last
+flush: that is what the checks of ``view_at`` are for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from sprocketmq.errors import ConfigurationError, ProtocolError, StoreCorrupt
+from sprocketmq.store.files.mapped_file import StoreFile
+from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.files.space_ahead import SpaceAhead
+from sprocketmq.wire.record import RecordView, blank_size, check_record, encode_blank
+from sprocketmq.wire.record_layout import BLANK_BYTES, HOSTS_V6, LAYOUTS, MAGIC_V1, RECORD, V6_SHIFT
+
+__all__ = ["CommitLog"]
+
+_HEAD = RECORD.picked("size", "queue_id", "queue_offset")  # what a queue entry and its record both know
+_sys_flag_of = RECORD.picked("sys_flag").unpack_from
+_STORE_TIMESTAMP = tuple(layout.picked("store_timestamp_ms").unpack_from for layout in LAYOUTS)
+_MAGIC_START = MAGIC_V1.to_bytes(RECORD.width("magic"), "big")[:3]  # both magics begin so
+_PIECE_BYTES = 1 << 20
+_NO_VIEW = memoryview(b"")
+_log = logging.getLogger("sprocketmq.store")
+
+
+class CommitLog:
+    """Writing at the end, reading anywhere.
+
+    Attributes:
+        at: position of the end in the last file; ``start``: physical offset where that file begins.
+        room: position up to which a record may reach in it (a filler still fits behind); ``view``: that file, writable.
+        space: who makes that room.
+        last_store_timestamp_ms: of the newest record.
+        indexed_offset: where the newest record that has its queue entry begins; -1 = none yet. The checkpoint takes it.
+    """
+
+    __slots__ = (
+        "at",
+        "file_size_bytes",
+        "files",
+        "indexed_offset",
+        "last_store_timestamp_ms",
+        "room",
+        "space",
+        "start",
+        "view",
+    )
+
+    def __init__(self, files: MappedFileQueue) -> None:
+        self.files = files
+        self.file_size_bytes = files.file_size_bytes
+        self.view, self.at, self.room, self.start = _NO_VIEW, 0, -1, 0
+        self.space = SpaceAhead()
+        self.last_store_timestamp_ms = 0
+        self.indexed_offset = -1
+
+    @property
+    def min_offset(self) -> int:
+        return self.files.start
+
+    @property
+    def max_offset(self) -> int:
+        """The physical offset that the next record gets, unless it has to go to the next file."""
+        return self.start + self.at
+
+    # -- writing ---------------------------------------------------------------------------------------------------------------
+
+    def reserve(self, size_bytes: int) -> int:
+        """Make sure that the next ``size_bytes`` fit in one piece; the physical offset where they will begin.
+
+        Raises:
+            ConfigurationError: larger than a file.
+            StoreNotWritable: no space; nothing has changed.
+        """
+        if self.at + size_bytes > self.room:
+            self._make_room(size_bytes)
+        return self.start + self.at
+
+    def _make_room(self, size_bytes: int) -> None:
+        needed = size_bytes + BLANK_BYTES
+        if needed > self.file_size_bytes:
+            raise ConfigurationError(
+                f"the record has {size_bytes} bytes, a commit log file takes {self.file_size_bytes - BLANK_BYTES}; "
+                "send smaller messages or batches, or raise mappedFileSizeCommitLog"
+            )
+        file = self.files.file_at(self.start + self.at)
+        if file is None or self.at + needed > self.file_size_bytes:
+            file = self._roll(file, needed)
+        else:
+            self.space.ensure(file, self.at, self.at + needed)
+        self.view, self.room = file.view, file.room - BLANK_BYTES
+
+    def _roll(self, full: StoreFile | None, needed: int) -> StoreFile:
+        following = self.max_offset if full is None else full.start + full.size_bytes
+        # An empty next file may be there already: a crash fell between its creation and its first record.
+        file = self.files.file_at(following) or self.files.create_file(following)
+        self.space.ensure(file, 0, needed)
+        if full is not None and self.at < full.size_bytes:  # only now: the filler says that the next file exists
+            full.ensure_space(self.at, self.at + BLANK_BYTES)
+            full.view[self.at : self.at + BLANK_BYTES] = encode_blank(full.size_bytes - self.at)
+        # The flush thread reads start + at without a lock: in this order it may see an early end, never one that does not exist.
+        self.at = 0
+        self.start = following
+        return file
+
+    def write(self, record: bytes | memoryview) -> None:
+        """Put what was reserved for at the end: a record, or a batch of them (as a view: its bytes are not copied on the way)."""
+        view, at = self.view, self.at
+        end = at + len(record)
+        view[at + 8 : end] = record[8:]
+        view[at : at + 8] = record[:8]  # law of torn writes: the head goes last
+        self.at = end
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------
+
+    def slice(self, physical_offset: int, size_bytes: int) -> memoryview:
+        """A read-only view.
+
+        Raises:
+            StoreCorrupt: the range is not inside the log: a queue entry points nowhere.
+        """
+        file = self.files.file_at(physical_offset)
+        if file is None or physical_offset + size_bytes > self.start + self.at:
+            raise StoreCorrupt(
+                f"a queue entry points at {size_bytes} bytes at {physical_offset}, the log has {self.min_offset} to "
+                f"{self.max_offset}; stop the broker and run: sprocketmq store check"
+            )
+        at = physical_offset - file.start
+        return file.readable[at : at + size_bytes]
+
+    def data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
+        """The log's bytes from ``physical_offset`` on, not beyond the file's end: what a slave copies. None where there are none."""
+        file = self.files.file_at(physical_offset)
+        if file is None or file.start > self.start:  # a next file may be there before its first record
+            return None
+        at = physical_offset - file.start
+        end = min(self.at if file.start == self.start else file.size_bytes, at + max_bytes)
+        return file.readable[at:end] if at < end else None
+
+    def part_at(self, physical_offset: int, log_end: int) -> tuple[memoryview, int, int]:
+        """The file that holds it: a read-only view, the offset where it begins, and where what is written in it ends.
+
+        Raises:
+            StoreCorrupt: as :meth:`slice`.
+        """
+        file = self.files.file_at(physical_offset)
+        if file is None or physical_offset >= log_end:
+            self.slice(physical_offset, 1)
+            raise AssertionError("slice judges otherwise")
+        return file.readable, file.start, min(file.start + file.size_bytes, log_end)
+
+    def record_at(self, physical_offset: int) -> memoryview | None:
+        """The record that begins there; None where none does. The offset may come from the network."""
+        record = self.view_at(physical_offset, check_crc=False)
+        return self.slice(physical_offset, record.size) if record else None
+
+    def view_at(self, physical_offset: int, *, check_crc: bool = True, limit: int | None = None) -> RecordView | None:
+        """The valid record that begins at ``physical_offset``; None where none does.
+
+        ``limit`` (default: the end of the log) is where a record must have ended. Recovery, which looks for the end, passes more.
+        """
+        file = self.files.file_at(physical_offset)
+        if limit is None:
+            limit = self.max_offset
+        if file is None or physical_offset >= limit:
+            return None
+        try:
+            record = check_record(file.data, physical_offset - file.start, check_crc)
+        except ProtocolError:
+            return None
+        if physical_offset + record.size > limit:
+            return None
+        return record if _is_whole(record, physical_offset) else None
+
+    def has_head(self, physical_offset: int, size_bytes: int, queue_id: int, queue_offset: int) -> bool:
+        """Whether a record of this size, queue and offset begins there: the cheap look at what a queue entry says."""
+        file = self.files.file_at(physical_offset)
+        if file is None or size_bytes < _HEAD.size or physical_offset + size_bytes > self.start + self.at:
+            return False
+        at = physical_offset - file.start
+        return at + size_bytes <= file.size_bytes and _HEAD.unpack_from(file.readable, at) == (
+            size_bytes,
+            queue_id,
+            queue_offset,
+        )
+
+    def store_timestamp_at(self, physical_offset: int) -> int:
+        """Store time of the record that begins there, known to be valid."""
+        file = self.files.file_at(physical_offset)
+        if file is None:
+            return -1
+        view, at = file.readable, physical_offset - file.start
+        (sys_flag,) = _sys_flag_of(view, at)
+        timestamp: int = _STORE_TIMESTAMP[(sys_flag & HOSTS_V6) >> V6_SHIFT](view, at)[0]
+        return timestamp
+
+    def scan(self, physical_offset: int, *, check_crc: bool = True, sound_until: int = 0) -> Iterator[RecordView]:
+        """Recovery: the valid records from ``physical_offset`` on, across files, until none begins; that place becomes the log's end.
+
+        Before ``sound_until`` nothing was torn: a record that is damaged there is no end, but passed over when valid ones follow.
+        """
+        limit = self.files.files[-1].start + self.file_size_bytes if self.files.files else 0
+        at = physical_offset
+        while at < limit:
+            record = self.view_at(at, check_crc=check_crc, limit=limit)
+            if record is not None:
+                yield record
+                at += record.size
+                self.last_store_timestamp_ms = record.store_timestamp_ms
+                continue
+            following = self.behind_filler(at)
+            if following is None and at < sound_until:
+                following = self.behind_damage(at, check_crc)
+            if following is None or following >= limit:
+                break
+            at = following
+        self.end_at(at)
+
+    def end_at(self, physical_offset: int) -> None:
+        """Recovery: the valid data ends here."""
+        self.view, self.room = _NO_VIEW, -1
+        file = self.files.file_at(physical_offset)
+        if file is not None:
+            self.start, self.at = file.start, physical_offset - file.start
+        elif self.files.files:  # exactly behind the last file: full
+            self.start, self.at = self.files.files[-1].start, self.file_size_bytes
+        else:
+            self.start, self.at = 0, 0
+
+    def behind_filler(self, physical_offset: int) -> int | None:
+        file = self.files.file_at(physical_offset)
+        if file is None:
+            return None
+        return file.start + file.size_bytes if blank_size(file.data, physical_offset - file.start) else None
+
+    def behind_damage(self, physical_offset: int, check_crc: bool) -> int | None:
+        """Where the next valid record begins, if something lies at ``physical_offset`` that is none; None where the log ends.
+
+        The head of a record is written last: where it is zero nothing was finished.
+        """
+        for index, file in enumerate(self.files.files):
+            at = physical_offset - file.start
+            if at >= file.size_bytes:
+                continue
+            if at >= 0 and not any(file.read(at, 8)):
+                return None
+            found = self._next_record(file, max(at, 0), check_crc)
+            if found is not None:
+                _log.error(
+                    "the commit log is damaged from physical offset %d to %d: what was there is lost, the records behind it are kept",
+                    physical_offset,
+                    found,
+                )
+                return found
+            if index == len(self.files.files) - 1:
+                return None
+        return None
+
+    def _next_record(self, file: StoreFile, at: int, check_crc: bool) -> int | None:
+        while at < file.size_bytes:
+            piece = file.read(at, _PIECE_BYTES)
+            place = piece.find(_MAGIC_START, 5)  # behind the head of the damaged one
+            while place >= 0:
+                candidate = file.start + at + place - 4
+                if self.view_at(candidate, check_crc=check_crc, limit=1 << 63) is not None:
+                    return candidate
+                place = piece.find(_MAGIC_START, place + 1)
+            if len(piece) < _PIECE_BYTES:
+                return None
+            at += _PIECE_BYTES - 16
+        return None
+
+    def has_data_behind_end(self) -> bool:
+        """Whether anything but zeros follows the end at once, or another file follows: then the tail has to be cut."""
+        if not self.files.files:
+            return False
+        file = self.files.file_at(self.max_offset)
+        if file is None:
+            return False
+        if file is not self.files.files[-1]:
+            return True
+        return any(file.data[self.at : self.at + 64])
+
+    def has_records_behind_end(self) -> bool:
+        """Whether anything but zeros follows the end at once, or in a later file.
+
+        One without a record is there when a disk had a place for its name and none for its bytes (``_roll``): the log goes on there.
+        """
+        file = self.files.file_at(self.max_offset)
+        if file is None:
+            return False
+        later = self.files.files[self.files.files.index(file) + 1 :]
+        return any(file.data[self.at : self.at + 64]) or any(any(each.data[:64]) for each in later)
+
+    def truncate_to_end(self) -> None:
+        """Recovery: everything behind the end becomes zero."""
+        self.view, self.room = _NO_VIEW, -1
+        self.files.truncate_to(self.max_offset)
+
+
+def _is_whole(record: RecordView, physical_offset: int) -> bool:
+    if record.physical_offset != physical_offset:
+        return False
+    # Lengths and body checksum do not cover topic and properties; a page that never reached the disk leaves zeros in them.
+    properties = record.raw_properties
+    return 0 not in record.topic_bytes and (not properties or properties[-1] != 0)

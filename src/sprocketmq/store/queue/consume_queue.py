@@ -1,0 +1,338 @@
+"""The index of one queue: for each message a unit that says where its record is (``store.queue.unit``). Java: ConsumeQueue.
+
+Laws (``store.tools.check`` tests them all):
+1. Units are dense: every offset in [min_offset, max_offset) has one, and its record says the same topic, queue and offset.
+2. Physical offsets grow with the offset.
+3. Everything behind max_offset is zero on disk, so that the end can be found again.
+4. A queue that begins above 0 has filler units (0, 0x7FFFFFFF, 0) before its first one in that file.
+
+The last file is mapped while the queue is written, an older one while it is read; where there is no mapping, plain reads do. Mappings
+cost a file descriptor each, so ``MappedBudget`` unmaps the queues that had no traffic, and the old files that were mapped first, when there
+are too many. What is in the page cache survives both that and kill -9.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.files.mapped_file import StoreFile
+from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES
+from sprocketmq.wire.record_layout import MAX_TOPIC_V1_BYTES, TOPIC_LENGTH_V1
+
+__all__ = ["ConsumeQueue", "MappedBudget"]
+
+_FILLER = UNIT.pack(0, FILLER_SIZE, 0)
+_NO_VIEW = memoryview(b"")
+_HEAD_UNITS = 4096 // UNIT_SIZE_BYTES
+
+
+class MappedBudget:
+    """Keeps the number of mapped queues under ``limit``: those without an append since the last look go first (second chance).
+
+    Beside them no more than an eighth as many full files are mapped, for readers that are behind: the first mapped go first.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = max(1, limit)
+        self.read_limit = max(1, limit // 8)
+        self._queues: OrderedDict[ConsumeQueue, int] = OrderedDict()
+        self._read: OrderedDict[StoreFile, None] = OrderedDict()
+
+    def admit(self, queue: ConsumeQueue) -> None:
+        """``queue`` was just mapped."""
+        while len(self._queues) >= self.limit:
+            candidate, seen_offset = self._queues.popitem(last=False)
+            if candidate.max_offset != seen_offset:
+                self._queues[candidate] = candidate.max_offset
+            else:
+                candidate.unmap()
+        self._queues[queue] = queue.max_offset
+
+    def admit_reader(self, file: StoreFile) -> None:
+        """``file`` is full, is not mapped, and will be read."""
+        self._read[file] = None
+        self._read.move_to_end(file)
+        if len(self._read) > self.read_limit:
+            self._read.popitem(last=False)[0].unmap()
+
+    def forget(self, queue: ConsumeQueue) -> None:
+        self._queues.pop(queue, None)
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+
+class ConsumeQueue:
+    """One queue's index.
+
+    The append path of the store writes units itself (``UNIT.pack_into(queue.view, queue.at, ...)``, then ``at`` and ``max_offset`` are
+    moved) because a method call more would be felt there; it calls ``make_room`` first whenever ``at > room``.
+
+    Attributes:
+        min_offset, max_offset: first kept offset, and one past the last.
+        at: position of the next unit in the last file; ``view``: that file; ``room``: last position where a unit may begin.
+        flushed_offset: everything before it is on the disk (flush thread).
+        written_from: entries from here on were written by this process; readers hold those before it against their records.
+    """
+
+    __slots__ = (
+        "at", "budget", "files", "flushed_offset", "max_offset", "min_offset", "queue_id", "room", "topic", "topic_bytes", "topic_part",
+        "view", "written_from",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, budget: MappedBudget) -> None:
+        self.topic, self.queue_id, self.files, self.budget = topic, queue_id, files, budget
+        self.topic_bytes = topic.encode()
+        # Behind the body in each record; empty where a record needs the longer form.
+        fits = len(self.topic_bytes) <= MAX_TOPIC_V1_BYTES
+        self.topic_part = TOPIC_LENGTH_V1.pack(len(self.topic_bytes)) + self.topic_bytes if fits else b""
+        self.min_offset = self.max_offset = self.flushed_offset = self.written_from = 0
+        self.view, self.at, self.room = _NO_VIEW, 0, -1
+
+    def __repr__(self) -> str:
+        return f"ConsumeQueue({self.topic!r}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+
+    # -- writing ---------------------------------------------------------------------------------------------------------------
+
+    def make_room(self) -> None:
+        """Map the last file, or a new one, and reserve space for the next unit.
+
+        Raises:
+            StoreNotWritable: no space; the queue is unchanged.
+        """
+        position = self.max_offset * UNIT_SIZE_BYTES
+        file = self.files.file_at(position)
+        if file is None:
+            file = self.files.create_file(position) if self.files.files else self._create_first(self.max_offset)
+        at = position - file.start
+        file.ensure_space(at, at + UNIT_SIZE_BYTES)
+        if not file.mapped:
+            self.budget.admit(self)
+        self.view, self.at, self.room = file.view, at, file.room - UNIT_SIZE_BYTES
+        if not at and (full := self.files.file_at(position - 1)) is not None:
+            full.unmap()  # only now: as long as the next file has no space, readers are given this one
+
+    def put(self, physical_offset: int, size_bytes: int, tags_code: int) -> None:
+        """Append one unit."""
+        if self.at > self.room:
+            self.make_room()
+        UNIT.pack_into(self.view, self.at, physical_offset, size_bytes, tags_code)
+        self.at += UNIT_SIZE_BYTES
+        self.max_offset += 1
+
+    def put_all(self, units: bytes) -> None:
+        """Append many units, all or none.
+
+        Raises:
+            StoreNotWritable: no space; the queue is unchanged.
+        """
+        begin, done = self.max_offset, 0
+        try:
+            while done < len(units):
+                if self.at > self.room:
+                    self.make_room()
+                part = units[
+                    done : done + self.room - self.at + UNIT_SIZE_BYTES - (self.room - self.at) % UNIT_SIZE_BYTES
+                ]
+                self.view[self.at : self.at + len(part)] = part
+                self.at += len(part)
+                self.max_offset += len(part) // UNIT_SIZE_BYTES
+                done += len(part)
+        except StoreNotWritable:
+            self.truncate_to(begin)
+            raise
+
+    def put_at(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
+        """Recovery: make the unit of ``queue_offset`` what its record says. Writes nothing that is right already.
+
+        Returns False, having written nothing, when units between max_offset and ``queue_offset`` are missing (an index that lost its tail).
+        """
+        if not self.files.files:
+            self._create_first(queue_offset)
+            self.min_offset = self.max_offset = self.flushed_offset = queue_offset
+            self.unmap()
+        if queue_offset > self.max_offset:
+            return False
+        if queue_offset == self.max_offset:
+            self.put(physical_offset, size_bytes, tags_code)
+            return True
+        file = self.files.file_at(queue_offset * UNIT_SIZE_BYTES)
+        if file is None:  # before the first kept file: expired together with units that are older still
+            return True
+        unit = UNIT.pack(physical_offset, size_bytes, tags_code)
+        at = queue_offset * UNIT_SIZE_BYTES - file.start
+        if file.read(at, UNIT_SIZE_BYTES) != unit:
+            file.overwrite(at, unit)
+            self.flushed_offset = min(self.flushed_offset, queue_offset)
+        self.min_offset = min(self.min_offset, queue_offset)
+        return True
+
+    def _create_first(self, queue_offset: int) -> StoreFile:
+        position = queue_offset * UNIT_SIZE_BYTES
+        file = self.files.create_file(position - position % self.files.file_size_bytes)
+        if file.start < position:
+            file.ensure_space(0, position - file.start)
+            file.view[: position - file.start] = _FILLER * ((position - file.start) // UNIT_SIZE_BYTES)
+        return file
+
+    def fill_gap(self, queue_offset: int) -> None:
+        """Recovery: records up to ``queue_offset`` are gone from the log; readers step over the fillers that take their place."""
+        before = self.unit(self.max_offset - 1)[0] if self.max_offset > self.min_offset else 0  # keeps law 2
+        while self.max_offset < queue_offset:
+            self.put(before, FILLER_SIZE, 0)
+
+    def truncate_to(self, max_offset: int) -> None:
+        """Recovery: drop the units from ``max_offset`` on; the tail becomes zero."""
+        self.unmap()
+        self.files.truncate_to(max_offset * UNIT_SIZE_BYTES)
+        self.max_offset = max_offset
+        self.min_offset = min(self.min_offset, max_offset)
+        self.flushed_offset = min(self.flushed_offset, max_offset)
+
+    def restart(self) -> None:
+        """Recovery: forget everything; the next unit is that of offset 0."""
+        self.delete()
+        self.min_offset = self.max_offset = self.flushed_offset = self.written_from = 0
+
+    def unmap(self) -> None:
+        self.view, self.at, self.room = _NO_VIEW, 0, -1
+        self.budget.forget(self)
+        self.files.unmap()
+
+    def delete(self) -> None:
+        self.unmap()
+        self.files.delete_all()
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------
+
+    def units_at(self, offset: int, count: int) -> tuple[memoryview | bytes, int]:
+        """Where ``count`` existing units lie: a buffer, to be read at once, and their place in it; it may end too early."""
+        at = self.at - (self.max_offset - offset) * UNIT_SIZE_BYTES
+        if at >= 0:
+            return self.view, at
+        file = self.files.file_at(offset * UNIT_SIZE_BYTES)
+        if file is None or file is self.files.files[-1]:
+            return self.unit_bytes(offset, count), 0
+        at = offset * UNIT_SIZE_BYTES - file.start
+        if at + count * UNIT_SIZE_BYTES > file.size_bytes:
+            return self.unit_bytes(offset, count), 0
+        if not file.mapped:
+            self.budget.admit_reader(file)
+        return file.readable, at
+
+    def unit_bytes(self, offset: int, max_units: int) -> bytes:
+        """The raw units from ``offset`` on, fewer at the end of the queue."""
+        remaining = min(max_units, self.max_offset - offset)
+        if remaining <= 0 or offset < self.files.start // UNIT_SIZE_BYTES:
+            return b""
+        position, wanted = offset * UNIT_SIZE_BYTES, remaining * UNIT_SIZE_BYTES
+        parts = []
+        while wanted:
+            file = self.files.file_at(position)
+            if file is None:
+                break
+            at = position - file.start
+            part = file.read(at, min(wanted, file.size_bytes - at))
+            parts.append(part)
+            position += len(part)
+            wanted -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def unit(self, offset: int) -> tuple[int, int, int]:
+        """(physical offset, size, tags code) of one existing offset."""
+        physical_offset, size_bytes, tags_code = UNIT.unpack(self.unit_bytes(offset, 1))
+        return physical_offset, size_bytes, tags_code
+
+    def first_from(self, physical_offset: int, low: int | None = None) -> int:
+        """First offset whose record lies at or behind ``physical_offset``; max_offset if there is none.
+
+        One entry with a flipped bit does not mislead the search: the middle one of three neighbours is looked at.
+        """
+        first = low = self.min_offset if low is None else low
+        high = self.max_offset
+
+        def place(offset: int) -> int:
+            at, size_bytes, _ = self.unit(offset)
+            return -1 if at == 0 and size_bytes == FILLER_SIZE else at
+
+        while low < high:
+            middle = (low + high) // 2
+            around = sorted(place(at) for at in range(max(first, middle - 1), min(self.max_offset, middle + 2)))
+            if (around[len(around) // 2] if len(around) == 3 else place(middle)) < physical_offset:
+                low = middle + 1
+            else:
+                high = middle
+        # A damaged neighbour puts the search off by one: leave out the one entry without which those around are in order.
+        around_it = range(max(first, low - 3), min(self.max_offset, low + 4))
+        places = [place(at) for at in around_it]
+        for left_out in (None, *around_it):
+            rest = [(at, offset) for at, offset in zip(places, around_it, strict=True) if offset != left_out]
+            if rest == sorted(rest):
+                return next((offset for at, offset in rest if at >= physical_offset), around_it.stop)
+        return low
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Open the files and find the end: units are valid from the front, zeros follow (law 3)."""
+        self.files.load()
+        if not self.files.files:
+            return
+        # A crash may leave a new last file without a unit behind a full one: the search steps back over it.
+        for index in range(len(self.files.files) - 1, -1, -1):
+            file = self.files.files[index]
+            count = _count_units(file)
+            if count or index == 0:
+                self.max_offset = file.start // UNIT_SIZE_BYTES + count
+                break
+        self.flushed_offset = self.written_from = self.max_offset
+        self.min_offset = self.files.start // UNIT_SIZE_BYTES
+
+    def clean(self, min_physical_offset: int) -> None:
+        """Retention: forget what points before ``min_physical_offset``; the last file stays, so the offsets go on from there."""
+        self.min_offset = self.first_from(min_physical_offset, self.files.start // UNIT_SIZE_BYTES)
+        while len(self.files.files) > 1 and self.files.files[1].start <= self.min_offset * UNIT_SIZE_BYTES:
+            if not self.files.delete_first():
+                break
+
+    def sync(self) -> None:
+        """Flush thread: bring the units written so far to the disk (the names of new files: ``MappedFileQueue.take_new_directories``)."""
+        max_offset = self.max_offset
+        if max_offset == self.flushed_offset:
+            return
+        for file in list(self.files.files):
+            if file.start + file.size_bytes > self.flushed_offset * UNIT_SIZE_BYTES:
+                file.sync()
+        self.flushed_offset = max_offset
+
+
+def _count_units(file: StoreFile) -> int:
+    """Valid units at the front of a file (a valid unit has size > 0): one look at the first page, then binary search.
+
+    Behind the last unit everything is zero (law 3). Where it is not, bits were flipped, and the last unit that is not zero counts.
+    """
+    head = file.read(0, min(_HEAD_UNITS * UNIT_SIZE_BYTES, file.size_bytes))
+    count = len(head) // UNIT_SIZE_BYTES
+    for index, (physical_offset, size_bytes, _) in enumerate(UNIT.iter_unpack(head)):
+        if physical_offset < 0 or size_bytes <= 0:
+            count = index
+            break
+    else:
+        high = file.size_bytes // UNIT_SIZE_BYTES
+        while count < high:
+            middle = (count + high) // 2
+            physical_offset, size_bytes, _ = UNIT.unpack(file.read(middle * UNIT_SIZE_BYTES, UNIT_SIZE_BYTES))
+            if physical_offset >= 0 and size_bytes > 0:
+                count = middle + 1
+            else:
+                high = middle
+    if any(
+        file.read(
+            count * UNIT_SIZE_BYTES, min(_HEAD_UNITS * UNIT_SIZE_BYTES, file.size_bytes - count * UNIT_SIZE_BYTES)
+        )
+    ):
+        used = len(file.read(0, file.size_bytes).rstrip(b"\0"))
+        count = -(-used // UNIT_SIZE_BYTES)
+    return count

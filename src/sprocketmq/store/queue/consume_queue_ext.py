@@ -1,0 +1,126 @@
+"""The extension of consume queues: what does not fit a unit's 20 bytes. Java: ConsumeQueueExt. Off by default, as with Apache.
+
+    consumequeue_ext/TOPIC/QUEUE_ID/FILES        unit = size int16 (of the whole unit) | tags code int64 | store time int64
+                                                        | size of the bit map int16 | bit map
+
+The unit of the consume queue then has an address instead of its tags code: the position of the extension's unit, less 2^63. Java reads any
+value up to -2^31 - 1 as an address; tags codes are 32-bit numbers, so the two cannot be mixed up. A file ends with size -1 where the next
+unit does not fit together with 4 bytes of it.
+
+The tags code is always worked out from the record that the unit points at: what is lost of the extension costs nothing, and a directory
+whose extension is gone reads the same. We write units (without a bit map, which is a cache of SQL92 results) when ``enableConsumeQueueExt``
+is set, so that an Apache broker finds what it expects.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.files.mapped_file import StoreFile
+from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.files.paths import path_below, remove_below
+
+__all__ = ["ConsumeQueueExtTable", "is_extension_address"]
+
+_UNIT = struct.Struct(">hqqh")
+_SIZE = struct.Struct(">h")
+_END_BYTES = 4
+_LARGEST_ADDRESS = -(1 << 31) - 1
+_LOWEST = -(1 << 63)
+
+
+def is_extension_address(tags_code: int) -> bool:
+    return tags_code <= _LARGEST_ADDRESS
+
+
+class _Extension:
+    """That of one queue; ``end`` is the position of the next unit."""
+
+    def __init__(self, files: MappedFileQueue) -> None:
+        self.files = files
+        files.load()
+        self.end = files.start
+        for file in files.files:
+            self.end = file.start + _end_of_units(file)
+
+    def put(self, tags_code: int, store_timestamp_ms: int) -> int:
+        file = self.files.file_at(self.end)
+        if file is not None and self.end + _UNIT.size + _END_BYTES > file.start + file.size_bytes:
+            at = self.end - file.start
+            file.ensure_space(at, at + _SIZE.size)
+            _SIZE.pack_into(file.view, at, -1)
+            file.unmap()
+            self.end, file = file.start + file.size_bytes, None
+        if file is None:
+            file = self.files.create_file(self.end)
+        at = self.end - file.start
+        file.ensure_space(at, at + _UNIT.size)
+        _UNIT.pack_into(file.view, at, _UNIT.size, tags_code, store_timestamp_ms, 0)
+        self.end += _UNIT.size
+        return _LOWEST + at + file.start
+
+    def clean(self, min_address: int) -> None:
+        """Delete files that end before the unit at ``min_address``."""
+        files = self.files
+        while len(files.files) > 1 and files.files[1].start <= min_address - _LOWEST:
+            if not files.delete_first():
+                break
+
+
+def _end_of_units(file: StoreFile) -> int:
+    at, data = 0, file.data
+    while at + _SIZE.size <= len(data):
+        (size,) = _SIZE.unpack_from(data, at)
+        if size <= 0:
+            return at if size == 0 else file.size_bytes
+        at += size
+    return min(at, file.size_bytes)
+
+
+class ConsumeQueueExtTable:
+    """The extensions of all queues.
+
+    Args:
+        directory: the ``consumequeue_ext`` folder; None = in memory.
+    """
+
+    def __init__(self, directory: str | None, file_size_bytes: int) -> None:
+        self._directory, self._file_size_bytes = directory, file_size_bytes
+        self._extensions: dict[tuple[str, int], _Extension] = {}
+
+    def put(self, topic: str, queue_id: int, tags_code: int, store_timestamp_ms: int) -> int:
+        """Write a unit; its address, or the plain ``tags_code`` when the disk has no room: that is as good a unit."""
+        try:
+            return self._open(topic, queue_id).put(tags_code, store_timestamp_ms)
+        except StoreNotWritable:
+            return tags_code
+
+    def _open(self, topic: str, queue_id: int) -> _Extension:
+        extension = self._extensions.get((topic, queue_id))
+        if extension is None:
+            folder = None if self._directory is None else path_below(self._directory, topic, str(queue_id))
+            files = MappedFileQueue(folder, self._file_size_bytes, "mappedFileSizeConsumeQueueExt")
+            extension = self._extensions[topic, queue_id] = _Extension(files)
+        return extension
+
+    def clean(self, topic: str, queue_id: int, min_address: int) -> None:
+        """Retention: ``min_address`` is in the first kept unit of the queue."""
+        if is_extension_address(min_address) and self.exists(topic, queue_id):
+            self._open(topic, queue_id).clean(min_address)
+
+    def exists(self, topic: str, queue_id: int) -> bool:
+        if (topic, queue_id) in self._extensions:
+            return True
+        return self._directory is not None and os.path.isdir(path_below(self._directory, topic, str(queue_id)))
+
+    def delete_topic(self, topic: str) -> None:
+        for key in [key for key in self._extensions if key[0] == topic]:
+            self._extensions.pop(key).files.delete_all()
+        if self._directory is not None:
+            remove_below(self._directory, topic)
+
+    def unmap(self) -> None:
+        for extension in self._extensions.values():
+            extension.files.unmap()

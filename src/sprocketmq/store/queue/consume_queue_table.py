@@ -1,0 +1,164 @@
+"""All consume queues of a store, by (topic, queue id). Java: queue.ConsumeQueueStore.
+
+On disk: ``consumequeue/TOPIC/QUEUE_ID/FILES``. A queue comes into being with its first record.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection
+
+from sprocketmq.core.descriptor_budget import MAPPING_TAKES_ONE, descriptor_shares
+from sprocketmq.errors import ConfigurationError, StoreCorrupt
+from sprocketmq.store.files.mapped_file import sync_directory, sync_file_system
+from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.files.paths import is_folder_name, path_below, remove_below
+from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.queue.consume_queue import ConsumeQueue, MappedBudget
+
+__all__ = ["ConsumeQueueTable"]
+
+_log = logging.getLogger("sprocketmq.store")
+
+_MANY_QUEUES = 256  # from here on one syncfs is cheaper than a sync for each queue
+_ENOUGH_MAPPINGS = 16_384  # Linux allows 65,530 mappings to a process by default
+
+
+class ConsumeQueueTable:
+    """``queues`` is read by the append path directly; everything that adds or removes goes through here.
+
+    Args:
+        directory: the ``consumequeue`` folder; None = in memory.
+    """
+
+    def __init__(self, directory: str | None, config: StoreConfig, *, read_only: bool = False) -> None:
+        self.directory, self.read_only = directory, read_only
+        self.file_size_bytes = config.mapped_file_size_consume_queue
+        limit = config.max_mapped_queue_files
+        self.budget = MappedBudget(_mapping_limit() if limit is None else limit)
+        self.queues: dict[tuple[str, int], ConsumeQueue] = {}
+
+    def open(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, made if it does not exist yet.
+
+        Raises:
+            ConfigurationError: the topic is no name for a folder. The broker checks names first; this is the last fence.
+        """
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            if not is_folder_name(topic) or queue_id < 0:
+                raise ConfigurationError(
+                    f"topic {topic!r}, queue {queue_id} cannot be stored; a topic has 1 to 127 characters out of "
+                    "% | a-z A-Z 0-9 _ -, a queue id is not negative"
+                )
+            queue = self.queues[topic, queue_id] = self._named(topic, queue_id)
+        return queue
+
+    def _named(self, topic: str, queue_id: int) -> ConsumeQueue:
+        folder = None if self.directory is None else path_below(self.directory, topic, str(queue_id))
+        files = MappedFileQueue(
+            folder,
+            self.file_size_bytes,
+            "mappedFileSizeConsumeQueue",
+            folders_above=3,  # topic, consumequeue, and the store, which has the name of that
+            read_only=self.read_only,
+        )
+        return ConsumeQueue(topic, queue_id, files, self.budget)
+
+    def load(self) -> None:
+        """Open what the directory holds.
+
+        Raises:
+            StoreCorrupt: a file has a wrong length or name.
+        """
+        if self.directory is None or not os.path.isdir(self.directory):
+            return
+        for topic in sorted(os.listdir(self.directory)):
+            folder = os.path.join(self.directory, topic)
+            if not os.path.isdir(folder):
+                continue
+            if not is_folder_name(topic):
+                _log.warning("%r is no name of a topic: the folder is left alone", folder)
+                continue
+            for queue_id in os.listdir(folder):
+                if queue_id.isdigit():
+                    queue = self._named(topic, int(queue_id))
+                    try:
+                        queue.load()
+                    except StoreCorrupt as error:
+                        raise StoreCorrupt(
+                            f"{error}; or move {self.directory} away: all queues are made anew from the log"
+                        ) from error
+                    if queue.files.files:
+                        self.queues[topic, int(queue_id)] = queue
+
+    def delete_topic(self, topic: str) -> int:
+        """Drop the queues of ``topic`` with their files; how many there were."""
+        keys = [key for key in self.queues if key[0] == topic]
+        self.delete_queues(keys)
+        return len(keys)
+
+    def delete_queues(self, keys: Collection[tuple[str, int]]) -> None:
+        """Drop these queues with their files; a topic's folder goes with its last one."""
+        if not keys:
+            return
+        for key in keys:
+            self.queues.pop(key).delete()
+        if self.directory is not None:
+            for topic in {topic for topic, _ in keys} - {topic for topic, _ in self.queues}:
+                remove_below(self.directory, topic)
+
+    def delete_all(self) -> None:
+        """Recovery: the log is gone, or the whole index has to be rebuilt."""
+        self.delete_queues(list(self.queues))
+
+    def census(self, log_end: int) -> tuple[int, int, int]:
+        """(end of the log, queues with entries, sum of their ends): what the checkpoint keeps to notice lost queues."""
+        ends = [queue.max_offset for queue in self.queues.values() if queue.max_offset]
+        return log_end, len(ends), sum(ends)
+
+    def dirty(self) -> list[ConsumeQueue]:
+        """Queues with entries that are not on the disk."""
+        return [queue for queue in list(self.queues.values()) if queue.max_offset != queue.flushed_offset]
+
+    def dirty_count(self) -> int:
+        return sum(queue.max_offset != queue.flushed_offset for queue in list(self.queues.values()))
+
+    def sync(self, queues: list[ConsumeQueue] | None = None) -> None:
+        """Flush thread: bring the units written so far to the disk, of ``queues`` (default: all)."""
+        dirty = [(queue, queue.max_offset) for queue in (self.dirty() if queues is None else queues)]
+        if len(dirty) > _MANY_QUEUES and self.directory is not None and sync_file_system(self.directory):
+            for queue, end in dirty:
+                queue.flushed_offset = end
+            return
+        directories: dict[str, None] = {}
+        try:
+            for queue, _ in dirty:
+                directories.update(dict.fromkeys(queue.files.take_new_directories()))
+                queue.sync()
+            for directory in directories:
+                sync_directory(directory)
+        except OSError:
+            for queue, _ in dirty:
+                queue.files.new_files = True  # the names of their files may not be on the disk yet
+            raise
+
+    def unmap(self) -> None:
+        for queue in self.queues.values():
+            queue.unmap()
+
+
+def _mapping_limit() -> int:
+    """As many as Linux bears; fewer where each holds a file descriptor."""
+    if not MAPPING_TAKES_ONE:
+        return _ENOUGH_MAPPINGS
+    try:
+        import resource
+    except ImportError:  # Windows has handles in plenty
+        return _ENOUGH_MAPPINGS
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _ENOUGH_MAPPINGS
+    # An eighth as many for files that are read, see MappedBudget.
+    return max(1, min(_ENOUGH_MAPPINGS, descriptor_shares(soft).mapped_files * 8 // 9))

@@ -1,0 +1,122 @@
+"""Queue entries that their records do not confirm: a bit flipped on the disk, or a page was lost. What the log knows is put back.
+
+    entry of offset n --> does the record there say this topic, queue and n?        the cheap look of every read: its head
+                            no: the places one flipped bit away                      the usual damage, found in microseconds
+                                the log between the neighbours' records              up to so many records
+                            found: the entry is written anew
+                            not found: the record is damaged or gone; a filler takes the entry's place, readers step over it
+
+Either way the log file gets one line that names topic, queue and offset. Apache answers each pull over such an entry with what lies there,
+or waits at it for ever; nothing is lost silently here.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sprocketmq.core.retry.retry_schedule import DelayLevels
+from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.log.tags_code import tags_code_of_record
+from sprocketmq.store.queue.consume_queue import ConsumeQueue
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
+from sprocketmq.wire.record import RecordView
+
+__all__ = ["confirms", "find_record", "mend_entry", "mended_units"]
+
+_BITS = 63
+_NEIGHBOURS = 64  # entries looked at on either side for one that is sound
+_MOST_RECORDS = 20_000  # some 50 ms of looking
+_log = logging.getLogger("sprocketmq.store")
+
+
+def confirms(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: int, size_bytes: int) -> bool:
+    """Whether the record there is the one that the entry of ``offset`` speaks of."""
+    record = log.view_at(physical_offset, check_crc=False, limit=1 << 63) if physical_offset >= 0 else None
+    return record is not None and record.size == size_bytes and _is_at(record, queue, offset)
+
+
+def _is_at(record: RecordView, queue: ConsumeQueue, offset: int) -> bool:
+    return (
+        record.queue_offset == offset
+        and record.queue_id == queue.queue_id
+        and record.topic_bytes == queue.topic_bytes
+        and record.sys_flag & 0xC not in (0x4, 0xC)  # those have no entry, whatever they say
+    )
+
+
+def find_record(log: CommitLog, queue: ConsumeQueue, offset: int, *, one_bit_only: bool = False) -> RecordView | None:
+    """The record of ``offset``: near what the entry says, else between the records of its neighbours."""
+    physical_offset, _, _ = queue.unit(offset)
+    places = [physical_offset, *(physical_offset ^ (1 << bit) for bit in range(_BITS))]
+    places += [place ^ (-1 << 63) for place in places if place < 0]  # the sign is a bit, too
+    for place in places:
+        if log.min_offset <= place:
+            record = log.view_at(place, check_crc=False, limit=1 << 63)
+            if record is not None and _is_at(record, queue, offset):
+                return record
+    return None if one_bit_only else _between_neighbours(log, queue, offset)
+
+
+def _between_neighbours(log: CommitLog, queue: ConsumeQueue, offset: int) -> RecordView | None:
+    at, end = log.min_offset, log.max_offset
+    for before in range(offset - 1, max(queue.min_offset, offset - _NEIGHBOURS) - 1, -1):
+        physical_offset, size_bytes, _ = queue.unit(before)
+        if confirms(log, queue, before, physical_offset, size_bytes):
+            at = physical_offset + size_bytes
+            break
+    for behind in range(offset + 1, min(queue.max_offset, offset + _NEIGHBOURS)):
+        physical_offset, size_bytes, _ = queue.unit(behind)
+        if confirms(log, queue, behind, physical_offset, size_bytes):
+            end = physical_offset
+            break
+    for _ in range(_MOST_RECORDS):
+        record = log.view_at(at, check_crc=False) if at < end else None
+        if record is None:
+            following = log.behind_filler(at) if at < end else None
+            if following is None:
+                return None
+            at = following
+        elif _is_at(record, queue, offset):
+            return record
+        else:
+            at += record.size
+    return None
+
+
+def mend_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: DelayLevels) -> bool:
+    """Put right the entry of ``offset``, which its record does not confirm; whether the record was found."""
+    record = find_record(log, queue, offset)
+    physical_offset, size_bytes, tags_code = queue.unit(offset)
+    if record is None:
+        before = queue.unit(offset - 1)[0] if offset > queue.min_offset else 0
+        queue.put_at(offset, max(0, before), FILLER_SIZE, 0)
+        _log.error(
+            "the entry of topic %s, queue %d, offset %d is damaged and its record is not in the log: it is passed over",
+            queue.topic,
+            queue.queue_id,
+            offset,
+        )
+        return False
+    if (physical_offset, size_bytes) != (record.physical_offset, record.size):
+        tags_code = tags_code_of_record(record, queue.topic, levels)
+        queue.put_at(offset, record.physical_offset, record.size, tags_code)
+        _log.warning(
+            "the entry of topic %s, queue %d, offset %d was damaged: it is made again from the record at physical offset %d",
+            queue.topic,
+            queue.queue_id,
+            offset,
+            record.physical_offset,
+        )
+    return True
+
+
+def mended_units(log: CommitLog, queue: ConsumeQueue, offset: int, count: int, levels: DelayLevels) -> bytes:
+    """The raw entries from ``offset`` on, each confirmed by the head of its record; those that were not are mended first."""
+    raw = queue.unit_bytes(offset, count)
+    agrees, queue_id, mended = log.has_head, queue.queue_id, False
+    for index, (physical_offset, size_bytes, _) in enumerate(UNIT.iter_unpack(raw), offset):
+        if size_bytes != FILLER_SIZE and not agrees(physical_offset, size_bytes, queue_id, index):
+            if not queue.files.read_only:
+                mend_entry(log, queue, index, levels)
+            mended = True
+    return queue.unit_bytes(offset, count) if mended else raw

@@ -1,0 +1,531 @@
+"""Finding the true end of a store, and making log and queues agree again. Java: CommitLog.recoverNormally / recoverAbnormally.
+
+    where to begin      after a clean stop (no ``abort`` file): behind the newest record that any queue knows; at the first file if the
+                        checkpoint's census says that queues are lost
+                        after a crash: at the checkpoint's durable offset; else (Apache's checkpoint) in the newest file whose first
+                        record is older than the checkpoint, behind what was stored a minute before it; else, or when the queues have
+                        a hole, at the first file
+    forward             each valid record must have its queue entry: missing ones are added, wrong ones (torn) are rewritten
+    the end             the first place where no valid record begins; a filler leads on to the next file
+    cut                 everything behind the end becomes zero in the log, and entries that point there go from the queues
+
+The first records of a scan are looked at one by one, the rest many at once (``record_batch``): records whose entries are all there, or
+follow on those that are, cost two microseconds each, checksum included; whatever is unusual in a batch goes one by one again.
+
+Laws afterwards are those of ``commit_log`` and ``consume_queue``; ``store.tools.check`` proves them. Recovery may be killed at any point
+and begins anew: it only writes what the records say, and it cuts the queues before the log's tail is ever written again.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
+from sprocketmq.errors import ConfigurationError, ProtocolError
+from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.log.tags_code import tags_code_of_record
+from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.queue.consume_queue import ConsumeQueue
+from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable, is_extension_address
+from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_type
+from sprocketmq.store.recovery.entry_repair import confirms, find_record, mend_entry
+from sprocketmq.wire.properties import TAGS
+from sprocketmq.wire.record import RecordView
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sprocketmq.store.log.record_batch import RecordBatch
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["Recovery", "is_indexed"]
+
+_TRANSACTION_MASK, _PREPARED, _ROLLBACK = 0xC, 0x4, 0xC
+_LARGEST_QUEUE_OFFSET = (1 << 63) // UNIT_SIZE_BYTES - 1
+# The log has no holes, so a queue can only miss what damaged records took with them: a few.
+_LARGEST_GAP = 1_024
+# NumPy takes longer to load than so many records take one by one.
+_FEW_RECORDS = 1_000
+_RECORDS_AT_ONCE = 4_096
+_TAGS = TAGS.encode()
+_THOROUGH_INTERVAL_MS = 63_000  # flushConsumeQueueThoroughInterval, and what one round may take
+_MANY_QUEUES = 2_048
+_UNITS_AT_ONCE = 512
+_EVERYWHERE = 1 << 63
+_log = logging.getLogger("sprocketmq.store")
+
+
+def is_indexed(sys_flag: int) -> bool:
+    """Whether a record has a queue entry: all but prepared and rolled back transaction records."""
+    return sys_flag & _TRANSACTION_MASK not in (_PREPARED, _ROLLBACK)
+
+
+class Recovery:
+    """One start of a store whose files are loaded.
+
+    Records of a topic of ``deleted_topics`` that lie before the log's end at its deletion get no entry: those of the queues that were made
+    again would be among them.
+
+    After ``run``: ``begin`` (physical offset where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues,
+    ``damaged_count`` left without an entry because topic, queue or offset cannot be true.
+    """
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueueTable,
+        checkpoint: Checkpoint,
+        config: StoreConfig,
+        extension: ConsumeQueueExtTable,
+        deleted_topics: Mapping[str, int],
+    ) -> None:
+        self._deleted_topics = deleted_topics
+        self._log, self._queues, self._checkpoint, self._extension = log, queues, checkpoint, extension
+        self._check_crc = config.check_crc_on_recover
+        self._levels = DelayLevels.parse(config.message_delay_level)
+        self._sound_until = 0  # before it the log is as it was written, but for flipped bits
+        self.begin = self.record_count = self.entry_count = self.damaged_count = 0
+
+    def run(self, *, clean_stop: bool, same_boot: bool = False) -> None:
+        """``same_boot``: the machine has run since the crash, so the page cache has all that was written."""
+        log = self._log
+        self._sound_until = _EVERYWHERE if clean_stop or same_boot else self._checkpoint.durable_offset or 0
+        if not log.files.files:
+            # Apache does the same: without a log the queues point nowhere.
+            self._queues.delete_all()
+            log.end_at(0)
+            return
+        self._delete_first_lives()
+        self.begin = self._after_newest_entry() if clean_stop else self._safe_begin()
+        complete = self._scan()
+        if complete and clean_stop:
+            complete = not self._has_lost_queues()
+        if not complete and self.begin > log.min_offset:
+            _log.warning(
+                "queue entries before physical offset %d are missing; rebuilding them from the whole log", self.begin
+            )
+            self.begin = log.min_offset
+            self._scan()
+        if not clean_stop:
+            self._drop_tails()
+        self._cut(clean_stop)
+
+    def _delete_first_lives(self) -> None:
+        """Queues of deleted topics that are there again: a power cut took back that their files were removed.
+
+        One with an entry of a second life is none of them: the scan puts it right.
+        """
+        gone = []
+        for (topic, queue_id), queue in self._queues.queues.items():
+            end = self._deleted_topics.get(topic)
+            if end is None:
+                continue
+            newest = max(queue.min_offset, self._confirmed_end(queue, None) - 1)
+            # Nothing is cut here: an entry of a second life may be damaged, and then the log has to be read again (_drop_tails).
+            if all(queue.unit(offset)[0] < end for offset in range(newest, queue.max_offset)):
+                _log.info("topic %s was deleted; its queue %d that is there again goes", topic, queue_id)
+                gone.append((topic, queue_id))
+        self._queues.delete_queues(gone)
+
+    def _drop_tails(self) -> None:
+        """Take away the entries behind the newest one that its record confirms.
+
+        Those behind the log's end are what a crash leaves. But where the newest confirmed entry is older than the scan, the one behind it
+        may be damaged, and more may follow: then the log is read from there.
+        """
+        begin = self.begin
+        for queue in self._queues.queues.values():
+            before = queue.max_offset
+            end = self._newest_end(queue, self._log.max_offset)
+            if queue.max_offset < before and end < self.begin:
+                _log.warning(
+                    "entries of topic %s, queue %d from offset %d on are not confirmed by the log; it is read again from %d on",
+                    queue.topic,
+                    queue.queue_id,
+                    queue.max_offset,
+                    max(end, self._log.min_offset),
+                )
+                begin = min(begin, max(end, self._log.min_offset))
+        if begin < self.begin:
+            scanned_to, self.begin = self._log.max_offset, begin
+            if not self._scan():
+                self.begin = self._log.min_offset
+                self._scan()
+            assert self._log.max_offset == scanned_to
+
+    def _has_lost_queues(self) -> bool:
+        """Whether the queues are fewer or shorter than those that were there when the log was closed at its present end."""
+        census = self._checkpoint.census
+        end = self._log.max_offset
+        # Another end: Apache has written since.
+        return census is not None and census[0] == end and census != self._queues.census(end)
+
+    # -- where to begin --------------------------------------------------------------------------------------------------------
+
+    def _after_newest_entry(self) -> int:
+        newest = max((self._newest_end(queue) for queue in self._queues.queues.values()), default=self._log.min_offset)
+        census, last = self._checkpoint.census, self._log.files.files[-1]
+        if (
+            census is not None
+            and newest <= census[0] <= last.start + last.size_bytes
+            and self._queues.census(0)[1:] == census[1:]
+        ):
+            newest = census[0]  # the last records have no entries: half messages, or those of a topic that was deleted
+        return max(newest, self._log.min_offset)
+
+    def _newest_end(self, queue: ConsumeQueue, log_end: int | None = None) -> int:
+        """Where the record of the last entry ends; entries that their record does not confirm are dropped first.
+
+        Apache cuts a queue without zeroing, so stale entries may follow the true end. An entry with a flipped bit is no stale one: it is
+        mended, and those behind it stay.
+        """
+        kept = self._confirmed_end(queue, log_end)
+        while kept < queue.max_offset and self._is_damaged(queue, kept, log_end):
+            mend_entry(self._log, queue, kept, self._levels)
+            kept = self._confirmed_end(queue, log_end)
+        if kept < queue.max_offset:
+            queue.truncate_to(kept)
+        if kept == queue.min_offset:
+            return 0
+        physical_offset, size_bytes, _ = queue.unit(kept - 1)
+        return 0 if size_bytes == FILLER_SIZE else physical_offset + size_bytes
+
+    def _is_damaged(self, queue: ConsumeQueue, offset: int, log_end: int | None) -> bool:
+        """Whether one flipped bit makes the entry what its record says."""
+        record = find_record(self._log, queue, offset, one_bit_only=True)
+        return record is not None and (log_end is None or record.physical_offset < log_end)
+
+    def _confirmed_end(self, queue: ConsumeQueue, log_end: int | None) -> int:
+        """One behind the last entry that its record confirms, or that is a filler or has expired."""
+        log, end = self._log, queue.max_offset
+        last = log.files.files[-1]
+        limit = last.start + last.size_bytes if log_end is None else log_end
+        while end > queue.min_offset:
+            first = max(queue.min_offset, end - _UNITS_AT_ONCE)
+            units = list(UNIT.iter_unpack(queue.unit_bytes(first, end - first)))
+            for offset in range(end - 1, first - 1, -1):
+                physical_offset, size_bytes, _ = units[offset - first]
+                if size_bytes == FILLER_SIZE:
+                    return offset + 1
+                if size_bytes > 0 and physical_offset < log.min_offset:
+                    before = queue.unit(offset - 1)[0] if offset > queue.min_offset else -1
+                    if physical_offset > before:  # expired; or a bit is flipped, and it is out of order
+                        return offset + 1
+                elif physical_offset + size_bytes <= limit and confirms(
+                    log, queue, offset, physical_offset, size_bytes
+                ):
+                    return offset + 1
+            end = first
+        return end
+
+    def _safe_begin(self) -> int:
+        log, durable = self._log, self._checkpoint.durable_offset
+        if not self._queues.queues:
+            return log.min_offset
+        if durable is not None and durable >= log.min_offset and log.view_at(durable, limit=1 << 63) is not None:
+            return durable
+        for file in reversed(log.files.files):
+            first = log.view_at(file.start, limit=1 << 63)
+            if first is not None and 0 < first.store_timestamp_ms <= self._checkpoint.min_timestamp_ms:
+                return max(file.start, self._begin_by_time(file.start))
+        return log.min_offset
+
+    def _begin_by_time(self, file_start: int) -> int:
+        """The first record in a file that was stored within a minute of the checkpoint, as the queues know it; else the file's start.
+
+        Apache syncs all its queues once a minute, so the entries of older records are on the disk whatever the crash was.
+        """
+        since_ms = self._checkpoint.min_timestamp_ms - _THOROUGH_INTERVAL_MS
+        queues = list(self._queues.queues.values())
+        if len(queues) > _MANY_QUEUES:
+            return file_start
+        begin = None
+        for queue in queues:
+            low, high = queue.first_from(file_start), queue.max_offset
+            while low < high:
+                middle = (low + high) // 2
+                place, size_bytes, _ = queue.unit(middle)
+                record = self._log.view_at(place, check_crc=False, limit=1 << 63)
+                if size_bytes == FILLER_SIZE or record is None or record.queue_offset != middle:
+                    return file_start  # what is not as it should be is looked at record by record
+                if record.store_timestamp_ms < since_ms:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < queue.max_offset:
+                place = queue.unit(low)[0]
+                begin = place if begin is None else min(begin, place)
+        return file_start if begin is None else begin
+
+    # -- forward ---------------------------------------------------------------------------------------------------------------
+
+    def _scan(self) -> bool:
+        """Index what is not; False when a queue has a hole that only an earlier begin can fill."""
+        from_first = self.begin <= self._log.min_offset
+        seen = 0
+        at = self.begin
+        for record in self._log.scan(self.begin, check_crc=self._check_crc, sound_until=self._sound_until):
+            self.record_count += 1
+            seen += 1
+            if is_indexed(record.sys_flag) and not self._index(record, from_first):
+                return False
+            at = record.physical_offset + record.size
+            if seen == _FEW_RECORDS:
+                break
+        return seen < _FEW_RECORDS or self._scan_batches(at, from_first)
+
+    def _scan_batches(self, at: int, from_first: bool) -> bool:
+        from sprocketmq.store.log.record_batch import read_records
+
+        log = self._log
+        while (file := log.files.file_at(at)) is not None:
+            data = file.data
+            batch = read_records(data, at - file.start, len(data), file.start, _RECORDS_AT_ONCE)
+            batch.cut(self._whole_count(batch))
+            if len(batch):
+                if not self._index_batch(batch, from_first):
+                    return False
+                self.record_count += len(batch)
+                log.last_store_timestamp_ms = int(batch.store_timestamp[-1])
+                at = file.start + batch.end
+                continue
+            following = log.behind_filler(at)
+            if following is None and at < self._sound_until:
+                following = log.behind_damage(at, self._check_crc)
+            if following is None or log.files.file_at(following) is None:
+                break
+            at = following
+        log.end_at(at)
+        return True
+
+    def _whole_count(self, batch: RecordBatch) -> int:
+        """How many records at the front are whole: as ``CommitLog.view_at`` judges one."""
+        import numpy as np
+
+        from sprocketmq.store.log.record_batch import groups, rows
+
+        if not len(batch):
+            return 0
+        last_octets = np.frombuffer(batch.data, np.uint8)[batch.starts + batch.size - 1]
+        whole = (batch.properties_bytes == 0) | (last_octets != 0)
+        for length, indexes in groups(batch.topic_bytes):
+            whole[indexes] &= (rows(batch.data, batch.topic_at[indexes], length) != 0).all(axis=1)
+        if self._check_crc:
+            data, crc32 = batch.data, zlib.crc32
+            bodies = zip(
+                batch.body_at.tolist(),
+                (batch.body_at + batch.body_bytes).tolist(),
+                batch.body_crc.tolist(),
+                strict=True,
+            )
+            whole &= np.array([crc32(data[begin:end]) & 0x7FFFFFFF == crc for begin, end, crc in bodies], bool)
+        return len(batch) if whole.all() else int(np.argmin(whole))
+
+    def _index_batch(self, batch: RecordBatch, from_first: bool) -> bool:
+        import numpy as np
+
+        transaction = batch.sys_flag & _TRANSACTION_MASK
+        indexed = np.flatnonzero((transaction != _PREPARED) & (transaction != _ROLLBACK))
+        tags, plain = self._tags_codes(batch)
+        for key, indexes in _by_queue(batch, indexed):
+            if key is not None and key[0] in self._deleted_topics:
+                indexes = indexes[batch.physical_offset[indexes] >= self._deleted_topics[key[0]]]
+                if not len(indexes):
+                    continue
+            queue = None if key is None else self._queues.queues.get(key)
+            left = indexes
+            if queue is not None and queue.files.files and plain[indexes].all():
+                left = self._index_run(batch, queue, indexes, tags)
+            for index in left.tolist():
+                if not self._index(RecordView(batch.data, int(batch.starts[index])), from_first):
+                    return False
+        return True
+
+    def _index_run(self, batch: RecordBatch, queue: ConsumeQueue, indexes: Ints, tags: Ints) -> Ints:
+        """Records of one queue whose entries are there, or follow on those that are there. Returns the records to take one by one."""
+        import numpy as np
+
+        offsets = batch.queue_offset[indexes]
+        first, count = int(offsets[0]), len(indexes)
+        if not (offsets == np.arange(first, first + count)).all() or not (
+            queue.files.start // UNIT_SIZE_BYTES <= first <= queue.max_offset
+        ):
+            return indexes
+        units = np.empty(count, unit_type())
+        units["physical_offset"], units["size"] = batch.physical_offset[indexes], batch.size[indexes]
+        units["tags_code"] = tags[indexes]
+        wanted, present = units.tobytes(), queue.unit_bytes(first, count)
+        if not wanted.startswith(present) or first + len(present) // UNIT_SIZE_BYTES != min(
+            first + count, queue.max_offset
+        ):
+            return indexes
+        queue.min_offset = min(queue.min_offset, first)
+        missing = wanted[len(present) :]
+        _put_units(queue, missing)
+        self.entry_count += len(missing) // UNIT_SIZE_BYTES
+        return indexes[:0]
+
+    def _tags_codes(self, batch: RecordBatch) -> tuple[Ints, NDArray[np.bool_]]:
+        """The tags code of each record, and for which records it is known: not for delayed ones, nor for texts beyond ASCII."""
+        import numpy as np
+
+        from sprocketmq.store.log.record_batch import hash_rows, value_groups
+
+        codes, known = np.zeros(len(batch), np.int64), np.zeros(len(batch), bool)
+        for indexes, values in value_groups(batch, (_TAGS,)):
+            if values is not None:
+                known[indexes] = True
+                if _TAGS in values:
+                    codes[indexes] = hash_rows(values[_TAGS]).view(np.int32)
+        return codes, known
+
+    def _index(self, record: RecordView, from_first: bool) -> bool:
+        try:
+            topic = record.topic
+            if record.physical_offset < self._deleted_topics.get(topic, 0):
+                return True
+            queue = self._queues.open(topic, record.queue_id)
+        except (ProtocolError, ConfigurationError) as error:
+            return self._skip(record, str(error))
+        offset = record.queue_offset
+        if not queue.files.files and offset and not from_first:
+            return False  # this queue had entries, and its files are gone
+        if not from_first and queue.max_offset + _LARGEST_GAP < offset <= _LARGEST_QUEUE_OFFSET and queue.files.files:
+            return False  # more entries are missing than damaged records take: what the checkpoint calls durable is not there
+        if not self._is_possible(queue, record):
+            return self._skip(record, f"offset {offset} cannot follow on {queue.max_offset}")
+        present = queue.unit_bytes(offset, 1)
+        if present:
+            physical_offset, size_bytes, tags = UNIT.unpack(present)
+            if (
+                (physical_offset, size_bytes) == (record.physical_offset, record.size)
+                and is_extension_address(tags)
+                and self._extension.exists(topic, record.queue_id)
+            ):
+                return True
+            if physical_offset != record.physical_offset and confirms(
+                self._log, queue, offset, physical_offset, size_bytes
+            ):
+                if physical_offset > record.physical_offset:
+                    return True  # of the first life of a topic that was deleted and made anew
+                if offset:
+                    return self._skip(record, f"another record, at {physical_offset}, has its offset")
+                queue.restart()  # the second life begins
+        return self._put(queue, record, topic, from_first)
+
+    @staticmethod
+    def _is_possible(queue: ConsumeQueue, record: RecordView) -> bool:
+        offset = record.queue_offset
+        if not 0 <= offset <= _LARGEST_QUEUE_OFFSET:
+            return False
+        if not queue.files.files or offset <= queue.max_offset:
+            return True
+        if offset > queue.max_offset + _LARGEST_GAP:
+            return False
+        known = queue.unit_bytes(queue.first_from(record.physical_offset), 1)
+        return (
+            not known or UNIT.unpack(known)[0] != record.physical_offset
+        )  # the queue knows this record by another offset
+
+    def _put(self, queue: ConsumeQueue, record: RecordView, topic: str, from_first: bool) -> bool:
+        before = queue.max_offset
+        place = record.physical_offset, record.size, tags_code_of_record(record, topic, self._levels)
+        if not queue.put_at(record.queue_offset, *place):
+            if not from_first:
+                return False
+            queue.fill_gap(record.queue_offset)
+            queue.put_at(record.queue_offset, *place)
+        self.entry_count += queue.max_offset > before
+        return True
+
+    def _skip(self, record: RecordView, reason: str) -> bool:
+        # Neither lengths nor checksum cover these fields, so a damaged disk can get this far. One record is lost to its queue; cutting
+        # the log here would lose all that follow.
+        self.damaged_count += 1
+        _log.error(
+            "the record at physical offset %d is damaged and gets no queue entry: %s", record.physical_offset, reason
+        )
+        return True
+
+    # -- cut -------------------------------------------------------------------------------------------------------------------
+
+    def _cut(self, clean_stop: bool) -> None:
+        log = self._log
+        for queue in self._queues.queues.values():
+            if not clean_stop:
+                self._cut_queue(queue)
+            queue.clean(log.min_offset)
+            self._keep_first(queue)
+        if log.has_data_behind_end() or not clean_stop:
+            log.truncate_to_end()
+        if not clean_stop:
+            log.files.new_files = True  # the names, too, may be in the page cache only
+        if log.last_store_timestamp_ms == 0:
+            log.last_store_timestamp_ms = self._checkpoint.physic_msg_timestamp
+
+    def _keep_first(self, queue: ConsumeQueue) -> None:
+        """The entry before the first kept one may have been taken for expired because a bit of it is flipped."""
+        before = queue.min_offset - 1
+        if (
+            before * UNIT_SIZE_BYTES >= queue.files.start
+            and queue.files.files
+            and self._is_damaged(queue, before, None)
+        ):
+            mend_entry(self._log, queue, before, self._levels)
+            queue.min_offset = before
+
+    def _cut_queue(self, queue: ConsumeQueue) -> None:
+        queue.truncate_to(queue.max_offset)
+        if queue.max_offset > queue.min_offset and queue.unit(queue.max_offset - 1)[0] < self.begin:
+            return
+        # What a killed process wrote is in the page cache only: the file where the scan began, and those behind it, are not flushed.
+        for file in reversed(queue.files.files):
+            queue.flushed_offset = min(queue.flushed_offset, file.start // UNIT_SIZE_BYTES)
+            if UNIT.unpack(file.read(0, UNIT_SIZE_BYTES))[0] < self.begin:
+                break
+        queue.files.new_files = True
+
+
+def _by_queue(batch: RecordBatch, indexes: Ints) -> Iterator[tuple[tuple[str, int] | None, Ints]]:
+    """(topic, queue id) and its records, for each queue in a batch; None = records to take one by one."""
+    import numpy as np
+
+    from sprocketmq.store.log.record_batch import groups, rows
+
+    for length, same_length in groups(batch.topic_bytes, indexes):
+        octets = rows(batch.data, batch.topic_at[same_length], length)
+        # A number per topic: equal topics have equal numbers, and the rare others are told apart below.
+        numbers = octets.astype(np.uint64) @ _weights(length)
+        numbers = numbers * np.uint64(0x9E3779B97F4A7C15) + batch.queue_id[same_length].astype(np.uint64)
+        for _, places in groups(numbers.view(np.int64)):
+            topic, queue_id = octets[places[0]], int(batch.queue_id[same_length[places[0]]])
+            alike = (octets[places] == topic).all() and (batch.queue_id[same_length[places]] == queue_id).all()
+            text = topic.tobytes()
+            is_plain = bool(alike) and text.isascii() and text.decode() != SCHEDULE_TOPIC
+            yield (text.decode(), queue_id) if is_plain else None, same_length[places]
+
+
+def _weights(count: int) -> NDArray[np.uint64]:
+    import numpy as np
+
+    return np.array([pow(1_000_003, power, 1 << 64) for power in range(count)], np.uint64)
+
+
+def _put_units(queue: ConsumeQueue, raw: bytes) -> None:
+    """Append units that are ready, as many at once as there is room for."""
+    done = 0
+    while done < len(raw):
+        if queue.at > queue.room:
+            queue.make_room()
+        count = min(len(raw) - done, ((queue.room - queue.at) // UNIT_SIZE_BYTES + 1) * UNIT_SIZE_BYTES)
+        queue.view[queue.at : queue.at + count] = raw[done : done + count]
+        queue.at += count
+        queue.max_offset += count // UNIT_SIZE_BYTES
+        done += count

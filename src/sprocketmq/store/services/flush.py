@@ -1,0 +1,253 @@
+"""Bringing written bytes to the disk, on a thread of its own. Java: GroupCommitService, FlushRealTimeService, FlushConsumeQueueService.
+
+Group commit: all who wait when the thread gets to work share one fdatasync. The thread notes the log's end *before* it syncs; what
+is written while it syncs belongs to the next round. It never touches a mapping, only paths (``mapped_file`` says why), so the owner
+loop goes on appending meanwhile.
+
+A failed fdatasync is final: the kernel may have dropped the pages, and a second call would report success for data that is gone. Every
+waiter gets the error, and the store takes no more messages. What cannot be opened because the process has no descriptors left was not
+synced at all: it is tried again.
+
+A sync costs milliseconds whatever it brings, so the queues are synced in rounds. A round notes the log's indexed end and the queues with
+new entries, syncs some of them each second, and moves the checkpoint to the noted place when the last one is done: with up to 64 written
+queues once a second, with up to 1,024 at most every 16 seconds. With more, one sync of the whole file system every ten seconds does it.
+Nothing is lost by being late: entries can be rebuilt from the log, and a restart after a crash only reads a little more of it.
+
+The index by key is synced once a minute, and when the store is closed: its pages lie scattered, and it too can be rebuilt.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import errno
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.files.mapped_file import not_writable, sync_directory
+from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.queue.consume_queue import ConsumeQueue
+from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
+from sprocketmq.store.services.dispatch import Dispatcher
+
+__all__ = ["Flusher"]
+
+log = logging.getLogger("sprocketmq.store")
+
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+_QUEUES_AT_ONCE = 64
+_MANY_QUEUES = 1_024
+_MANY_INTERVAL_S = 10.0
+_INDEX_INTERVAL_S = 60.0
+
+
+class _Round:
+    """Queues to sync before the checkpoint may say ``durable_offset``."""
+
+    def __init__(self, durable_offset: int, store_timestamp_ms: int, queues: list[ConsumeQueue]) -> None:
+        self.durable_offset, self.store_timestamp_ms, self.queues = durable_offset, store_timestamp_ms, queues
+
+
+Waiter = tuple[int, int, "concurrent.futures.Future[None]"]
+
+
+class Flusher:
+    """The flush thread of one disk store.
+
+    Args:
+        flushed_offset: physical offset up to which the disk is known to be good at the start.
+        on_failure: called once, on the flush thread, with the error after which the store must not take messages.
+    """
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        consume_queues: ConsumeQueueTable,
+        checkpoint: Checkpoint,
+        config: StoreConfig,
+        on_failure: Callable[[StoreNotWritable], None],
+        flushed_offset: int,
+        dispatcher: Dispatcher | None = None,
+    ) -> None:
+        self._log, self._queues, self._checkpoint, self._on_failure = commit_log, consume_queues, checkpoint, on_failure
+        self._dispatcher = dispatcher
+        self._round: _Round | None = None
+        self._log_interval_s = config.flush_interval_commit_log_ms / 1000
+        self._queue_interval_s = config.flush_interval_consume_queue_ms / 1000
+        self._condition = threading.Condition()
+        self._syncing = threading.Lock()
+        self._waiters: list[Waiter] = []
+        self._numbers = itertools.count()
+        self._closed = False
+        self._failure: StoreNotWritable | None = None
+        self._thread: threading.Thread | None = None
+        self.flushed_offset = flushed_offset
+        self.sync_count = 0  # commit log rounds so far; what a group commit saves is appends / sync_count
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._main, name="sprocketmq-flush", daemon=True)
+        self._thread.start()
+
+    def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
+        """See ``MessageStore.when_durable``."""
+        future: concurrent.futures.Future[None] = concurrent.futures.Future()
+        with self._condition:
+            if self._failure is not None:
+                future.set_exception(self._failure)
+            elif physical_offset <= self.flushed_offset:
+                future.set_result(None)
+            elif self._closed:
+                future.set_exception(StoreNotWritable("the store is closed; start the broker again"))
+            else:
+                heapq.heappush(self._waiters, (physical_offset, next(self._numbers), future))
+                self._condition.notify()
+        return future
+
+    def flush(self) -> None:
+        """Everything, now, on the calling thread.
+
+        Raises:
+            StoreNotWritable: the disk said no.
+        """
+        try:
+            self._sync_log()
+            self._sync_queues()
+            self._sync_index()
+        except StoreNotWritable as error:
+            self._fail(error)
+            raise
+
+    def close(self) -> None:
+        """Stop the thread after a last flush; errors of that flush are raised."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._failure is None:
+            self.flush()
+
+    def _main(self) -> None:
+        queues_due_s = time.monotonic() + self._queue_interval_s
+        index_due_s = many_due_s = time.monotonic() + _INDEX_INTERVAL_S
+        while True:
+            with self._condition:
+                if not self._waiters and not self._closed:
+                    self._condition.wait(min(self._log_interval_s, self._queue_interval_s))
+                if self._closed:
+                    return
+            try:
+                self._sync_log()
+                now_s = time.monotonic()
+                if now_s >= queues_due_s:
+                    if self._round is None and self._queues.dirty_count() > _MANY_QUEUES:
+                        if now_s >= many_due_s:
+                            self._sync_queues()
+                            many_due_s = time.monotonic() + _MANY_INTERVAL_S
+                    else:
+                        self._sync_some_queues()
+                    queues_due_s = time.monotonic() + self._queue_interval_s
+                if now_s >= index_due_s:
+                    self._sync_index()
+                    index_due_s = time.monotonic() + _INDEX_INTERVAL_S
+            except StoreNotWritable as error:
+                cause = error.__cause__
+                if not isinstance(cause, OSError) or cause.errno not in _NO_DESCRIPTORS:
+                    self._fail(error)
+                    return
+                log.error("%s; it is tried again each %g s", error, self._log_interval_s)
+                with self._condition:
+                    if not self._closed:
+                        self._condition.wait(self._log_interval_s)
+
+    def _sync_log(self) -> None:
+        with self._syncing:
+            store_timestamp_ms = self._log.last_store_timestamp_ms  # before the end is read: may be early, never late
+            end = self._log.max_offset
+            if end > self.flushed_offset:
+                files = self._log.files
+                try:
+                    for directory in files.take_new_directories():
+                        sync_directory(directory)
+                    for file in list(files.files):
+                        if file.start + file.size_bytes > self.flushed_offset and file.start <= end:
+                            file.sync()
+                except OSError as error:
+                    files.new_files = True  # their names may not be on the disk yet
+                    raise not_writable(files.directory or "", error) from error
+                self.sync_count += 1
+                self._checkpoint.physic_msg_timestamp = store_timestamp_ms
+                with self._condition:
+                    self.flushed_offset = end
+        self._release_waiters()
+
+    def _release_waiters(self) -> None:
+        ready: list[concurrent.futures.Future[None]] = []
+        with self._condition:
+            while self._waiters and self._waiters[0][0] <= self.flushed_offset:
+                ready.append(heapq.heappop(self._waiters)[2])
+        for future in ready:
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
+
+    def _sync_queues(self) -> None:
+        """Log, then all entries, then the checkpoint that says so."""
+        self._round = None
+        self._sync_some_queues(None)
+
+    def _sync_some_queues(self, at_once: int | None = _QUEUES_AT_ONCE) -> None:
+        """One step of a round; the step that ends it moves the checkpoint.
+
+        The checkpoint's place is noted first: a record whose entry the owner loop is just about to write must not be in it.
+        """
+        current = self._round
+        if current is None:
+            indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms
+            dirty = self._queues.dirty()  # without an append there is what the start found or made
+            if not dirty and indexed_offset in (-1, self._checkpoint.durable_offset):
+                return
+            current = _Round(indexed_offset, store_timestamp_ms, dirty)
+        self._sync_log()
+        with self._syncing:
+            try:
+                self._queues.sync(current.queues[:at_once])
+            except OSError as error:
+                raise not_writable(self._queues.directory or "", error) from error
+            del current.queues[:at_once]
+            self._round = current if current.queues else None
+            if self._round is None and current.durable_offset >= 0:
+                self._checkpoint.logics_msg_timestamp = current.store_timestamp_ms
+                self._checkpoint.durable_offset = current.durable_offset
+                self._checkpoint.save()
+
+    def _sync_index(self) -> None:
+        """The index, then the checkpoint that says so; its place is noted first, as with the queues."""
+        dispatcher = self._dispatcher
+        if dispatcher is None or dispatcher.progress is None or dispatcher.progress == self._checkpoint.index_mark:
+            return
+        progress = dispatcher.progress
+        self._sync_log()
+        with self._syncing:
+            try:
+                dispatcher.sync()
+            except OSError as error:
+                raise not_writable("the folder index", error) from error
+            self._checkpoint.index_mark, self._checkpoint.index_numbers = progress, dispatcher.index_numbers
+            self._checkpoint.indexed_timestamp = progress.store_timestamp_ms
+            self._checkpoint.save()
+
+    def _fail(self, error: StoreNotWritable) -> None:
+        with self._condition:
+            self._failure = error
+            waiters, self._waiters = self._waiters, []
+        self._on_failure(error)
+        for _, _, future in waiters:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)

@@ -1,0 +1,124 @@
+"""Deleting what is old. Java: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService.
+
+A commit log file is expired when its youngest message is older than ``file_reserved_time`` hours; the store time of the next file's first
+record stands for that, because it needs no file times and follows the broker's clock. The file that is being written never goes. Expired
+files go in the hours of ``delete_when``, or at any hour when the disk is fuller than ``disk_max_used_space_ratio``; above
+``disk_space_clean_forcibly_ratio`` the oldest file goes though it is not expired; above ``disk_space_warning_level_ratio`` the store
+refuses appends until there is room again. Reads go on in any case. Queue and index files that only point before the first kept record go
+with the log files; the last file of each stays.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+from typing import TYPE_CHECKING, Protocol
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.queue.unit import UNIT
+
+if TYPE_CHECKING:
+    from sprocketmq.store.index.index_files import IndexFiles
+    from sprocketmq.store.log.commit_log import CommitLog
+    from sprocketmq.store.message_store import StoreConfig
+    from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable
+    from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
+
+__all__ = ["Retention"]
+
+
+class KeptStore(Protocol):
+    """What of a store retention looks at and cuts."""
+
+    config: StoreConfig
+    commit_log: CommitLog
+    consume_queues: ConsumeQueueTable
+    extension: ConsumeQueueExtTable
+    index: IndexFiles
+
+    @property
+    def writable(self) -> bool: ...
+
+    @property
+    def refusal(self) -> StoreNotWritable | None: ...
+
+    def refuse_appends(self, reason: StoreNotWritable | None) -> None: ...
+
+
+class Retention:
+    """``clean`` is one round; the broker calls it every ten seconds."""
+
+    def __init__(self, store: KeptStore) -> None:
+        self._store = store
+        self._disk_full: StoreNotWritable | None = None
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether appends are refused only because the disk is nearly full."""
+        return self._disk_full is not None and self._store.refusal is self._disk_full
+
+    def disk_used_percent(self) -> float:
+        """Use of the fuller of the disks of commit log and queues; 0 for a store in memory."""
+        store = self._store
+        directories = {store.commit_log.files.directory, store.consume_queues.directory}
+        return max(
+            (_used_percent(path) for path in directories if path is not None and os.path.isdir(path)), default=0.0
+        )
+
+    def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
+        """Delete what may go now, with ``any_hour`` at whatever time of the day; the number of commit log files deleted."""
+        config, files = self._store.config, self._store.commit_log.files
+        used = self.disk_used_percent()
+        hour = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone().hour
+        any_hour = any_hour or used > config.disk_max_used_space_ratio
+        forced = config.clean_file_forcibly_enable and used > config.disk_space_clean_forcibly_ratio
+        may_expire = any_hour or hour in _hours(config.delete_when)
+        deleted = 0
+        while deleted < config.delete_file_batch_max and len(files.files) > 1:
+            if not (forced or (may_expire and self._first_is_expired(now_ms))):
+                break
+            if files.files[1].start > self._store.commit_log.start or not files.delete_first():
+                break
+            deleted += 1
+        if deleted:
+            for queue in self._store.consume_queues.queues.values():
+                queue.clean(files.start)
+                first = queue.unit_bytes(queue.min_offset, 1)
+                if first:
+                    self._store.extension.clean(queue.topic, queue.queue_id, UNIT.unpack(first)[2])
+            self._store.index.clean(files.start)
+        self._watch_disk(self.disk_used_percent() if forced else used)
+        return deleted
+
+    def _first_is_expired(self, now_ms: int) -> bool:
+        log = self._store.commit_log
+        following = log.files.files[1]
+        if following.start == log.start and log.at == 0:
+            return False  # created ahead, no record yet
+        youngest_ms = log.store_timestamp_at(following.start)
+        return youngest_ms + self._store.config.file_reserved_time * 3_600_000 < now_ms
+
+    def _watch_disk(self, used: float) -> None:
+        limit = self._store.config.disk_space_warning_level_ratio
+        if used > limit and self._store.writable:
+            directory = self._store.commit_log.files.directory
+            self._disk_full = StoreNotWritable(
+                f"the disk of {directory} is {used:.0f}% full, appends are taken up to {limit}%; "
+                "free some space, lower fileReservedTime or raise diskSpaceWarningLevelRatio"
+            )
+            self._store.refuse_appends(self._disk_full)
+        elif used <= limit and self._disk_full is not None:
+            if self._store.refusal is self._disk_full:
+                self._store.refuse_appends(None)
+            self._disk_full = None
+
+
+def _used_percent(path: str) -> float:
+    usage = shutil.disk_usage(path)
+    # Of what may be filled at all: some is kept for root. Java: UtilAll.getDiskPartitionSpaceUsedPercent.
+    return 100.0 * usage.used / max(1, usage.used + usage.free)
+
+
+def _hours(delete_when: str) -> set[int]:
+    return {int(part) for part in delete_when.split(";") if part.strip().isdigit()}

@@ -1,0 +1,78 @@
+"""How far the timer messages are: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
+
+    0  lastReadTimeMs          i64   all slots before it are delivered        32 state version  i64
+    8  lastTimerLogFlushPos    i64   the timer log is on the disk up to here  40 timestamp      i64
+    16 lastTimerQueueOffset    i64   of rmq_sys_wheel_timer: all before are   48 counter        i64
+    24 masterTimerQueueOffset  i64      in the log and the wheel              2048 ours, see ``live_progress``
+
+4096 bytes, zero elsewhere. The first part is written when log and wheel are on the disk; a slave asks its master for it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Final
+
+import msgspec
+
+from sprocketmq.store.files.disk_space import write_all
+from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
+
+__all__ = ["TimerCheck", "load_timer_check", "save_timer_check"]
+
+_FIELDS: Final = struct.Struct(">7q")
+_FILE_BYTES: Final = 4096
+
+
+class TimerCheck(msgspec.Struct, gc=False):
+    """The fields, in their order."""
+
+    last_read_time_ms: int = 0
+    last_timer_log_flush_pos: int = 0
+    last_timer_queue_offset: int = 0
+    master_timer_queue_offset: int = 0
+    state_version: int = 0
+    timestamp: int = 0
+    counter: int = 0
+
+    def encode(self) -> bytes:
+        """The 56 bytes."""
+        return _FIELDS.pack(*msgspec.structs.astuple(self))
+
+
+def load_timer_check(path: str | None) -> TimerCheck | None:
+    """What the file says; None when there is none."""
+    if path is None or not os.path.exists(path):
+        return None
+    with open(path, "rb") as file:
+        return TimerCheck(*_FIELDS.unpack(file.read(_FIELDS.size).ljust(_FIELDS.size, b"\0")))
+
+
+def save_timer_check(path: str | None, check: TimerCheck, *, is_named: bool = False) -> None:
+    """Write and sync in place.
+
+    Args:
+        is_named: the names of the file and of its folder are on the disk. That the file is there does not say so: live progress makes it.
+
+    Raises:
+        StoreNotWritable: the disk said no.
+    """
+    if path is None:
+        return
+    try:
+        folder = os.path.dirname(path)
+        make_directories(folder)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+        try:
+            write_all(fd, check.encode(), 0)
+            if os.fstat(fd).st_size < _FILE_BYTES:
+                os.ftruncate(fd, _FILE_BYTES)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        if not is_named:
+            sync_directory(folder)
+            sync_directory(os.path.dirname(folder))
+    except OSError as error:
+        raise not_writable(path, error) from error

@@ -1,0 +1,207 @@
+"""Wheel, log and checkpoint of the timer messages as one thing: what waits, and how far reading and delivering are.
+
+    queue rmq_sys_wheel_timer --read up to queue_offset--> log unit + wheel slot --delivered up to read_ms--> real topic
+
+    timerwheel, timerlog/    kept by the page cache: a kill loses nothing of them
+    config/timercheck        written when log and wheel are on the disk: where to begin after a power cut, and what Apache reads
+    timercheck, from 2048    queue_offset, read_ms, done: to the last step, while the machine runs (``live_progress``)
+
+Laws
+    1. Every queue entry before ``queue_offset`` is delivered, or in the log and linked from its slot.
+    2. Every slot before ``read_ms`` is delivered; of the slot at ``read_ms`` the first ``done`` units are.
+    3. What is read back after a kill is never ahead of what had happened: at worst a step is done twice.
+    4. Whatever of the files is lost is made again from the others, and in the end from the queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
+from sprocketmq.store.timer.timer_log import MAGIC_DELETE, TimerLog, TimerUnit
+from sprocketmq.store.timer.timer_wheel import Slot, TimerWheel
+
+__all__ = ["TimerFiles"]
+
+log = logging.getLogger("sprocketmq.store")
+
+_LIVE_AT: Final = 2048
+
+
+class TimerFiles:
+    """Belongs to the broker's loop; only ``sync`` runs on another thread.
+
+    Args:
+        root: the store directory; None keeps everything in memory.
+        precision_ms: length of a slot.
+        file_size_bytes: of a timer log file.
+
+    Attributes: ``queue_offset``, ``read_ms`` and ``done`` as in the laws; ``skip_before`` is (queue offset, ms): when the log was lost,
+    entries before that offset whose slot is before that time were delivered.
+    """
+
+    def __init__(self, root: str | None, precision_ms: int, file_size_bytes: int) -> None:
+        self.root = root
+        self.wheel = TimerWheel(self._path("timerwheel"), precision_ms)
+        self.log = TimerLog(self._path("timerlog"), file_size_bytes)
+        self._check_path = self._path("config", "timercheck")
+        self.check = TimerCheck()
+        self._live = LiveProgress(self._check_path, _LIVE_AT)
+        self.queue_offset = self.read_ms = self.done = 0
+        self.skip_before = (0, 0)
+        self._known: Any = None  # sorted physical offsets of units at or behind queue_offset
+        self._is_named = self._loaded = False
+
+    def _path(self, *names: str) -> str | None:
+        return None if self.root is None else os.path.join(self.root, *names)
+
+    def load(self, queue_offset_of: Callable[[TimerUnit], int | None]) -> None:
+        """Read what there is, and repair it.
+
+        Args:
+            queue_offset_of: the offset in the timer queue of the record that a unit points to; None when that record is gone.
+
+        Raises:
+            StoreCorrupt: a file has a length or name that the format does not allow.
+            StoreNotWritable: a repair could not be written.
+        """
+        check, live = load_timer_check(self._check_path), self._live.load()
+        self.check = check or TimerCheck()
+        self.log.load()
+        self.log.recover(self.check.last_timer_log_flush_pos)
+        self._loaded = True
+        self.read_ms = self.check.last_read_time_ms
+        if live is not None and len(live) == 3 and live[1] >= self.read_ms:
+            self.read_ms, self.done = live[1], 0 if self._live.differs else live[2]
+        known_queue_offset = max(self.check.last_timer_queue_offset, live[0] if live else 0)
+        newest = self.log.last_unit()
+        if newest is None:
+            self.skip_before = (known_queue_offset, self.read_ms)
+            return
+        wheel_exists = self.wheel.exists
+        self.wheel.load(self.read_ms)
+        begin = self.check.last_timer_log_flush_pos if wheel_exists else self.log.files.start
+        broken = {slot.time_ms for slot in self.wheel.slots.values() if slot.last >= self.log.end}
+        if broken:
+            log.warning(
+                "%d slots of %s point behind the timer log, they are linked again", len(broken), self.wheel.path
+            )
+            for time_ms in broken:
+                self.wheel.forget(time_ms)
+            begin = self.log.files.start
+        self._link_again(begin)
+        self._find_queue_offset(queue_offset_of(newest), live, begin)
+
+    def _find_queue_offset(self, newest: int | None, live: tuple[int, ...] | None, begin: int) -> None:
+        """Java's rule (TimerMessageStore.recover): one behind the newest unit, but not beyond what the checkpoint vouches for.
+
+        A unit may have been written before an older entry was delivered; what is read twice by that rule is known by its place.
+        """
+        check = self.check
+        self.queue_offset = min(
+            check.last_timer_queue_offset if newest is None else newest + 1, check.master_timer_queue_offset
+        )
+        if live is not None:
+            self.queue_offset = max(self.queue_offset, live[0])
+        if newest is not None and newest >= self.queue_offset:
+            import numpy as np
+
+            places = [units["physical"] for _, units in self.log.scan(begin)]
+            self._known = np.sort(np.concatenate(places)) if places else None
+
+    def _link_again(self, begin: int) -> None:
+        """Bring the wheel up to date with the units from ``begin`` on: links are in the units, only the slots' ends may be missing."""
+        begin = self.log.align(begin)
+        for first_position, units in self.log.scan(begin):
+            import numpy as np
+
+            times = units["write_ms"].astype(np.int64) + units["delayed_ms"]
+            for index in np.flatnonzero(times >= self.read_ms).tolist():
+                position, time_ms = first_position + index * units.dtype.itemsize, int(times[index])
+                slot = self.wheel.get(time_ms)
+                if slot is None or slot.last < position:
+                    self._put_slot(slot, time_ms, position, -1 if int(units["magic"][index]) & MAGIC_DELETE else 1)
+
+    def _put_slot(self, slot: Slot | None, time_ms: int, position: int, change: int) -> None:
+        if slot is None:
+            self.wheel.put(Slot(time_ms, position, position, change))
+        else:
+            self.wheel.put(Slot(time_ms, slot.first, position, slot.number + change, slot.magic))
+
+    def is_known(self, physical_offset: int) -> bool:
+        """Whether the entry of this record is in the log already: asked while catching up after a start."""
+        if self._known is None:
+            return False
+        import numpy as np
+
+        at = int(np.searchsorted(self._known, physical_offset))
+        return at < len(self._known) and int(self._known[at]) == physical_offset
+
+    def caught_up(self) -> None:
+        """The queue was read to its end after the start."""
+        self._known = None
+
+    def add(self, slot_ms: int, unit: TimerUnit) -> None:
+        """Append ``unit`` and link it as the last of its slot; its ``previous`` is filled in.
+
+        Raises:
+            StoreNotWritable: the disk said no; nothing waits that did not before.
+        """
+        slot = self.wheel.get(slot_ms)
+        position = self.log.append(unit, -1 if slot is None else slot.last)
+        try:
+            self._put_slot(slot, slot_ms, position, -1 if unit.deletes else 1)
+        except BaseException:
+            self.log.end = position  # the unit is written over by the next one
+            raise
+
+    def make_notable(self) -> None:
+        """Before a step: have the place where it is noted. A full disk may have space for the step and none for its note, and the step
+        would be done again.
+
+        Raises:
+            StoreNotWritable: no space.
+        """
+        if not self._live.count:
+            self._live.save((self.queue_offset, self.read_ms, self.done))
+
+    def note(self, queue_offset: int, read_ms: int, done: int) -> None:
+        """A step was done; cannot fail after ``make_notable``."""
+        self.make_notable()
+        live = self._live
+        if queue_offset != self.queue_offset:
+            live.change(0, queue_offset)
+        if read_ms != self.read_ms:
+            live.change(2, 0)  # law 3: what was done of one slot must never stand beside another one
+            live.change(1, read_ms)
+        live.change(2, done)
+        self.queue_offset, self.read_ms, self.done = queue_offset, read_ms, done
+
+    def snapshot(self, read_ms: int, now_ms: int) -> TimerCheck:
+        """What the checkpoint may say once everything written so far is on the disk; with it go to :meth:`sync`."""
+        check = self.check
+        if (read_ms, self.queue_offset) != (check.last_read_time_ms, check.master_timer_queue_offset):
+            self.check = check = TimerCheck(
+                read_ms, self.log.end, self.queue_offset, self.queue_offset, 0, now_ms, check.counter + 1
+            )
+        return check
+
+    def sync(self, flushed_position: int, check: TimerCheck) -> None:
+        """Bring log (from ``flushed_position`` on), wheel and then the checkpoint to the disk; blocks.
+
+        Raises:
+            StoreNotWritable: the disk said no.
+        """
+        self.log.sync(flushed_position)
+        self.wheel.sync()
+        save_timer_check(self._check_path, check, is_named=self._is_named)
+        self._is_named = True
+
+    def close(self) -> None:
+        self._live.close()
+        self.wheel.close()
+        self.log.close()

@@ -1,0 +1,212 @@
+"""The timer log: one unit of 52 bytes for each message that waits for its time, linked backwards by slot. Java: timer.TimerLog.
+
+    0  size            i32  52                 24 delayed        i32  slot's time - write time, ms
+    4  previous        i64  unit of the slot   28 physical       i64  of the waiting record in the commit log
+    12 magic           i32  1 | 2 roll | 4     36 size           i32  of that record
+       delete                                  40 topic hash     i32  Java's hash of the real topic
+    16 write time      i64  ms, a slot         44 reserved       i64
+
+Files of ``timerlog/`` have 100 MiB; what no longer fits a unit and a blank is closed by ``i32 rest, i64 0, i32 BLANK``. Positions count
+through all files, as in the commit log. Files go when the last record they point to has gone.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from sprocketmq.store.files.mapped_file import StoreFile, sync_directory
+from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
+
+__all__ = ["MAGIC_DEFAULT", "MAGIC_DELETE", "MAGIC_ROLL", "UNIT_BYTES", "TimerLog", "TimerUnit"]
+
+MAGIC_DEFAULT: Final = 1
+MAGIC_ROLL: Final = 2
+MAGIC_DELETE: Final = 4
+_MAGIC_LIMIT: Final = 0xF
+_MAGIC_BLANK: Final = 0xBBCCDDEE ^ (1_880_681_586 + 8)
+_UNIT: Final = struct.Struct(">iqiqiqiiq")
+_PIECE_BYTES: Final = _UNIT.size * 20_000
+_BLANK: Final = struct.Struct(">iqI")
+UNIT_BYTES: Final = _UNIT.size
+_FIELDS: Final = [
+    ("size", ">i4"), ("previous", ">i8"), ("magic", ">i4"), ("write_ms", ">i8"), ("delayed_ms", ">i4"),
+    ("physical", ">i8"), ("record_size", ">i4"), ("topic_hash", ">i4"), ("reserved", ">i8"),
+]  # fmt: skip
+
+
+class TimerUnit(NamedTuple):
+    """One unit, without what is always the same."""
+
+    previous: int
+    magic: int
+    write_ms: int
+    delayed_ms: int
+    physical_offset: int
+    size: int
+    topic_hash: int = 0
+
+    @property
+    def slot_ms(self) -> int:
+        """The slot it waits in."""
+        return self.write_ms + self.delayed_ms
+
+    @property
+    def rolls(self) -> bool:
+        """Whether it is to be stored again rather than delivered."""
+        return self.magic & MAGIC_ROLL != 0
+
+    @property
+    def deletes(self) -> bool:
+        """Whether it takes back another message of its slot."""
+        return self.magic & MAGIC_DELETE != 0
+
+
+class TimerLog:
+    """Append, read and scan.
+
+    Args:
+        directory: ``timerlog``; None keeps the log in memory.
+        file_size_bytes: length of a file, 100 MiB in a broker.
+    """
+
+    def __init__(self, directory: str | None, file_size_bytes: int) -> None:
+        self.files = MappedFileQueue(directory, file_size_bytes, "mappedFileSizeTimerLog", folders_above=1)
+        self.end = 0
+
+    def load(self) -> None:
+        """Find the files; ``end`` is known after :meth:`recover`.
+
+        Raises:
+            StoreCorrupt: a file's length or name is wrong.
+        """
+        self.files.load()
+        self.files.new_files = bool(self.files.files)  # a killed process may not have synced their names
+        self.end = self.files.start
+
+    def append(self, unit: TimerUnit, previous: int | None = None) -> int:
+        """Write a unit, linked to ``previous`` if given, else as it says; its position.
+
+        Raises:
+            StoreNotWritable: the disk said no; nothing was written.
+        """
+        files, size = self.files, self.files.file_size_bytes
+        file = files.file_at(self.end) or files.create_file(self.end - self.end % size)
+        at = self.end - file.start
+        if size - at < UNIT_BYTES + _BLANK.size:
+            if size - at >= _BLANK.size:
+                file.ensure_space(at, at + _BLANK.size)
+                _BLANK.pack_into(file.view, at, size - at, 0, _MAGIC_BLANK)
+            self.end = file.start + size
+            file, at = files.create_file(self.end), 0
+        if at + UNIT_BYTES > file.room:
+            file.ensure_space(at, at + UNIT_BYTES)
+        _UNIT.pack_into(
+            file.view, at, UNIT_BYTES, unit.previous if previous is None else previous, unit.magic, unit.write_ms, unit.delayed_ms,
+            unit.physical_offset, unit.size, unit.topic_hash, 0,
+        )  # fmt: skip
+        position = self.end
+        self.end += UNIT_BYTES
+        return position
+
+    def read(self, position: int) -> TimerUnit | None:
+        """The unit at a position; None where there is none (any more)."""
+        file = self.files.file_at(position)
+        if file is None or not 0 <= position <= self.end - UNIT_BYTES:
+            return None
+        at = position - file.start
+        if at + UNIT_BYTES > file.size_bytes:
+            return None
+        size, previous, magic, write_ms, delayed_ms, physical, record_size, topic_hash, _ = _UNIT.unpack_from(
+            file.readable, at
+        )
+        if size != UNIT_BYTES or not 0 <= magic <= _MAGIC_LIMIT:
+            return None
+        return TimerUnit(previous, magic, write_ms, delayed_ms, physical, record_size, topic_hash)
+
+    def recover(self, begin: int) -> None:
+        """Find ``end``, the first place from ``begin`` on where no unit is; what lies behind it becomes zero."""
+        files, size = self.files, self.files.file_size_bytes
+        for file in files.files:
+            if file.start + size <= begin and file is not files.files[-1]:
+                continue
+            at = _good_until(
+                file, max(0, begin - file.start) // UNIT_BYTES * UNIT_BYTES if begin < file.start + size else 0
+            )
+            self.end, file.room = file.start + at, at
+            if size - at >= UNIT_BYTES + _BLANK.size:
+                break
+        if files.files:
+            files.truncate_to(self.end)
+
+    def scan(self, begin: int) -> Iterator[tuple[int, Any]]:
+        """(position of the first, array of units) of each file from the unit at ``begin`` on, up to the end.
+
+        The arrays are copies with the fields of the module's head: size, previous, magic, write_ms, delayed_ms, physical, record_size.
+        """
+        for file in self.files.files:
+            first = max(begin, file.start)
+            last = min(self.end, file.start + file.size_bytes)
+            count = (last - first) // UNIT_BYTES
+            if count > 0:
+                at = first - file.start
+                import numpy as np  # takes a tenth of a second: not before there is a unit
+
+                units = np.frombuffer(file.readable[at : at + count * UNIT_BYTES], _FIELDS).copy()
+                yield first, units
+
+    def align(self, position: int) -> int:
+        """The unit boundary at or before ``position``, inside of what is kept."""
+        position = min(max(position, self.files.start), self.end)
+        file = self.files.file_at(position)
+        return position if file is None else position - (position - file.start) % UNIT_BYTES
+
+    def last_unit(self) -> TimerUnit | None:
+        """The newest unit; None when there is none."""
+        file = self.files.file_at(self.end - 1) if self.end > self.files.start else None
+        if file is None:
+            return None
+        full = self.end == file.start + file.size_bytes
+        return self.read(self._last_of_full(file.start) if full else self.end - UNIT_BYTES)
+
+    def _last_of_full(self, start: int) -> int:
+        size = self.files.file_size_bytes
+        return start + (size - _BLANK.size) // UNIT_BYTES * UNIT_BYTES - UNIT_BYTES
+
+    def delete_before(self, min_physical_offset: int) -> int:
+        """Delete files whose last unit points below ``min_physical_offset``; how many. The last file stays."""
+        deleted = 0
+        while len(self.files.files) > 1:
+            unit = self.read(self._last_of_full(self.files.start))
+            if unit is None or unit.physical_offset >= min_physical_offset or not self.files.delete_first():
+                break
+            deleted += 1
+        return deleted
+
+    def sync(self, begin: int) -> None:
+        """Bring everything from ``begin`` on to the disk, the names of new files too; blocks."""
+        for directory in self.files.take_new_directories():
+            sync_directory(directory)
+        for file in list(self.files.files):
+            if file.start + file.size_bytes > begin and file.start < self.end:
+                file.sync()
+
+    def close(self) -> None:
+        self.files.unmap()
+
+
+def _good_until(file: StoreFile, at: int) -> int:
+    """Position in ``file`` of the first place from ``at`` on that holds no unit."""
+    import numpy as np
+
+    while True:
+        # Copies, piece by piece: a sparse file must not be mapped in to its end, and a view of it could not be cut.
+        raw = file.read(at, _PIECE_BYTES)
+        units = np.frombuffer(raw, _FIELDS, count=len(raw) // UNIT_BYTES)
+        bad = np.flatnonzero((units["size"] != UNIT_BYTES) | (units["magic"] < 0) | (units["magic"] > _MAGIC_LIMIT))
+        if len(bad):
+            return at + int(bad[0]) * UNIT_BYTES
+        at += len(units) * UNIT_BYTES
+        if len(raw) < _PIECE_BYTES:
+            return at

@@ -1,0 +1,175 @@
+"""The timer wheel: for each second, where the list of messages due then ends in the timer log. Java: timer.TimerWheel, Slot.
+
+    0  time / precision  i64     what this slot is about; slots are used again after two weeks, so an old time means: empty
+    8  first position    i64     of the slot's units in the timer log
+    16 last position     i64     units are linked backwards from here
+    24 number            i32     waiting messages, less recalled ones: what flow control counts
+    28 magic             i32     kept as found
+
+The file ``timerwheel`` has 2 x 604,800 slots of 32 bytes; the slot of a time is at ``time / precision % slots``. It is sparse and made
+with the first timer message. The slots that still matter are also kept in a dict, which is what is asked; the file only follows.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from typing import BinaryIO, Final
+
+import msgspec
+
+from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, data_ranges
+from sprocketmq.store.files.mapped_file import not_writable, sync_directory, sync_path
+
+__all__ = ["WHEEL_BYTES", "WHEEL_SLOTS", "Slot", "TimerWheel"]
+
+WHEEL_SLOTS: Final = 2 * 7 * 24 * 3600
+_SLOT: Final = struct.Struct(">qqqii")
+WHEEL_BYTES: Final = WHEEL_SLOTS * _SLOT.size
+_READ_BYTES: Final = 1 << 20
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows
+
+
+class Slot(msgspec.Struct, gc=False):
+    """One second's list; positions are offsets in the timer log, -1: none."""
+
+    time_ms: int
+    first: int = -1
+    last: int = -1
+    number: int = 0
+    magic: int = 0
+
+
+class TimerWheel:
+    """``slots`` by their time in ms, which is a multiple of ``precision_ms``.
+
+    Args:
+        path: the file; None keeps the wheel in memory.
+        precision_ms: length of a slot.
+    """
+
+    def __init__(self, path: str | None, precision_ms: int) -> None:
+        self.path, self.precision_ms = path, precision_ms
+        self.slots: dict[int, Slot] = {}
+        self._map: mmap.mmap | None = None
+        self._is_new = False  # its name may not be on the disk
+        self._may_differ = False  # from what is on the disk
+        self._pages: set[int] = set()  # whose place on the disk is taken
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file already."""
+        return self.path is not None and os.path.exists(self.path)
+
+    def load(self, since_ms: int) -> None:
+        """Read the slots from ``since_ms`` on, however far away they are.
+
+        Raises:
+            StoreCorrupt: the file has another length than Apache's.
+        """
+        self.slots.clear()
+        if self.path is None or not os.path.exists(self.path):
+            return
+        self._is_new = self._may_differ = True  # a killed process may have synced neither its name nor its bytes
+        length = os.path.getsize(self.path)
+        if length not in (0, WHEEL_BYTES):
+            raise StoreCorrupt(
+                f"{self.path} has {length} bytes where {WHEEL_BYTES} are expected; move it away and start again: it is rebuilt"
+            )
+        with open(self.path, "rb") as file:
+            for begin, end in data_ranges(file.fileno(), length):
+                self._read_range(file, begin, end, since_ms)
+
+    def _read_range(self, file: BinaryIO, begin: int, end: int, since_ms: int) -> None:
+        begin -= begin % _SLOT.size
+        end += -end % _SLOT.size
+        while begin < end:
+            file.seek(begin)
+            raw = file.read(min(_READ_BYTES, end - begin))
+            if not raw:
+                return
+            for number, (unit, first, last, count, magic) in enumerate(
+                _SLOT.iter_unpack(raw[: len(raw) - len(raw) % _SLOT.size]), begin // _SLOT.size
+            ):
+                time_ms = unit * self.precision_ms
+                if time_ms >= since_ms and unit % WHEEL_SLOTS == number and time_ms > 0 and last >= 0:
+                    self.slots[time_ms] = Slot(time_ms, first, last, count, magic)
+            begin += len(raw)
+
+    def get(self, time_ms: int) -> Slot | None:
+        """The slot of a time, None when nothing waits there."""
+        return self.slots.get(time_ms)
+
+    def put(self, slot: Slot) -> None:
+        """Write a slot.
+
+        Raises:
+            StoreNotWritable: the disk said no; the slot is as before.
+        """
+        if self.path is not None:
+            at = slot.time_ms // self.precision_ms % WHEEL_SLOTS * _SLOT.size
+            view = self._map or self._open(self.path)
+            if at // PAGE_BYTES not in self._pages:
+                self._take_place(self.path, view, at)
+            _SLOT.pack_into(view, at, slot.time_ms // self.precision_ms, slot.first, slot.last, slot.number, slot.magic)
+            self._may_differ = True
+        self.slots[slot.time_ms] = slot
+
+    def forget(self, time_ms: int) -> None:
+        """The slot was delivered. The file keeps it, as Apache's does: whoever reads it knows the time up to which all is delivered."""
+        self.slots.pop(time_ms, None)
+
+    def number(self, time_ms: int) -> int:
+        """Messages that wait in the slot of a time."""
+        slot = self.slots.get(time_ms)
+        return slot.number if slot is not None else 0
+
+    def total(self) -> int:
+        """Messages that wait."""
+        return sum(slot.number for slot in self.slots.values())
+
+    def sync(self) -> None:
+        """Bring the file to the disk; blocks."""
+        if self.path is None or not self._may_differ:
+            return
+        self._may_differ, is_new = False, self._is_new  # first: what is written from here on sets it again
+        try:
+            sync_path(self.path)
+            if is_new:
+                sync_directory(os.path.dirname(self.path))
+        except OSError:
+            self._may_differ = True
+            raise
+        self._is_new = False
+
+    def close(self) -> None:
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+            self._pages.clear()
+
+    def _open(self, path: str) -> mmap.mmap:
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            self._is_new |= not os.path.exists(path)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
+            try:
+                if os.fstat(fd).st_size != WHEEL_BYTES:
+                    os.ftruncate(fd, WHEEL_BYTES)
+                self._map = mmap.mmap(fd, WHEEL_BYTES)
+                if hasattr(mmap, "MADV_RANDOM"):  # slots lie scattered, and holes are not worth reading ahead
+                    self._map.madvise(mmap.MADV_RANDOM)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise not_writable(path, error) from error
+        return self._map
+
+    def _take_place(self, path: str, view: mmap.mmap, at: int) -> None:
+        try:
+            allow_writes(view, path, at, at + _SLOT.size)
+        except OSError as error:
+            raise not_writable(path, error) from error
+        self._pages.add(at // PAGE_BYTES)

@@ -1,0 +1,1 @@
+"""A store looked at from outside: checked, shown."""

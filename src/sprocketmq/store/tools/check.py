@@ -1,0 +1,199 @@
+"""Does a store keep its laws? Used after every store test, and by ``sprocketmq store check DIR``.
+
+Checks of the log: from the first file on, records follow each other without a gap, across fillers; each has a sound structure, a true
+body checksum and its own physical offset; behind the end there is nothing. Checks of each queue: entries are dense, in the order of the
+log, and each record says the same topic, queue and offset; every record that should have an entry has it. The rest (index by key,
+checkpoint, consumer and delay offsets) is in ``check_beside``. Problems are yielded as they are found; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.queue.consume_queue import ConsumeQueue
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
+from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store.recovery.recovery import is_indexed
+from sprocketmq.store.tools.check_beside import check_beside
+from sprocketmq.store.tools.check_report import Problem, StoreSummary
+
+__all__ = ["Problem", "StoreSummary", "check_directory", "check_store", "open_read_only"]
+
+_UNITS_AT_ONCE = 4_096
+
+
+def check_directory(
+    path: str | os.PathLike[str], config: StoreConfig | None = None, summary: StoreSummary | None = None
+) -> Iterator[Problem]:
+    """Check the store in ``path`` while no broker has it open. Reads only; file sizes are taken from the files that are there.
+
+    Raises:
+        StoreCorrupt: it is no store directory, or its files do not fit together at all.
+    """
+    store = open_read_only(path, config)
+    root = os.path.abspath(os.fspath(path))
+    for _ in store.commit_log.scan(store.min_physical_offset):
+        pass  # finds the end
+    for queue in store.consume_queues.queues.values():
+        queue.min_offset = queue.first_from(store.min_physical_offset)
+    if os.path.exists(os.path.join(root, "abort")):
+        yield Problem(
+            root,
+            "the file abort is there: a broker is running, or was killed; its next start repairs what follows here",
+            note=True,
+        )
+    try:
+        summary = summary if summary is not None else StoreSummary()
+        yield from check_store(store, summary)
+        yield from check_beside(store, root, summary)
+    finally:
+        store.index.unmap()
+        store.consume_queues.unmap()
+        store.commit_log.files.unmap()
+
+
+def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = None) -> QueueLogStore:
+    """The store in ``path`` for looking: log and queues are loaded, the log's end is not searched for, the index is not loaded.
+
+    File sizes are taken from the files that are there. A broker may have the store open.
+
+    Raises:
+        StoreCorrupt: it is no store directory, or its files do not fit together at all.
+    """
+    root = os.path.abspath(os.fspath(path))
+    config = config or StoreConfig()
+    log_path = config.store_path_commit_log or os.path.join(root, "commitlog")
+    if not os.path.isdir(log_path):
+        raise StoreCorrupt(
+            f"{root} is no store directory: it has no folder commitlog; name the storePathRootDir of a broker"
+        )
+    queue_path, index_path = os.path.join(root, "consumequeue"), os.path.join(root, "index")
+    log_size, queue_size = _usual_file_size(log_path, 1, 128), _usual_file_size(queue_path, UNIT.size)
+    checkpoint = Checkpoint(os.path.join(root, "checkpoint"))
+    checkpoint.load()
+    slot_count, entry_limit = checkpoint.index_numbers or (config.max_hash_slot_num, config.max_index_num)
+    config = replace(
+        config,
+        max_hash_slot_num=slot_count,
+        max_index_num=entry_limit,
+        mapped_file_size_commit_log=log_size or config.mapped_file_size_commit_log,
+        mapped_file_size_consume_queue=queue_size or config.mapped_file_size_consume_queue,
+    )
+    store = QueueLogStore(config, log_path, queue_path, index_path, read_only=True)
+    store.commit_log.files.load()
+    store.consume_queues.load()
+    store.commit_log.end_at(_behind_files(store))
+    return store
+
+
+def _behind_files(store: QueueLogStore) -> int:
+    files = store.commit_log.files.files
+    return files[-1].start + files[-1].size_bytes if files else 0
+
+
+def _usual_file_size(directory: str, unit_bytes: int, least_bytes: int = 1) -> int:
+    """The size that most files have: one of them may be short or long by damage. 0 without files that could be as they are."""
+    sizes: Counter[int] = Counter()
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            if len(name) == 20 and name.isdigit():
+                sizes[os.path.getsize(os.path.join(folder, name))] += 1
+    whole = {size: count for size, count in sizes.items() if size >= least_bytes and size % unit_bytes == 0}
+    return max(whole, key=lambda size: (whole[size], size), default=0)
+
+
+def check_store(store: QueueLogStore, summary: StoreSummary | None = None) -> Iterator[Problem]:
+    """Check an open store, from the thread that owns it."""
+    summary = summary if summary is not None else StoreSummary()
+    orphans: dict[tuple[str, int], int] = {}
+    yield from _check_log(store, orphans, summary)
+    for _, queue in sorted(store.consume_queues.queues.items()):
+        summary.queue_count += 1
+        yield from _check_queue(store.commit_log, queue, summary)
+    for (topic, queue_id), count in sorted(orphans.items()):
+        what = f"the log has {count} records without a queue: the topic was deleted, or its queue files are lost"
+        yield Problem(f"{topic}/{queue_id}", what, note=True)
+
+
+def _check_log(store: QueueLogStore, orphans: dict[tuple[str, int], int], summary: StoreSummary) -> Iterator[Problem]:
+    log, queues = store.commit_log, store.consume_queues.queues
+    at, end = log.min_offset, log.max_offset
+    while at < end:
+        record = log.view_at(at)
+        if record is None:
+            following = log.behind_filler(at)
+            if following is None:
+                yield Problem(f"commitlog at {at}", f"no valid record begins here, but the log goes on to {end}")
+                return
+            at = following
+            continue
+        summary.record_count += 1
+        summary.record_bytes += record.size
+        summary.newest_timestamp_ms = max(summary.newest_timestamp_ms, record.store_timestamp_ms)
+        if is_indexed(record.sys_flag):
+            key = record.topic_bytes.decode("utf-8", "backslashreplace"), record.queue_id
+            queue = queues.get(key)
+            if queue is None or not queue.max_offset:
+                orphans[key] = orphans.get(key, 0) + 1
+            elif not _has_entry(queue, record.queue_offset, at):
+                yield Problem(
+                    f"commitlog at {at}", f"this record of {key[0]}/{key[1]}/{record.queue_offset} has no queue entry"
+                )
+        at += record.size
+    if log.has_records_behind_end():
+        yield Problem(f"commitlog at {end}", "the log ends here, but bytes that are not zero follow")
+
+
+def _has_entry(queue: ConsumeQueue, offset: int, physical_offset: int) -> bool:
+    first = queue.unit_bytes(queue.min_offset, 1)
+    if first and UNIT.unpack(first)[0] > physical_offset:
+        return True  # of the first life of a topic that was deleted and made anew: the queue knows the second life only
+    unit = queue.unit_bytes(offset, 1)
+    return bool(unit) and UNIT.unpack(unit)[0] >= physical_offset
+
+
+def _check_queue(log: CommitLog, queue: ConsumeQueue, summary: StoreSummary) -> Iterator[Problem]:
+    name = f"{queue.topic}/{queue.queue_id}"
+    before = -1
+    offset = queue.min_offset
+    while offset < queue.max_offset:
+        raw = queue.unit_bytes(offset, _UNITS_AT_ONCE)
+        if not raw:
+            yield Problem(f"{name}/{offset}", f"the queue goes on to {queue.max_offset}, but its file is missing")
+            return
+        for physical_offset, size, _ in UNIT.iter_unpack(raw):
+            summary.entry_count += 1
+            if size != FILLER_SIZE:
+                problem = _entry_problem(log, queue, offset, physical_offset, size)
+                if problem:
+                    yield Problem(f"{name}/{offset}", problem)
+                if physical_offset <= before:
+                    yield Problem(
+                        f"{name}/{offset}", f"its record at {physical_offset} lies before that of the entry before it"
+                    )
+            before = physical_offset
+            offset += 1
+    behind = queue.files.file_at(queue.max_offset * UNIT.size)
+    if behind is not None and any(behind.read(queue.max_offset * UNIT.size - behind.start, UNIT.size)):
+        yield Problem(f"{name}/{queue.max_offset}", "the queue ends here, but bytes that are not zero follow")
+
+
+def _entry_problem(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: int, size: int) -> str:
+    record = log.view_at(physical_offset, check_crc=False)
+    if record is None:
+        return f"it points at {physical_offset}, where no record begins"
+    if record.size != size:
+        return f"it says {size} bytes, its record has {record.size}"
+    found = (record.topic_bytes, record.queue_id, record.queue_offset)
+    if found != (queue.topic_bytes, queue.queue_id, offset):
+        return (
+            f"its record at {physical_offset} belongs to {record.topic_bytes!r}/{record.queue_id}/{record.queue_offset}"
+        )
+    return ""
