@@ -105,8 +105,8 @@ else:
         __name__,
         {
             "client.admin": "Admin AsyncAdmin BrokerStatus GroupSummary MessageTrack QueueProgress TopicTraffic TrackType",
-            "client.dead_letter_message": "DeadLetterMessage ReplayReport",
-            "client.dead_letters": "AsyncDeadLetters DeadLetters",
+            "client.dead_letters.dead_letter_message": "DeadLetterMessage ReplayReport",
+            "client.dead_letters.dead_letters": "AsyncDeadLetters DeadLetters",
             "client.keyword_options": (
                 "CommonOptions GroupSettings ProducerOptions PullConsumerOptions PushConsumerOptions RequestArguments SendArguments"
             ),
@@ -116,24 +116,24 @@ else:
                 "FilterMessageContext FilterMessageHook SendMessageContext SendMessageHook"
             ),
             "client.metrics": "ClientMetrics",
-            "client.producer": "AsyncProducer Producer",
-            "client.pull_consumer": "AsyncPullConsumer PullConsumer",
-            "client.push_consumer": "AsyncPushConsumer PushConsumer",
-            "client.queue_reader": "QueueReader",
+            "client.produce.producer": "AsyncProducer Producer",
+            "client.consume.pull_consumer": "AsyncPullConsumer PullConsumer",
+            "client.consume.push_consumer": "AsyncPushConsumer PushConsumer",
+            "client.read.queue_reader": "QueueReader",
             "client.results": "ConsumeConcurrentlyContext ConsumeOrderlyContext SendResult SendStatus",
-            "client.stuck_listener": "StuckListener",
-            "core.allocation": (
+            "client.group.stuck_listener": "StuckListener",
+            "core.group.allocation": (
                 "AllocateAveragely AllocateAveragelyByCircle AllocateByConfig AllocateByConsistentHash "
                 "AllocateByMachineRoom AllocateMachineRoomNearby"
             ),
-            "client.transaction_producer": "AsyncTransactionProducer TransactionProducer TransactionSendResult",
-            "client.tracing": "OpenTelemetryHook",
-            "client.unreadable_bodies": "UnreadableBody",
-            "core.consume_progress": "ConsumeFromWhere",
-            "core.consume_result": "ConsumeConcurrentlyStatus",
-            "core.open_transactions": "LocalTransactionState",
-            "core.orderly_turn": "ConsumeOrderlyStatus",
-            "core.subscription": "FilterExpression sql92",
+            "client.produce.transaction_producer": "AsyncTransactionProducer TransactionProducer TransactionSendResult",
+            "client.observe.tracing": "OpenTelemetryHook",
+            "client.settings.unreadable_bodies": "UnreadableBody",
+            "core.consume.consume_progress": "ConsumeFromWhere",
+            "core.consume.consume_result": "ConsumeConcurrentlyStatus",
+            "core.transactions.open_transactions": "LocalTransactionState",
+            "core.consume.orderly_turn": "ConsumeOrderlyStatus",
+            "core.group.subscription": "FilterExpression sql92",
             "errors": (
                 "ClosedError ConfigurationError ConnectFailed ConnectionLost FrameTooLarge GroupNotExist NetworkError NoPermission "
                 "ProtocolError RemoteError RequestTimeout RocketMQError StoreCorrupt StoreError StoreLocked StoreNotWritable "

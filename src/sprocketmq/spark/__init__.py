@@ -34,15 +34,15 @@ __all__ = [
 
 _HOME = {
     "DataLoss": "losses",
-    "LagReport": "lag",
-    "LossReport": "loss_report",
+    "LagReport": "read.lag",
+    "LossReport": "observe.loss_report",
     "RocketMQDataSource": "source",
-    "RocketMQProgressListener": "progress_listener",
-    "each_try_once": "row_retry",
-    "each_write_once": "write_marks",
-    "foreach_batch": "row_retry",
+    "RocketMQProgressListener": "observe.progress_listener",
+    "each_try_once": "retry.row_retry",
+    "each_write_once": "send.write_marks",
+    "foreach_batch": "retry.row_retry",
     "message_schema": "source",
-    "send_back": "sent_back",
+    "send_back": "retry.sent_back",
 }
 
 

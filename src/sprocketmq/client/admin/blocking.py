@@ -12,7 +12,7 @@ from sprocketmq.client.admin.groups import GroupSummary, QueueProgress
 from sprocketmq.client.admin.messages import MessageTrack
 from sprocketmq.client.admin.topics import TopicTraffic
 from sprocketmq.client.face import BlockingFace
-from sprocketmq.core import allocation
+from sprocketmq.core.group import allocation
 from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire import bodies, headers
