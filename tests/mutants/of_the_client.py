@@ -71,6 +71,14 @@ CLIENT_MUTANTS = [
     ),
     Mutant(
         "client",
+        "a message without room for a copy's properties is tried for ever",
+        f"{CLIENT}/group/send_back.py",
+        "cut = _cut(copy) if message.reconsume_times >= limit else []",
+        "cut = _cut(copy) if message.reconsume_times < 0 else []",
+        "tests/inproc/client/test_client_long_properties.py",
+    ),
+    Mutant(
+        "client",
         "a topic whose route cannot be used keeps those behind it from being refreshed",
         f"{CLIENT}/remoting/routes.py",
         "        except RocketMQError as error:  # a route",

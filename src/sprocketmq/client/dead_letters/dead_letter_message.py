@@ -14,6 +14,7 @@ from sprocketmq.wire.message import Message, MessageExt, MessageQueue
 
 __all__ = ["DeadLetterMessage", "ReplayReport", "replay_copy"]
 
+_ROOM_BYTES: Final = 1_024  # for REPLAY_ID and what a broker adds: MSG_REGION, TRACE_ON
 # Everything that was not there when the message was first sent.
 _NOT_REPLAYED: Final = frozenset(
     {
@@ -100,11 +101,14 @@ def replay_copy(letter: MessageExt, topic: str, replay_id: str | None = None) ->
 
     Args:
         replay_id: the same in each try of one replay; REPLAY_ID, by which who drops repeats knows a new life from a repeat: the message id
-            and the number of tries are those of the first one.
+            and the number of tries are those of the first one. Left out where the properties of the first one have no room for it.
     """
     copy = Message(topic, letter.body, flag=letter.flag)
     copy.properties.update(
         {name: value for name, value in letter.properties.items() if name not in _NOT_REPLAYED and value}
     )
-    copy.properties[props.REPLAY_ID] = replay_id or uuid.uuid4().hex
+    replay_id = replay_id or uuid.uuid4().hex
+    taken = sum(len(f"{name}{value}".encode("utf-8", "replace")) + 2 for name, value in copy.properties.items())
+    if taken + _ROOM_BYTES <= props.MAX_PROPERTIES_BYTES:
+        copy.properties[props.REPLAY_ID] = replay_id
     return copy

@@ -16,7 +16,9 @@ and says so.
 
 Laws
     1. A level that was chosen holds whichever way the message goes; a dead letter is one by either way (its copy says a limit of 0).
-    2. What got no answer may have been carried out; the second way makes a second copy then. Losing the message would be worse.
+    2. A message whose properties leave no room for a copy's (near 32,767 bytes) is tried again locally until its limit. Its dead letter is
+       then made without its largest properties, and ERROR names them. Java calls its listener each 5 s for ever.
+    3. What got no answer may have been carried out; the second way makes a second copy then. Losing the message would be worse.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.retry.retry_schedule import retry_level, retry_topic
-from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.wire import headers
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import Message, MessageExt
@@ -48,6 +50,13 @@ _NOT_COPIED = (
     props.CONSUME_START_TIME,
     props.REAL_TOPIC,
     props.REAL_QID,
+)
+
+# What brokers add to a copy on its way: DELAY, REAL_TOPIC, REAL_QID, the dead letter's origin.
+_ROOM_BYTES = 1_024
+# A dead letter is found by these and replayed by them; all else may go where there is no room.
+_NEVER_CUT = frozenset(
+    (props.UNIQ_KEY, props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES)
 )
 
 SendInner = Callable[[Message, int], Awaitable[object]]  # with the sys_flag of the message that it is a copy of
@@ -138,6 +147,32 @@ class SendBack:
         try:
             await self._send_inner(copy, message.sys_flag)
             return True
+        except (ConfigurationError, RemoteError) as error:
+            log.error("group %s: no retry copy of %s could be stored: %s", self._group, message.message_id, error)
+            limit = int(copy.properties[props.MAX_RECONSUME_TIMES])
+            cut = _cut(copy) if message.reconsume_times >= limit else []  # law 2
         except RocketMQError as error:
             log.error("group %s: no retry copy of %s could be stored: %s", self._group, message.message_id, error)
             return False
+        if not cut:
+            return False
+        sentence = "group %s: the dead letter of %s has no room for its properties and is made without %s"
+        log.error(sentence, self._group, message.message_id, ", ".join(cut))
+        return await self._send_copy(copy, message)
+
+
+def _cut(copy: Message) -> list[str]:
+    """Makes a dead letter of ``copy`` that fits, its largest properties left out, and names them; none where it is not too long."""
+    properties = copy.properties
+    sizes = {name: len(name.encode()) + len(value.encode("utf-8", "replace")) + 2 for name, value in properties.items()}
+    excess, cut = sum(sizes.values()) + _ROOM_BYTES - props.MAX_PROPERTIES_BYTES, []
+    for name in sorted(sizes.keys() - _NEVER_CUT, key=sizes.__getitem__, reverse=True):
+        if excess <= 0:
+            break
+        excess -= sizes[name]
+        del properties[name]
+        cut.append(name)
+    if cut:
+        properties.pop(props.DELAY, None)
+        properties[props.MAX_RECONSUME_TIMES] = "0"
+    return cut
