@@ -93,6 +93,22 @@ NAME_MUTANTS = [
     ),
     Mutant(
         "aside",
+        "a topic whose folder cannot be made holds up the others for ever",
+        "src/sprocketmq/broker/undeliverable.py",
+        "now_ms) >= _HELD_MS",
+        "now_ms) < 0",
+        f"{ASIDE}::test_a_topic_whose_own_folder_cannot_be_made_holds_up_the_others_for_a_minute_only",
+    ),
+    Mutant(
+        "aside",
+        "a topic whose folder cannot be made has no minute to be mended",
+        "src/sprocketmq/broker/undeliverable.py",
+        "_HELD_MS: Final = 60_000",
+        "_HELD_MS: Final = 0",
+        f"{ASIDE}::test_a_topic_whose_own_folder_cannot_be_made_holds_up_the_others_for_a_minute_only",
+    ),
+    Mutant(
+        "aside",
         "a waiting message that is refused for good is tried for ever",
         "src/sprocketmq/broker/delivery/undeliverable.py",
         "        except ConfigurationError as error:\n            self._set_aside(message, str(error), now_ms)\n            return None\n",

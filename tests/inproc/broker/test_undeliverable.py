@@ -177,6 +177,34 @@ def test_what_is_refused_for_now_waits_and_is_not_set_aside(cluster, client, kin
     assert cluster.broker.undeliverable.counts == {}
 
 
+@pytest.mark.parametrize("is_mended", [False, True])
+@pytest.mark.parametrize("kind", ["delay level", "timer", "half committed"])
+def test_a_topic_whose_own_folder_cannot_be_made_holds_up_the_others_for_a_minute_only(
+    disk_cluster, tmp_path, kind, is_mended
+):
+    """What is in its way may be mended meanwhile; then nothing went aside."""
+    cluster = disk_cluster
+    client = producer(cluster, cluster.client())
+    client.send("flights", b"first")
+    in_the_way = tmp_path / "store" / "consumequeue" / "blocked"
+    in_the_way.write_bytes(b"no folder")
+    now_ms = cluster.clock.now_ms()
+    store(cluster, waiting(kind, now_ms, topic="blocked", key="held"), waiting(kind, now_ms, key="good"))
+    let_time_pass(cluster, kind)
+    end_halves(cluster, client)
+    assert arrived(client, UNDELIVERABLE_TOPIC) == []
+    if is_mended:
+        in_the_way.unlink()
+    cluster.clock.advance(70_000)
+    end_halves(cluster, client)
+    aside = arrived(client, UNDELIVERABLE_TOPIC)
+    if not is_mended:
+        in_the_way.unlink()
+    assert arrived(client, "flights").count("good") == 1
+    assert aside == ([] if is_mended else ["held"])
+    assert arrived(client, "blocked") == (["held"] if is_mended else [])
+
+
 def test_what_is_set_aside_says_why_is_told_and_is_counted(cluster, client, caplog):
     store(cluster, waiting("delay level", cluster.clock.now_ms(), topic="a/b"))
     cluster.clock.advance(5_000)

@@ -6,7 +6,9 @@
                     rmq_sys_UNDELIVERABLE, queue 0       REAL_TOPIC and REAL_QID as they were, UNDELIVERABLE_REASON where it fits;
                                                          a log line; a count for the metric
 
-A refusal for now (no space, a failed disk) is none of this: the message waits and is tried again. What cannot be delivered later is refused
+A refusal for now (no space, a failed disk) is none of this: the message waits and is tried again. Where the files of one topic alone cannot
+be made (a file where its folder has to be, another owner), it and what is behind it wait a minute; then what is for that queue goes aside
+until the queue takes messages again. Apache tries for ever and delivers nothing behind it. What cannot be delivered later is refused
 when it is sent; what comes here was stored by an older version, by an Apache broker, or under other settings. Apache drops such a timer
 message and tries such a delayed one for ever; what is for a deleted topic it stores in a queue that nobody can read until the topic is made
 again.
@@ -14,6 +16,7 @@ again.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -24,7 +27,7 @@ from sprocketmq.broker.delivery.waiting_records import destination
 from sprocketmq.broker.tables.topics import SEND_FORBIDDEN
 from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store.message_store import AppendResult, StoredMessage
 from sprocketmq.wire import properties as props
 
@@ -36,6 +39,17 @@ __all__ = ["Undeliverable"]
 log = logging.getLogger("sprocketmq.broker")
 
 REASON: Final = "UNDELIVERABLE_REASON"
+_HELD_MS: Final = 60_000  # long enough to mend it, short enough for those behind
+# No space, no descriptors and a disk that fails are of all queues; these are of one path. The store as a whole refuses the set-aside too.
+_OF_ONE_PATH: Final = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+}
 # What the broker adds to a message on its way: without these it is as it was stored, and fits.
 _ADDED: Final = (
     props.TIMER_ENQUEUE_MS,
@@ -51,6 +65,7 @@ class Undeliverable:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._refused_since: dict[tuple[str, int], int] = {}  # queues whose files cannot be made, by the steady clock
         self.counts: Counter[str] = Counter()  # topic that the message was for -> how many, since the start
 
     def deliver(self, message: StoredMessage, now_ms: int) -> None:
@@ -84,10 +99,25 @@ class Undeliverable:
             StoreNotWritable: nothing was written, try again later.
         """
         try:
-            return self._broker.put(message, now_ms, is_new=False)
+            place = self._broker.put(message, now_ms, is_new=False)
         except ConfigurationError as error:
             self._set_aside(message, str(error), now_ms)
             return None
+        except StoreNotWritable as error:
+            if not self._is_held_long(message, error):
+                raise
+            self._set_aside(message, str(error), now_ms)
+            return None
+        if self._refused_since:
+            self._refused_since.pop((message.topic, message.queue_id), None)
+        return place
+
+    def _is_held_long(self, message: StoredMessage, error: StoreNotWritable) -> bool:
+        """Whether the files of the message's own queue are what cannot be written, and have been for long."""
+        if not (isinstance(error.__cause__, OSError) and error.__cause__.errno in _OF_ONE_PATH):
+            return False
+        now_ms = self._broker.clock.steady_ms()
+        return now_ms - self._refused_since.setdefault((message.topic, message.queue_id), now_ms) >= _HELD_MS
 
     def _set_aside(self, message: StoredMessage, reason: str, now_ms: int) -> None:
         raw, topic = message.properties, message.topic
