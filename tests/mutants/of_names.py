@@ -94,7 +94,7 @@ NAME_MUTANTS = [
     Mutant(
         "aside",
         "a topic whose folder cannot be made holds up the others for ever",
-        "src/sprocketmq/broker/undeliverable.py",
+        "src/sprocketmq/broker/delivery/undeliverable.py",
         "now_ms) >= _HELD_MS",
         "now_ms) < 0",
         f"{ASIDE}::test_a_topic_whose_own_folder_cannot_be_made_holds_up_the_others_for_a_minute_only",
@@ -102,7 +102,7 @@ NAME_MUTANTS = [
     Mutant(
         "aside",
         "a topic whose folder cannot be made has no minute to be mended",
-        "src/sprocketmq/broker/undeliverable.py",
+        "src/sprocketmq/broker/delivery/undeliverable.py",
         "_HELD_MS: Final = 60_000",
         "_HELD_MS: Final = 0",
         f"{ASIDE}::test_a_topic_whose_own_folder_cannot_be_made_holds_up_the_others_for_a_minute_only",
