@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-import functools
-import importlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Any
 
 import grimp
 
@@ -81,98 +76,3 @@ def cycles(imports: Mapping[str, Set[str]]) -> list[list[str]]:
         if name in reached[name]
     }
     return sorted(map(list, found))
-
-
-PACKAGES = ROOT / "src"
-# Called by what is not here to be read: by lark, for a rule of the grammar; by prometheus_client; by pytest.
-CALLED_FROM_OUTSIDE = ("sprocketmq/core/sql92/parser.py _Builder.", "sprocketmq/broker/observe/metrics.py _OnLoop.describe",
-                       "sprocketmq/testing/pytest_plugin.py pytest_configure")  # fmt: skip
-# The laws of each machine, which tests that drive it at random look at.
-LAWS = "check_invariants"
-# Decorators that leave a definition what it was; any other hands it to somebody.
-OWN_DECORATORS = frozenset({"property", "staticmethod", "classmethod", "overload", "override", "final", "cache", "lru_cache", "setter",
-                            "abstractmethod", "cached_property", "contextmanager", "asynccontextmanager", "dataclass"})  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Definition:
-    path: Path
-    name: str  # Class.method
-    node: ast.stmt
-
-    def __str__(self) -> str:
-        return f"{self.path.relative_to(PACKAGES)} {self.name}"
-
-
-def definitions(path: Path) -> Iterator[Definition]:
-    """Functions, classes, methods and constants of a module."""
-
-    def below(body: list[ast.stmt], owner: str) -> Iterator[Definition]:
-        for node in body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                yield Definition(path, owner + node.name, node)
-                if isinstance(node, ast.ClassDef):
-                    yield from below(node.body, f"{owner}{node.name}.")
-            elif isinstance(node, ast.If | ast.Try) and not owner:
-                yield from below(node.body, owner)
-            elif isinstance(node, ast.Assign | ast.AnnAssign) and not owner:
-                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                    names = (inner.id for inner in ast.walk(target) if isinstance(inner, ast.Name))
-                    yield from (Definition(path, name, node) for name in names)
-
-    yield from below(ast.parse(path.read_text("utf-8")).body, "")
-
-
-def references(path: Path) -> Iterator[tuple[str, int]]:
-    """Names that a module reads, as variables, attributes or texts (``getattr``); what ``__all__`` lists is not read by that."""
-    tree = ast.parse(path.read_text("utf-8"))
-    listed: set[int] = set()
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(
-            isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets
-        ):
-            listed |= {id(inner) for inner in ast.walk(node)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield node.id, node.lineno
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            yield node.attr, node.lineno
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in listed:
-            yield node.value, node.lineno
-
-
-def is_given_away(definition: Definition) -> bool:
-    """A decorator other than Python's own hands it to somebody, or it fulfils what a base class asks for."""
-    for decorator in getattr(definition.node, "decorator_list", []):
-        what = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if getattr(what, "attr", getattr(what, "id", "")) not in OWN_DECORATORS:
-            return True
-    *owners, name = definition.name.split(".")
-    if not owners:
-        return False
-    module = ".".join(definition.path.relative_to(PACKAGES).with_suffix("").parts).removesuffix(".__init__")
-    owner: Any = functools.reduce(getattr, owners, importlib.import_module(module))
-    return any(name in vars(base) for base in owner.__mro__[1:])
-
-
-def test_no_definition_is_there_for_tests_alone() -> None:
-    """By name: one that another definition shares its name with is not found."""
-    read: dict[str, list[tuple[Path, int]]] = {}
-    for path in [*PACKAGES.rglob("*.py"), *(ROOT / "examples").rglob("*.py")]:
-        for name, line in references(path):
-            read.setdefault(name, []).append((path, line))
-    documented = re.findall(r"auto\w+:: (?:\S+\.)?(\w+)", (ROOT / "docs/reference.rst").read_text("utf-8"))
-
-    def is_used(definition: Definition) -> bool:
-        first, *_ = parts = definition.name.split(".")
-        name, node = parts[-1], definition.node
-        if name.startswith("__") or name in ("_", LAWS) or str(definition).startswith(CALLED_FROM_OUTSIDE):
-            return True
-        if first in documented and not name.startswith("_"):
-            return True
-        own = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        elsewhere = any(path != definition.path or line not in own for path, line in read.get(name, ()))
-        return elsewhere or is_given_away(definition)
-
-    found = (definition for path in sorted(PACKAGES.rglob("*.py")) for definition in definitions(path))
-    assert [str(definition) for definition in found if not is_used(definition)] == []

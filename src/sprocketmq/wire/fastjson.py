@@ -34,7 +34,6 @@ __all__ = [
     "dumps",
     "dumps_sorted",
     "dumps_standard",
-    "encode",
     "loads",
     "pairs",
     "to_plain",
@@ -441,8 +440,3 @@ def dumps_standard(value: Any) -> bytes:
         TypeError: it holds a mapping with object keys, which standard JSON cannot say.
     """
     return msgspec.json.encode(to_plain(value))
-
-
-def encode(struct: msgspec.Struct) -> bytes:
-    """A typed body in the dialect."""
-    return dumps(struct)

@@ -12,37 +12,36 @@ from typing import Final
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["decode_offset_message_id", "offset_message_id", "unique_key", "unique_key_after", "unique_key_prefix"]
+__all__ = ["decode_offset_message_id", "offset_message_id", "unique_key_after", "unique_key_prefix"]
 
 _UNIQUE_PREFIX: Final = struct.Struct(">HI")
 _OFFSET_TAIL: Final = struct.Struct(">Iq")
 
 
 def unique_key_prefix(ip: bytes, pid: int, class_loader_hash: int) -> str:
-    """The part of a unique key that never changes in a process, for :func:`unique_key_after`."""
-    return (ip + _UNIQUE_PREFIX.pack(pid & 0xFFFF, class_loader_hash & 0xFFFFFFFF)).hex().upper()
-
-
-def unique_key_after(prefix: str, now_ms: int, month_start_ms: int, counter: int) -> str:
-    """:func:`unique_key` with its constant part made once: what a producer calls for each message."""
-    span = now_ms - month_start_ms
-    if -1_000_000 < span < 0:
-        span = 0
-    return f"{prefix}{span & 0xFFFFFFFF:08X}{counter & 0xFFFF:04X}"
-
-
-def unique_key(ip: bytes, pid: int, class_loader_hash: int, now_ms: int, month_start_ms: int, counter: int) -> str:
-    """One unique key: 32 characters for IPv4, 56 for IPv6.
+    """The part of a unique key that never changes in a process, for :func:`unique_key_after`.
 
     Args:
         ip: 4 or 16 address bytes of this machine.
         pid: process id, of which 16 bits are used.
         class_loader_hash: any number that stays the same in this process.
+    """
+    return (ip + _UNIQUE_PREFIX.pack(pid & 0xFFFF, class_loader_hash & 0xFFFFFFFF)).hex().upper()
+
+
+def unique_key_after(prefix: str, now_ms: int, month_start_ms: int, counter: int) -> str:
+    """One unique key: 32 characters for IPv4, 56 for IPv6. A producer calls this for each message.
+
+    Args:
+        prefix: of :func:`unique_key_prefix`.
         now_ms: time of sending. Up to 1000 s before the month's start counts as the start: a clock that was set back.
         month_start_ms: local midnight of the first of the month; the caller moves it when the next one is passed.
         counter: counts the process's messages; wraps at 16 bits.
     """
-    return unique_key_after(unique_key_prefix(ip, pid, class_loader_hash), now_ms, month_start_ms, counter)
+    span = now_ms - month_start_ms
+    if -1_000_000 < span < 0:
+        span = 0
+    return f"{prefix}{span & 0xFFFFFFFF:08X}{counter & 0xFFFF:04X}"
 
 
 def offset_message_id(host: tuple[bytes, int], offset: int) -> str:

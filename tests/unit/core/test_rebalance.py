@@ -1,4 +1,4 @@
-"""core.rebalance: the diff as a table, the lives of queues, and a model with a slow driver."""
+"""core.rebalance: what an allocation changes, the lives of queues, and a model with a slow driver."""
 
 from __future__ import annotations
 
@@ -7,34 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
-from sprocketmq.core.group.rebalance import Add, Drop, DropReason, QueueLife, RebalanceTable, diff
+from sprocketmq.core.group.rebalance import Add, Drop, DropReason, QueueLife, RebalanceTable
 from sprocketmq.wire.message import MessageQueue
 
 A, B, C, D = (MessageQueue("flights", "broker-a", number) for number in range(4))
 OTHER = MessageQueue("arrivals", "broker-a", 0)
 REASSIGNED, EXPIRED = DropReason.REASSIGNED, DropReason.PULL_EXPIRED
-
-
-def table_of(*queues: MessageQueue, last_pull_ms: int = 0) -> dict[MessageQueue, ProcessQueue]:
-    return {queue: ProcessQueue(queue, last_pull_ms) for queue in queues}
-
-
-def test_diff_drops_what_is_gone_and_adds_what_is_new() -> None:
-    assert diff("flights", [B, C], table_of(A, B, OTHER), 0) == [Drop(A, REASSIGNED), Add(C)]
-
-
-def test_diff_without_a_change_is_empty() -> None:
-    assert diff("flights", [A, B], table_of(A, B), 0) == []
-
-
-def test_diff_drops_and_readds_a_queue_whose_pull_loop_died() -> None:
-    table = table_of(A, B, last_pull_ms=0)
-    table[B].last_pull_ms = 5
-    assert diff("flights", [A, B], table, PULL_MAX_IDLE_MS + 1) == [Drop(A, EXPIRED), Add(A)]
-
-
-def test_diff_is_in_queue_order_with_drops_first() -> None:
-    assert diff("flights", [D, C], table_of(B, A), 0) == [Drop(A, REASSIGNED), Drop(B, REASSIGNED), Add(C), Add(D)]
 
 
 def add(table: RebalanceTable, *queues: MessageQueue, now_ms: int = 0) -> list[ProcessQueue]:
@@ -43,6 +21,25 @@ def add(table: RebalanceTable, *queues: MessageQueue, now_ms: int = 0) -> list[P
     added = [table.added(queue, now_ms) for queue in queues]
     assert all(added)
     return [queue for queue in added if queue is not None]
+
+
+def test_an_allocation_drops_what_is_gone_and_adds_what_is_new() -> None:
+    table = RebalanceTable()
+    add(table, A, B)
+    assert table.assigned("arrivals", [OTHER], 0) == [Add(OTHER)]
+    assert table.assigned("flights", [B, C], 0) == [Drop(A, REASSIGNED), Add(C)]
+
+
+def test_an_allocation_like_the_last_one_changes_nothing() -> None:
+    table = RebalanceTable()
+    add(table, A, B)
+    assert table.assigned("flights", [B, A], 0) == []
+
+
+def test_an_allocation_is_carried_out_in_queue_order_with_drops_first() -> None:
+    table = RebalanceTable()
+    add(table, B, A)
+    assert table.assigned("flights", [D, C], 0) == [Drop(A, REASSIGNED), Drop(B, REASSIGNED), Add(C), Add(D)]
 
 
 def test_a_queue_is_active_only_after_its_start_offset_is_known() -> None:

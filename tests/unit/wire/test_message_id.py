@@ -8,7 +8,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.message_id import (
     decode_offset_message_id,
     offset_message_id,
-    unique_key,
     unique_key_after,
     unique_key_prefix,
 )
@@ -37,13 +36,15 @@ def test_what_is_no_offset_message_id_is_the_callers_mistake(text: str) -> None:
 
 
 def test_a_unique_key_is_the_known_text() -> None:
-    key = unique_key(bytes([10, 0, 0, 1]), 0x12345, 0x18B4AAC2, 1_000_000_255, 1_000_000_000, 0x10007)
+    key = unique_key_after(
+        unique_key_prefix(bytes([10, 0, 0, 1]), 0x12345, 0x18B4AAC2), 1_000_000_255, 1_000_000_000, 0x10007
+    )
     assert key == "0A000001" + "2345" + "18B4AAC2" + "000000FF" + "0007"
 
 
 @given(_ips, st.integers(0, 2**31), st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**31 - 1), st.integers(0, 2**40))
 def test_a_unique_key_is_its_prefix_and_the_rest(ip: bytes, pid: int, loader: int, span: int, counter: int) -> None:
-    key = unique_key(ip, pid, loader, 5_000_000_000 + span, 5_000_000_000, counter)
+    key = unique_key_after(unique_key_prefix(ip, pid, loader), 5_000_000_000 + span, 5_000_000_000, counter)
     assert len(key) == (32 if len(ip) == 4 else 56)
     assert key == unique_key_after(unique_key_prefix(ip, pid, loader), 5_000_000_000 + span, 5_000_000_000, counter)
     assert bytes.fromhex(key)[-6:-2] == span.to_bytes(4, "big")

@@ -8,7 +8,6 @@ broker. Anybody may write here, so keys and bytes are limited (``maxKvConfigKeys
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
@@ -19,7 +18,6 @@ from sprocketmq.wire.bodies import KVConfig
 
 __all__ = ["ORDER_TOPIC_CONFIG", "KVConfigTable"]
 
-log = logging.getLogger("sprocketmq.namesrv")
 
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 

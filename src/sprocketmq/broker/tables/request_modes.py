@@ -6,7 +6,6 @@ kept in ``config/messageRequestMode.json``, as Apache keeps it.
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
@@ -15,8 +14,6 @@ from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire.bodies import MessageRequestModeSerializeWrapper, SetMessageRequestModeRequestBody
 
 __all__ = ["RequestModes"]
-
-log = logging.getLogger("sprocketmq.broker")
 
 
 class RequestModes:

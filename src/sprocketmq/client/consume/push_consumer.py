@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncPushConsumer", "PushConsumer"]
 
-log = logging.getLogger("sprocketmq.client")
 
 T = TypeVar("T")
 L = TypeVar("L", bound=Callable[..., Any])

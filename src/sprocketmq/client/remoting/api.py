@@ -6,7 +6,7 @@ subclass that fits the code), with the address that answered.
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final
 
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
@@ -22,7 +22,6 @@ from sprocketmq.wire.sys_flag import pull_sys_flag
 
 __all__ = ["RemotingApi"]
 
-H = TypeVar("H")
 
 _LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 
@@ -298,11 +297,6 @@ class RemotingApi:
         """The same, not decoded: for who has to know what kind of broker says it."""
         header = headers.GetTopicStatsInfoRequestHeader(topic=topic)
         return await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, header)
-
-    async def consume_stats(self, address: str, group: str, topic: str | None = None) -> bodies.ConsumeStats:
-        """GET_CONSUME_STATS."""
-        header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
-        return bodies.ConsumeStats.decode((await self._ask(address, RequestCode.GET_CONSUME_STATS, header)).body)
 
     async def consumer_connection(self, address: str, group: str) -> bodies.ConsumerConnection | None:
         """GET_CONSUMER_CONNECTION_LIST; None when no member of the group is online at this broker."""

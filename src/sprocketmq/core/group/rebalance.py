@@ -1,7 +1,7 @@
 """From "my queues by allocation" to "queues I read": the table of process queues. Java: RebalanceImpl.updateProcessQueueTableInRebalance.
 
     allocated, per topic --+
-                           +--> diff --> Drop(queue, why) first, then Add(queue)
+                           +--> assigned --> Drop(queue, why) first, then Add(queue)
     table, pull clocks   --+
 
 Dropping and adding take the network's time (persist and unlock; lock and read the start offset), and the next rebalance may come
@@ -24,7 +24,7 @@ Laws
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 
 import msgspec
@@ -41,7 +41,6 @@ __all__ = [
     "DropReason",
     "QueueLife",
     "RebalanceTable",
-    "diff",
 ]
 
 REBALANCE_INTERVAL_MS = 20_000
@@ -74,30 +73,6 @@ class Add(msgspec.Struct, frozen=True):
     """Lock the queue (orderly), forget stale progress, find its start offset, then say ``added`` or ``add_failed``."""
 
     queue: MessageQueue
-
-
-def diff(
-    topic: str,
-    allocated: Iterable[MessageQueue],
-    table: Mapping[MessageQueue, ProcessQueue],
-    now_ms: int,
-    *,
-    max_idle_ms: int = PULL_MAX_IDLE_MS,
-) -> list[Drop | Add]:
-    """What one rebalance of one topic changes, given which queues are read now. Queues of other topics are not touched.
-
-    An expired pull yields both Drop and Add. Effects are in Java's queue order, drops first (law 6).
-    """
-    wanted = set(allocated)
-    drops: list[Drop | Add] = []
-    adds = [queue for queue in wanted if queue not in table]
-    for queue in sorted((queue for queue in table if queue.topic == topic), key=queue_order):
-        if queue not in wanted:
-            drops.append(Drop(queue, DropReason.REASSIGNED))
-        elif table[queue].is_pull_expired(now_ms, max_idle_ms):
-            drops.append(Drop(queue, DropReason.PULL_EXPIRED))
-            adds.append(queue)
-    return drops + [Add(queue) for queue in sorted(adds, key=queue_order)]
 
 
 class QueueLife(Enum):

@@ -28,7 +28,6 @@ __all__ = [
     "DEFAULT_TOPIC",
     "MASTER_ID",
     "MAX_QUEUES_OF_A_ROUTE",
-    "PERM_INHERIT",
     "PERM_READ",
     "PERM_WRITE",
     "BrokerAddress",
@@ -46,7 +45,6 @@ MASTER_ID = 0
 _MOST_DIGITS = 9  # int() must not be asked about thousands
 PERM_READ = 4
 PERM_WRITE = 2
-PERM_INHERIT = 1
 DEFAULT_TOPIC = "TBW102"
 """The topic whose route stands in for topics that do not exist yet (AUTO_CREATE_TOPIC_KEY_TOPIC)."""
 MAX_QUEUES_OF_A_ROUTE = 4 * MAX_QUEUES

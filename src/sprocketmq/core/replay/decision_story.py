@@ -35,7 +35,6 @@ from sprocketmq.wire.message import MessageExt, MessageQueue
 
 __all__ = ["Delivery", "Happening", "Hold", "QueueStory", "Story", "duration"]
 
-_DONE: Final = frozenset({"CONSUME_SUCCESS", "SUCCESS", "COMMIT"})
 _WAITED_MS: Final = 10
 _LATE_MS: Final = 1_000
 

@@ -37,7 +37,6 @@ from sprocketmq.wire.record_layout import MAGIC_V1, MIN_RECORD_BYTES, PROPERTIES
 
 __all__ = ["BatchDecoder"]
 
-Buffer = bytes | bytearray | memoryview
 Array = Any  # pyarrow has no type information
 
 _HEAD: Final = np.dtype(RECORD.columns(born_host=">u8", store_host=">u8"))  # hosts as one number: few differ

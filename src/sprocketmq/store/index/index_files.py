@@ -10,7 +10,6 @@ header counts; files with nothing left are deleted. The look at the files waits 
 from __future__ import annotations
 
 import datetime
-import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,6 @@ TAG_TYPE = "T"  # MessageConst.INDEX_TAG_TYPE
 
 # In memory nobody else reads the files, and a test's broker need not be ready for millions of keys.
 _MEMORY_SLOTS, _MEMORY_ENTRIES = 1 << 15, 1 << 17
-_log = logging.getLogger("sprocketmq.store")
 
 
 def index_text(topic: str, key: str, index_type: str = "") -> str:
