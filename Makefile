@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mechanisms mutants clean
+.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mechanisms mutants mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -110,6 +110,15 @@ docs: $(VENV)/.ready ## guides and the reference generated from docstrings, into
 
 mutants: $(VENV)/.ready ## break each mechanism on purpose and see its test fail
 	@$(BIN)/python tests/mutants/check.py $(MUTANTS)
+
+mutation: $(VENV)/.ready ## break modules of core and wire line by line, and see which changes their unit tests miss (MODULES="wire/properties core/flow_control")
+	@scripts/mutation $(MODULES)
+
+coverage: setup ## branches that unit tests, those inside one process and recorded frames go through (TESTS=tests/unit/wire is some of them)
+	@rm -f .coverage .coverage.*
+	@$(BIN)/python -m coverage run -m pytest -n $(or $(WORKERS),2) -q -m "not spark" $(or $(TESTS),tests/unit tests/inproc tests/golden)
+	@$(BIN)/python -m coverage combine -q
+	@$(BIN)/python -m coverage report
 
 mechanisms: setup ## run the public face alone, and see that it goes through each mechanism of docs/mechanisms.md
 	@$(BIN)/python scripts/mechanisms-reached $(PYTEST_ARGS)

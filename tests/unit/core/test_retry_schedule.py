@@ -103,3 +103,12 @@ def test_the_limit_of_retries_depends_on_the_kind_of_consumption() -> None:
     assert max_reconsume_times(-1) == 16
     assert max_reconsume_times(-1, orderly=True) == 2**31 - 1
     assert max_reconsume_times(0) == max_reconsume_times(0, orderly=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "level"),
+    [(-1, 0), (0, 0), (1, 1), (5_000, 1), (5_001, 2), (10_000, 2), (20_000, 3), (20_001, 3), (HOUR, 3)],
+)
+def test_a_delay_gets_the_first_level_that_is_long_enough_or_the_longest(delay_ms: int, level: int) -> None:
+    levels = DelayLevels.parse("5s 10s 20s 1s")
+    assert levels.level_for(delay_ms) == level

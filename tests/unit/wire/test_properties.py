@@ -58,6 +58,54 @@ def test_a_property_that_is_set_stands_once_and_last() -> None:
     assert props.set_property(raw, "A", "5") == b"AB\x012\x02B\x014\x02A\x015\x02"
 
 
+def test_a_property_between_others_is_removed() -> None:
+    raw = b"A\x01a\x02B\x01b\x02C\x01c\x02"
+    assert props.remove_property(raw, "B") == b"A\x01a\x02C\x01c\x02"
+    assert props.remove_property(raw, "C") == b"A\x01a\x02B\x01b\x02"
+
+
+def test_a_lone_surrogate_is_written_as_javas_question_mark() -> None:
+    assert props.set_property(b"", "A", "x\ud800y") == b"A\x01x?y\x02"
+    assert props.encode_properties({"A": "x\ud800y"}) == b"A\x01x?y\x02"
+
+
+@pytest.mark.parametrize("value", ["", "two\nlines", "a\x01b"])
+def test_an_odd_value_beside_others_changes_none_of_them(value: str) -> None:
+    expected = {"A": "a", "C": "c"} | ({"B": value} if value else {})
+    assert props.decode_properties(props.encode_properties({"A": "a", "B": value, "C": "c"})) == expected
+
+
+@pytest.mark.parametrize("pair", [{"": "v"}, {"A": ""}])
+def test_a_pair_without_name_or_value_is_left_out(pair: dict[str, str]) -> None:
+    assert props.encode_properties(pair) == b""
+    assert props.joined_properties({**pair, "B": "b"}) == "B\x01b\x02"
+
+
+@pytest.mark.parametrize("pair", [{"A": 1}, {1: "a"}, {"A": None}])
+def test_a_pair_that_is_not_text_is_refused_with_its_type(pair: dict[str, str]) -> None:
+    ((_, value),) = pair.items()
+    with pytest.raises(ConfigurationError, match=rf"is {value!r} \({type(value).__name__}\), text \(str\) is allowed"):
+        props.encode_properties(pair)
+
+
+@pytest.mark.parametrize("name", ["a\x01b", "a\x02b"])
+def test_a_users_name_with_a_separator_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="separate"):
+        props.user_properties({name: "v"})
+
+
+@pytest.mark.parametrize("properties", [{"A": "a"}, {"A": "ä"}, {"A": "x\ud800"}])
+def test_the_text_for_a_header_is_what_is_encoded(properties: dict[str, str]) -> None:
+    assert props.properties_text(properties) == props.encode_properties(properties).decode()
+
+
+def test_the_text_for_a_header_has_the_same_limit() -> None:
+    longest = "a" * (props.MAX_PROPERTIES_BYTES - 3)
+    assert len(props.properties_text({"A": longest})) == props.MAX_PROPERTIES_BYTES
+    with pytest.raises(ConfigurationError, match=str(props.MAX_PROPERTIES_BYTES)):
+        props.properties_text({"A": longest + "a"})
+
+
 def test_remove_of_an_absent_name_copies_nothing() -> None:
     raw = b"A\x01b\x02"
     assert props.remove_property(raw, "B") is raw
