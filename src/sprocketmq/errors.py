@@ -7,6 +7,7 @@
     |   |-- TopicNotExist                   code 17: no route, or the broker does not know the topic
     |   |-- GroupNotExist                   code 26
     |   |-- NoPermission                    code 16
+    |   |   `-- SignatureRefused            made with the keys of a file, which may be renewed at this moment: try again later
     |   `-- SystemBusy                      code 2: overloaded, try again later
     |-- NetworkError (ConnectionError)      no answer could be had: .address
     |   |-- ConnectFailed                   nobody listens there, unknown host, refused
@@ -38,6 +39,7 @@ __all__ = [
     "RemoteError",
     "RequestTimeout",
     "RocketMQError",
+    "SignatureRefused",
     "StoreCorrupt",
     "StoreError",
     "StoreLocked",
@@ -88,6 +90,10 @@ class GroupNotExist(RemoteError):
 
 class NoPermission(RemoteError):
     """Code 16."""
+
+
+class SignatureRefused(NoPermission):
+    """Code 16, or 1 of 4.9: the signature does not fit, and was made with the keys of a file, which may be renewed."""
 
 
 class SystemBusy(RemoteError):

@@ -14,6 +14,7 @@ USERS = "tests/unit/core/test_access_users.py"
 GATE = "tests/inproc/broker/test_broker_access.py"
 LIMITS = "tests/system/net/test_limits.py"
 TLS = "tests/system/net/test_tls.py"
+RENEWED = "tests/inproc/spark/test_renewed_keys.py"
 
 ACCESS_MUTANTS = [
     Mutant(
@@ -153,5 +154,61 @@ ACCESS_MUTANTS = [
         "            self.context = _context(self.settings)\n        except",
         "            _context(self.settings)\n        except",
         f"{TLS}::test_a_new_certificate_counts_for_new_connections_and_open_ones_go_on",
+    ),
+    Mutant(
+        "keys",
+        "a file of keys is read once for ever",
+        "src/sprocketmq/client/settings/key_file.py",
+        "        if seen != self._seen:",
+        "        if self._seen is None:",
+        "tests/unit/client/test_key_file.py::test_the_next_request_is_signed_with_the_new_keys",
+    ),
+    Mutant(
+        "keys",
+        "keys are lost while their file is written",
+        "src/sprocketmq/client/settings/key_file.py",
+        "        except ConfigurationError:\n            self._seen = None",
+        "        except ConfigurationError:\n            raise",
+        "tests/unit/client/test_key_file.py::test_known_keys_stay_in_use_while_the_file_is_away_or_half_written",
+    ),
+    Mutant(
+        "keys",
+        "a refused signature is the end",
+        f"{NET}/pool.py",
+        "        if keys.has_changed():",
+        "        if False:",
+        f"{RENEWED}::test_a_refused_signature_has_the_file_looked_at_once_more",
+    ),
+    Mutant(
+        "keys",
+        "a missing permission is taken for keys that are not renewed yet",
+        f"{NET}/pool.py",
+        """ and "signature" in (answer.remark or "").lower()""",
+        "",
+        f"{RENEWED}::test_keys_that_stay_wrong_are_told_after_the_retry_time_and_a_missing_permission_at_once",
+    ),
+    Mutant(
+        "keys",
+        "planning does not wait for the file",
+        "src/sprocketmq/spark/cluster/cluster.py",
+        "SystemBusy | SignatureRefused)",
+        "SystemBusy)",
+        f"{RENEWED}::test_the_broker_may_have_new_keys_before_the_file[plan]",
+    ),
+    Mutant(
+        "keys",
+        "a write does not wait for the file",
+        "src/sprocketmq/spark/send/row_sender.py",
+        "isinstance(error, SystemBusy | SignatureRefused)",
+        "isinstance(error, SystemBusy)",
+        f"{RENEWED}::test_the_broker_may_have_new_keys_before_the_file[send]",
+    ),
+    Mutant(
+        "keys",
+        "a read does not wait for the file",
+        "src/sprocketmq/client/read/queue_reader.py",
+        "            except (NetworkError, RequestTimeout, SystemBusy, SignatureRefused):",
+        "            except (NetworkError, RequestTimeout, SystemBusy):",
+        f"{RENEWED}::test_the_broker_may_have_new_keys_before_the_file[pull]",
     ),
 ]

@@ -10,21 +10,24 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed, RequestTimeout
+from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed, RequestTimeout, SignatureRefused
 from sprocketmq.net import fork
 from sprocketmq.net.connection import Connection, RequestHandler, close_all, ways_of_a_client
 from sprocketmq.net.waiting_line import WaitingLine
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command
 
 if TYPE_CHECKING:
     from sprocketmq.wire.acl_signature import Credentials
 
-__all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "split_address"]
+__all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "RenewedKeys", "split_address"]
 
 # NettyClientConfig.connectTimeoutMillis
 CONNECT_TIMEOUT_MS: Final = 3_000
+# How 4.9 refuses whatever it refuses, and how 5.x and ours do.
+_REFUSALS: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION)
 
 
 def split_address(address: str, what: str = "address") -> tuple[str, int]:
@@ -41,11 +44,23 @@ def split_address(address: str, what: str = "address") -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+class RenewedKeys(Protocol):
+    """Keys that may be others a moment later."""
+
+    def current(self) -> Credentials:
+        """What to sign with now."""
+        ...
+
+    def has_changed(self) -> bool:
+        """Look once more, as a signature was refused: whether there are other keys now."""
+        ...
+
+
 class ConnectionPool:
     """All outgoing connections of one client instance or broker. Belongs to the loop it is used on.
 
     Args:
-        credentials: requests are signed with them.
+        credentials: requests are signed with them; with RenewedKeys, once more when the signature was refused and there are other keys.
         namespace: requests say it (version 2 of namespaces).
     """
 
@@ -55,14 +70,14 @@ class ConnectionPool:
         *,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         ssl_context: ssl.SSLContext | None = None,
-        credentials: Credentials | None = None,
+        credentials: Credentials | RenewedKeys | None = None,
         namespace: str | None = None,
         on_close: Callable[[str], None] | None = None,
     ) -> None:
         self._handler = handler
         self._connect_timeout_ms = connect_timeout_ms
         self._ssl_context = ssl_context
-        self._signer = None if credentials is None else _signer(credentials)
+        self._renewed_keys, self._signer = _signing(credentials)
         if namespace is not None:
             self._signer = _in_namespace(namespace, self._signer)
         self._on_close = on_close
@@ -118,6 +133,7 @@ class ConnectionPool:
 
         Raises:
             As ``connection`` and ``Connection.invoke``.
+            SignatureRefused: made with RenewedKeys, by the newest of them; a refusal of keys that stay is an answer.
         """
         now_s = asyncio.get_running_loop().time
         connection = self._open.get(address)
@@ -127,10 +143,25 @@ class ConnectionPool:
             timeout_ms = max(1, timeout_ms - int((now_s() - began_s) * 1000))
         asked_s = now_s()
         try:
-            return await connection.invoke(command, timeout_ms)
+            answer = await connection.invoke(command, timeout_ms)
+            if self._renewed_keys is not None and _is_refused_signature(answer):
+                # A refused request was not carried out, so it may be sent again.
+                left_ms = max(1, timeout_ms - int((now_s() - asked_s) * 1000))
+                answer = await self._signed_again(connection, command, answer, left_ms, self._renewed_keys)
         except RequestTimeout:
             self.doubt(address, connection, asked_s)
             raise
+        return answer
+
+    @staticmethod
+    async def _signed_again(
+        connection: Connection, command: Command, refusal: Command, timeout_ms: int, keys: RenewedKeys
+    ) -> Command:
+        if keys.has_changed():
+            refusal = await connection.invoke(command, timeout_ms)
+            if not _is_refused_signature(refusal):
+                return refusal
+        raise SignatureRefused(refusal.code, refusal.remark, connection.remote_address)
 
     async def invoke_oneway(self, address: str, command: Command, timeout_ms: int | None = None) -> None:
         """Raises as ``connection`` and ``Connection.invoke_oneway``, which have their own limits, and ``timeout_ms`` together."""
@@ -240,19 +271,33 @@ class _Opening(NamedTuple):
     line: WaitingLine
 
 
-def _signer(credentials: Credentials) -> Callable[[Command], None]:
-    from sprocketmq.wire.acl_signature import signed_fields  # only who signs pays for it
+def _signing(
+    credentials: Credentials | RenewedKeys | None,
+) -> tuple[RenewedKeys | None, Callable[[Command], None] | None]:
+    """The keys, if they may be others a moment later, and what signs a request."""
+    if credentials is None:
+        return None, None
+    from sprocketmq.wire.acl_signature import SECURITY_TOKEN, Credentials, signed_fields  # only who signs pays for it
 
-    def add_signature(command: Command) -> None:
+    def add_signature(command: Command, keys: Credentials) -> None:
         command.ext_fields = signed_fields(
-            command.ext_fields,
-            command.body,
-            credentials.access_key,
-            credentials.secret_key,
-            credentials.security_token,
+            command.ext_fields, command.body, keys.access_key, keys.secret_key, keys.security_token
         )
 
-    return add_signature
+    if isinstance(credentials, Credentials):
+        return None, lambda command: add_signature(command, credentials)
+
+    def add_newest_signature(command: Command) -> None:
+        if SECURITY_TOKEN in command.ext_fields:  # of the keys before
+            del command.ext_fields[SECURITY_TOKEN]
+        add_signature(command, credentials.current())
+
+    return credentials, add_newest_signature
+
+
+def _is_refused_signature(answer: Command) -> bool:
+    """By its words: other refusals have the same codes (4.9: PlainPermissionManager, 5.x: DefaultAuthenticationHandler, ours)."""
+    return answer.code in _REFUSALS and "signature" in (answer.remark or "").lower()
 
 
 def _in_namespace(namespace: str, signer: Callable[[Command], None] | None) -> Callable[[Command], None]:

@@ -42,6 +42,7 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "access_key": (KEYS, {**KEYS, "access_key": "another"}),
     "secret_key": (KEYS, {**KEYS, "secret_key": "secret-of-two"}),
     "security_token": (KEYS, {**KEYS, "security_token": "secret-token"}),
+    "secret_key_file": ({}, {"secret_key_file": "/keys.yml"}),
     "tls": ({}, {"tls": True}),
     "ssl_context": ({"ssl_context": CONTEXTS[0]}, {"ssl_context": CONTEXTS[1]}),
     "clock": ({}, {"clock": SystemClock()}),

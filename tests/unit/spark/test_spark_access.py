@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import platform
 from pathlib import Path
 
 import pytest
+from pyspark.cloudpickle import dumps
+from pyspark.sql.types import BinaryType, StructField, StructType
 
+from sprocketmq.client.settings.key_file import KeyFile
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark import foreach_batch
 from sprocketmq.spark.options.access import Access
@@ -50,7 +54,8 @@ def test_a_file_holds_the_secret_or_both_keys_as_apaches_tools_yml(
     (tmp_path / "keys").write_text(content)
     credentials = access(secretKeyFile=str(tmp_path / "keys"), **given).credentials
     assert credentials is not None
-    assert (credentials.access_key, credentials.secret_key) == ("Worker77", SECRET)
+    keys = credentials.current() if isinstance(credentials, KeyFile) else credentials
+    assert (keys.access_key, keys.secret_key) == ("Worker77", SECRET)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +66,7 @@ def test_a_file_holds_the_secret_or_both_keys_as_apaches_tools_yml(
         ({"securityToken": SECRET}, "securityToken is given without accessKey and secretKey"),
         (
             {"secretKeyFile": "/nowhere"},
-            "secretKeyFile is '/nowhere', which cannot be read on the driver (No such file",
+            f"secretKeyFile is '/nowhere', which cannot be read on host {platform.node()} (No such file",
         ),
         ({"secretKeyFile": "/nowhere", "secretKey": SECRET}, "secretKey and secretKeyFile are both given"),
         ({"tlsTrustCertPath": "ca.pem"}, "tlsTrustCertPath is given and tls is not true"),
@@ -73,7 +78,7 @@ def test_a_file_holds_the_secret_or_both_keys_as_apaches_tools_yml(
 )
 def test_a_mistake_is_one_sentence_without_the_secret(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigurationError) as error:
-        access(**options)
+        _ = access(**options).credentials
     assert sentence in str(error.value)
     assert SECRET not in str(error.value)
     assert "\n" not in str(error.value)
@@ -82,7 +87,7 @@ def test_a_mistake_is_one_sentence_without_the_secret(options: dict[str, str], s
 def test_a_file_that_holds_something_else_is_refused_and_not_shown(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text(f"my secret is {SECRET}")
     with pytest.raises(ConfigurationError, match="holds neither one secret nor lines") as error:
-        access(accessKey="Worker77", secretKeyFile=str(tmp_path / "keys"))
+        _ = access(accessKey="Worker77", secretKeyFile=str(tmp_path / "keys")).credentials
     assert SECRET not in str(error.value)
 
 
@@ -111,6 +116,32 @@ def test_secrets_are_in_no_repr() -> None:
     )
     shown = [read, read.access, sink_options({**BASE, **keys}), source, source.streamReader(source.schema()), retry]
     assert SECRET not in " ".join(map(repr, shown))
+
+
+@pytest.mark.parametrize("is_in_file", [True, False])
+def test_what_is_sent_to_executors_holds_the_path_of_the_file_and_no_secret(tmp_path: Path, is_in_file: bool) -> None:
+    """Spark sends these by cloudpickle. The plain option travels, as its text says: that the search finds it shows that it would."""
+    (tmp_path / "keys").write_text(f"accessKey: Worker77\nsecretKey: {SECRET}\nsecurityToken: token-{SECRET}\n")
+    keys = {"secretKeyFile": str(tmp_path / "keys")} if is_in_file else {"accessKey": "Worker77", "secretKey": SECRET}
+    source = RocketMQDataSource({**BASE, **keys})
+    transactional = RocketMQDataSource({**BASE, **keys, "delivery": "transactional", "group": "exact"})
+    schema = StructType([StructField("body", BinaryType())])
+    retry = foreach_batch(
+        lambda rows, batch_id: rows, write=lambda good, batch_id: None, group="delays", options={**BASE, **keys}
+    )
+    for sent in (
+        source,
+        source.reader(source.schema()),
+        source.streamReader(source.schema()),
+        source.writer(schema, overwrite=False),
+        source.streamWriter(schema, overwrite=False),
+        transactional.streamWriter(schema, overwrite=False),
+        retry,
+    ):
+        content = dumps(sent)
+        assert (SECRET.encode() in content) is not is_in_file, sent
+        assert (str(tmp_path / "keys").encode() in content) is is_in_file, sent
+        assert pickle.loads(content) is not None
 
 
 def test_a_table_of_the_catalog_takes_no_secret_but_the_name_of_a_file(tmp_path: Path) -> None:

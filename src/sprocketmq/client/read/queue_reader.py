@@ -48,6 +48,7 @@ from sprocketmq.errors import (
     RemoteError,
     RequestTimeout,
     RocketMQError,
+    SignatureRefused,
     SystemBusy,
     TopicNotExist,
 )
@@ -408,7 +409,7 @@ class QueueReader:
                     timeout_ms=self._timeout_ms,
                 )
                 return pulled, address in self._replicas
-            except (NetworkError, RequestTimeout, SystemBusy):
+            except (NetworkError, RequestTimeout, SystemBusy, SignatureRefused):
                 if time.monotonic() + pause_s > deadline_s:
                     raise
             self._broker_addresses.clear()  # the broker may have moved

@@ -19,6 +19,7 @@ from sprocketmq.net.address import local_ip
 from sprocketmq.net.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
+    from sprocketmq.client.settings.key_file import KeyFile
     from sprocketmq.wire.acl_signature import Credentials
 
 __all__ = ["DEFAULT_INSTANCE_NAME", "SYSTEM_CLOCK", "ClientOptions"]
@@ -60,6 +61,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         access_key: sign each request as this account, for a cluster with access control; default requests are not signed.
         secret_key: what ``access_key`` signs with; both are given or none (the default).
         security_token: goes along with a signature by temporary keys; default none.
+        secret_key_file: a file with the secret key, or with lines ``accessKey:``, ``secretKey:`` (as Apache's conf/tools.yml), which may be
+            renewed while the client runs (``client.settings.key_file``); default none.
         tls: speak TLS, and check the servers' certificates against the authorities this machine trusts.
         ssl_context: speak TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
         clock: what periodic work and policy run on; tests pass a ManualClock.
@@ -87,6 +90,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     access_key: str | None = None
     secret_key: str | None = None
     security_token: str | None = None
+    secret_key_file: str | None = None
     tls: bool = False
     ssl_context: ssl.SSLContext | None = None
     clock: Clock = SYSTEM_CLOCK
@@ -125,11 +129,14 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if value is not None and not (isinstance(value, str) and (not value or value.isprintable())):
                 raise ConfigurationError(f"{name} is not shown here; text (str) without control characters is allowed")
         check_range("trace_msg_batch_num", self.trace_msg_batch_num, 1, 20)
-        if self.security_token and not self.access_key:
+        if self.secret_key_file:
+            if self.secret_key:
+                raise ConfigurationError("secret_key and secret_key_file are both given; keep the file")
+        elif self.security_token and not self.access_key:
             raise ConfigurationError(
                 "security_token is given without access_key and secret_key; a signature needs them"
             )
-        if bool(self.access_key) != bool(self.secret_key):
+        elif bool(self.access_key) != bool(self.secret_key):
             given, missing = ("access_key", "secret_key") if self.access_key else ("secret_key", "access_key")
             raise ConfigurationError(f"{given} is given without {missing}; a signature needs both")
         check_range("poll_name_server_interval_ms", self.poll_name_server_interval_ms, 10, _DAY_MS)
@@ -142,8 +149,12 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return f"ClientOptions({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     @property
-    def credentials(self) -> Credentials | None:
-        """What requests are signed with, None when they are not."""
+    def credentials(self) -> Credentials | KeyFile | None:
+        """What requests are signed with, None when they are not. Raises ConfigurationError: ``secret_key_file`` cannot be used here."""
+        if self.secret_key_file:
+            from sprocketmq.client.settings.key_file import KeyFile
+
+            return KeyFile(self.secret_key_file, self.access_key, self.security_token)
         if not self.access_key or not self.secret_key:
             return None
         from sprocketmq.wire.acl_signature import Credentials  # only who signs pays for it

@@ -23,7 +23,8 @@ __all__ = ["SHARED", "address_set", "check_shared"]
 SHARED: Final = frozenset(
     {
         # Connections: who opens them, to whom, and as whom.
-        *("tls", "ssl_context", "access_key", "secret_key", "security_token", "namespace_v2"),
+        *("tls", "ssl_context", "access_key", "secret_key", "security_token", "secret_key_file"),
+        "namespace_v2",
         # Periodic work, and the limit of the requests that are made for all members.
         *("poll_name_server_interval_ms", "heartbeat_broker_interval_ms", "persist_consumer_offset_interval_ms"),
         *("mq_client_api_timeout_ms", "clock"),

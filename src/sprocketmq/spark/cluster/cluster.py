@@ -28,7 +28,7 @@ from sprocketmq.client.remoting.masters import MASTER, known_master
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
-from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, SystemBusy, TopicNotExist
+from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, SignatureRefused, SystemBusy, TopicNotExist
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
@@ -261,7 +261,7 @@ def is_system_topic(topic: str) -> bool:
 
 def can_pass(error: RocketMQError) -> bool:
     """Whether asking again later can help; a send has more to wait for (``row_sender.may_pass``)."""
-    return isinstance(error, NetworkError | RequestTimeout | SystemBusy)
+    return isinstance(error, NetworkError | RequestTimeout | SystemBusy | SignatureRefused)
 
 
 def is_apache_4(answer: Command) -> bool:

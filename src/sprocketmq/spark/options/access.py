@@ -5,8 +5,9 @@
 Laws
 1. A secret is in no text: neither in ``repr`` nor in error sentences, and a table of the catalog, which anybody may describe, takes none
    (``refuse_secrets_in_tables``); name a file there.
-2. ``secretKeyFile`` is read on the driver, when the query is made: executors need not have the file.
-3. Certificates are files on each machine, as an SSL context cannot travel; each process makes its own, once.
+2. ``secretKeyFile`` is a file on each machine, as certificates are: its path travels, and each process reads it where it signs, again
+   when it was renewed (``client.settings.key_file``). So no pickled bytes hold its secret; a ``secretKey`` among the options does travel.
+3. An SSL context cannot travel; each process makes its own, once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sprocketmq.client.settings.key_file import KeyFile
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.option_table import SECRETS
 from sprocketmq.wire.acl_signature import Credentials
@@ -38,6 +39,7 @@ class Access:
 
     Attributes:
         access_key, secret_key, security_token: requests are signed with them; empty for none.
+        secret_key_file: where every machine that runs the query has the secret, or all of them.
         tls: speak TLS; the paths are PEM files on every machine that runs the query.
         tls_auth_server: check the server's certificate (against ``tls_trust_cert_path``, else against what the machine trusts).
     """
@@ -51,10 +53,13 @@ class Access:
     tls_key_path: str = ""
     tls_key_password: str = field(default="", repr=False)
     tls_auth_server: bool = True
+    secret_key_file: str = ""
 
     @property
-    def credentials(self) -> Credentials | None:
-        """What requests are signed with, None when they are not."""
+    def credentials(self) -> Credentials | KeyFile | None:
+        """What requests are signed with, None when they are not. Raises ConfigurationError: the file cannot be used on this machine."""
+        if self.secret_key_file:
+            return KeyFile(self.secret_key_file, self.access_key, self.security_token, option="secretKeyFile")
         if not self.access_key:
             return None
         return Credentials(self.access_key, self.secret_key, self.security_token or None)
@@ -65,11 +70,13 @@ class Access:
         return _ssl_context(self) if self.tls else None
 
     def client_options(self) -> dict[str, Any]:
-        """As keyword arguments of a producer or another client."""
+        """As keyword arguments of a producer or another client. Raises as ``credentials``, by the name that the option has here."""
+        _ = self.credentials
         return {
             "access_key": self.access_key or None,
             "secret_key": self.secret_key or None,
             "security_token": self.security_token or None,
+            "secret_key_file": self.secret_key_file or None,
             "ssl_context": self.ssl_context,
         }
 
@@ -85,20 +92,19 @@ def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) 
         flag: option name -> value.
 
     Raises:
-        ConfigurationError: one key without the other, an unreadable ``secretKeyFile``, TLS settings without ``tls``.
+        ConfigurationError: one key without the other, TLS settings without ``tls``. The file is not looked at: with Spark Connect this
+            may be another machine than those of the query.
     """
     given = {name: (text(name) or "").strip() for name in _NAMES}
     if given["secretKeyFile"]:
         if given["secretKey"]:
             raise ConfigurationError("secretKey and secretKeyFile are both given; keep the file")
-        kept = _keys_in(given["secretKeyFile"])
-        given.update({name: value for name, value in kept.items() if not given[name]})
-    if bool(given["accessKey"]) != bool(given["secretKey"]):
+    elif bool(given["accessKey"]) != bool(given["secretKey"]):
         one, other = ("accessKey", "secretKey") if given["accessKey"] else ("secretKey", "accessKey")
         raise ConfigurationError(
             f"{one} is given without {other}; a signature needs both (secretKeyFile may hold both)"
         )
-    if given["securityToken"] and not given["accessKey"]:
+    elif given["securityToken"] and not given["accessKey"]:
         raise ConfigurationError("securityToken is given without accessKey and secretKey; a signature needs them")
     tls = flag("tls")
     idle = [name for name in _NAMES if name.startswith("tls") and name != "tls" and given[name]]
@@ -117,6 +123,7 @@ def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) 
         given["tlsKeyPath"],
         given["tlsKeyPassword"],
         flag("tlsAuthServer"),
+        given["secretKeyFile"],
     )
 
 
@@ -127,31 +134,8 @@ def refuse_secrets_in_tables(options: Mapping[str, str]) -> None:
     if held is not None:
         raise ConfigurationError(
             f"{held} is among the options of a table, where DESCRIBE and the metastore show it; give secretKeyFile instead, "
-            "a file that is read on the driver"
+            "a file on every machine"
         )
-
-
-def _keys_in(path: str) -> dict[str, str]:
-    """The file holds the secret key alone, or ``accessKey: ...`` and ``secretKey: ...`` as Apache's conf/tools.yml."""
-    try:
-        content = Path(path).read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise ConfigurationError(
-            f"secretKeyFile is {path!r}, which cannot be read on the driver ({reason}); give a file that can"
-        ) from None
-    pairs = {}
-    for line in content.splitlines():
-        name, colon, value = line.partition(":")
-        if colon and name.strip() in ("accessKey", "secretKey", "securityToken"):
-            pairs[name.strip()] = value.strip().strip("'\"")
-    if pairs:
-        return pairs
-    if not content or len(content.split()) != 1:
-        raise ConfigurationError(
-            f"secretKeyFile is {path!r}, which holds neither one secret nor lines accessKey: and secretKey:; correct the file"
-        )
-    return {"secretKey": content}
 
 
 @functools.lru_cache(maxsize=16)

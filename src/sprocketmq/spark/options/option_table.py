@@ -160,10 +160,11 @@ OPTIONS: Final = (
     _count("write", "delayLevel", "chosen by the broker", "the delay level of retried rows without a level of their own (mode ack)", 1000),
     # access
     _both("accessKey", "secret", "none", "text", "whose signature requests carry, with secretKey or secretKeyFile"),
-    _both("secretKey", "secret", "none", "text", "what requests are signed with; secretKeyFile keeps it out of the program"),
+    _both("secretKey", "secret", "none", "text", "what requests are signed with; it travels with the tasks, which secretKeyFile does not"),
     _both("securityToken", "secret", "none", "text", "of a temporary account"),
-    _both("secretKeyFile", "path", "none", "a file on the driver",
-          "the secret key alone, or lines accessKey: and secretKey: as in Apache's conf/tools.yml; read when the query is made"),
+    _both("secretKeyFile", "path", "none", "a file on every machine",
+          "the secret key alone, or lines accessKey: and secretKey: as in Apache's conf/tools.yml; read where requests are signed, and "
+          "again when it was renewed"),
     _access_flag("tls", False, "speak TLS"),
     _access_flag("tlsAuthServer", True, "check the servers' certificates"),
     _both("tlsTrustCertPath", "path", "what the machine trusts", "a PEM file on every machine", "the authorities to check them against"),

@@ -21,7 +21,15 @@ import pyarrow as pa
 
 from sprocketmq.client.produce.producer import AsyncProducer
 from sprocketmq.core.produce.send_latency import queue_of_sharding_key
-from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError, SystemBusy
+from sprocketmq.errors import (
+    ConfigurationError,
+    NetworkError,
+    RemoteError,
+    RequestTimeout,
+    RocketMQError,
+    SignatureRefused,
+    SystemBusy,
+)
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.kept_memory import keep_freed_memory
 from sprocketmq.spark.options.sink_options import SinkOptions
@@ -94,4 +102,6 @@ class RowSender:
 
 def may_pass(error: RocketMQError) -> bool:
     """Whether sending again later can help."""
-    return not isinstance(error, RemoteError) or isinstance(error, SystemBusy) or error.code in _PASSING
+    return (
+        not isinstance(error, RemoteError) or isinstance(error, SystemBusy | SignatureRefused) or error.code in _PASSING
+    )

@@ -1,0 +1,130 @@
+"""Keys in a file that may be renewed while clients run, as an operator's tool or a mounted secret of Kubernetes renews it.
+
+    a request is to be signed --stat--> the file is as it was --> the keys that are known
+                                     `-> it is another one ------> read it: its keys, or the known ones while it is half written
+    a server refuses a signature ----> read it, whatever stat says: other keys than before? --> sign the request again with these
+
+Laws
+1. The next request after the file was changed is signed with its new keys; nobody has to be told.
+2. Keys that were good once stay in use while the file is away or cannot be understood: it may be written at this moment. Without any
+   there is one sentence, which names the host.
+3. A secret is in no text, and an object of this class does not travel: only the path may.
+
+``stat`` of a local file costs little more than half of what a signature does, so each request looks.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Final, NoReturn
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.acl_signature import Credentials
+
+__all__ = ["KeyFile"]
+
+_NAMES: Final = ("accessKey", "secretKey", "securityToken")
+
+_Look = tuple[int, int, int, int]
+
+
+class KeyFile:
+    """The keys of a file, as it is now. It holds the secret key alone, or lines ``accessKey:``, ``secretKey:`` and ``securityToken:`` as
+    Apache's conf/tools.yml.
+
+    Args:
+        option: how the user calls the file, for error sentences.
+        access_key, security_token: count before what the file says.
+
+    Raises:
+        ConfigurationError: it cannot be read here, or holds something else.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        access_key: str | None = None,
+        security_token: str | None = None,
+        *,
+        option: str = "secret_key_file",
+    ) -> None:
+        self._path, self._option = path, option
+        self._access_key, self._security_token = access_key or None, security_token or None
+        self._seen: _Look | None = None
+        self._known = self._read()
+
+    def __repr__(self) -> str:
+        return f"KeyFile({self._path!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a KeyFile does not travel, give its path")
+
+    def current(self) -> Credentials:
+        """What to sign with now."""
+        try:
+            seen = _look(os.stat(self._path))
+        except OSError:
+            return self._known
+        if seen != self._seen:
+            self._look_again()
+        return self._known
+
+    def has_changed(self) -> bool:
+        """Look once more, as a signature was refused: whether there are other keys now."""
+        before = self._known
+        self._look_again()
+        return self._known != before
+
+    def _look_again(self) -> None:
+        try:
+            self._known = self._read()
+        except ConfigurationError:
+            self._seen = None  # half written, perhaps: the next request looks again
+
+    def _read(self) -> Credentials:
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                seen = _look(os.fstat(file.fileno()))  # before its content: what is written meanwhile is seen next time
+                content = file.read().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise ConfigurationError(
+                f"{self._option} is {self._path!r}, which cannot be read on host {platform.node()} ({reason}); put the file there, "
+                "where each process that signs requests may read it"
+            ) from None
+        credentials = self._credentials_in(content)
+        self._seen = seen
+        return credentials
+
+    def _credentials_in(self, content: str) -> Credentials:
+        found = _pairs(content)
+        if not found and len(content.split()) == 1:
+            found = {"secretKey": content}
+        if not found:
+            raise ConfigurationError(
+                f"{self._option} is {self._path!r}, which holds neither one secret nor lines accessKey: and secretKey: on host "
+                f"{platform.node()}; correct the file"
+            )
+        access_key = self._access_key or found.get("accessKey")
+        secret_key = found.get("secretKey")
+        if not access_key or not secret_key:
+            missing = "secretKey" if access_key else "accessKey"
+            raise ConfigurationError(
+                f"{self._option} is {self._path!r}, which holds no {missing} on host {platform.node()}, and a signature needs both keys; "
+                f"add a line {missing}: to it"
+            )
+        return Credentials(access_key, secret_key, self._security_token or found.get("securityToken") or None)
+
+
+def _look(stat: os.stat_result) -> _Look:
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_dev
+
+
+def _pairs(content: str) -> dict[str, str]:
+    pairs = {}
+    for line in content.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and name.strip() in _NAMES:
+            pairs[name.strip()] = value.strip().strip("'\"")
+    return pairs
