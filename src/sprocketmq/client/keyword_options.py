@@ -58,6 +58,8 @@ class CommonOptions(TypedDict, total=False):
         access_key: sign each request as this account, for a cluster with access control; default requests are not signed.
         secret_key: what ``access_key`` signs with; both are given or none (the default).
         security_token: goes along with a signature by temporary keys; default none.
+        secret_key_file: a file with the secret key, or with lines ``accessKey:``, ``secretKey:`` (as Apache's conf/tools.yml),
+            which may be renewed while the client runs (``client.settings.key_file``); default none.
         tls: speak TLS, and check the servers' certificates against the authorities this machine trusts (default False).
         ssl_context: speak TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
         clock: what periodic work and policy run on; tests pass a ManualClock (default the system's).
@@ -82,6 +84,7 @@ class CommonOptions(TypedDict, total=False):
     access_key: str | None
     secret_key: str | None
     security_token: str | None
+    secret_key_file: str | None
     tls: bool
     ssl_context: ssl.SSLContext | None
     clock: Clock
