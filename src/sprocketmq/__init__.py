@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from sprocketmq.errors import RemoteError as RemoteError
     from sprocketmq.errors import RequestTimeout as RequestTimeout
     from sprocketmq.errors import RocketMQError as RocketMQError
+    from sprocketmq.errors import SignatureRefused as SignatureRefused
     from sprocketmq.errors import StoreCorrupt as StoreCorrupt
     from sprocketmq.errors import StoreError as StoreError
     from sprocketmq.errors import StoreLocked as StoreLocked
@@ -136,8 +137,8 @@ else:
             "core.group.subscription": "FilterExpression sql92",
             "errors": (
                 "ClosedError ConfigurationError ConnectFailed ConnectionLost FrameTooLarge GroupNotExist NetworkError NoPermission "
-                "ProtocolError RemoteError RequestTimeout RocketMQError StoreCorrupt StoreError StoreLocked StoreNotWritable "
-                "SystemBusy TooMuchRequest TopicNotExist"
+                "ProtocolError RemoteError RequestTimeout RocketMQError SignatureRefused StoreCorrupt StoreError StoreLocked "
+                "StoreNotWritable SystemBusy TooMuchRequest TopicNotExist"
             ),
             "wire.bodies": "MessageModel SubscriptionGroupConfig TopicConfig",
             "wire.message": "Message MessageExt MessageQueue",

@@ -308,7 +308,7 @@ DURABILITY_MUTANTS = [
     Mutant(
         "durability",
         "members expire by the time of the day",
-        "src/sprocketmq/broker/handlers/groups/consumers.py",
+        "src/sprocketmq/broker/handlers/group/consumers.py",
         "command.version, broker.clock.steady_ms())",
         "command.version, now_ms)",
         "tests/inproc/broker/test_broker_members.py::test_a_clock_that_is_set_ends_no_member_and_no_lock",

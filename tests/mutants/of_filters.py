@@ -116,7 +116,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "a heartbeat without subscriptions is taken as one of none",
-        f"{BROKER}/handlers/groups/consumers.py",
+        f"{BROKER}/handlers/group/consumers.py",
         "    without_sub = data.without_sub and fingerprint != 0\n",
         "    without_sub = False\n",
         f"{INPROC}::test_heartbeats_of_version_2_may_leave_out_what_did_not_change",
@@ -134,7 +134,7 @@ FILTER_MUTANTS = [
     Mutant(
         "filters",
         "no filter is taken while they are switched off",
-        f"{BROKER}/handlers/groups/consumers.py",
+        f"{BROKER}/handlers/group/consumers.py",
         "        if not without_sub:\n",
         "        if not without_sub and broker.config.enable_property_filter:\n",
         f"{INPROC}::test_what_is_wrong_with_a_filter_is_told_whether_filters_are_served_or_not",

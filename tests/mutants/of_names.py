@@ -238,7 +238,7 @@ NAME_MUTANTS = [
     Mutant(
         "names",
         "an orderly consumer of a large topic gets no locks",
-        "src/sprocketmq/broker/handlers/groups/locks.py",
+        "src/sprocketmq/broker/handlers/group/locks.py",
         "    if len(queues) <= MAX_QUEUES:\n",
         "    if len(queues) <= 2_000:\n",
         f"{LENGTHS}::test_an_orderly_consumer_locks_all_queues_of_a_large_topic",
@@ -246,7 +246,7 @@ NAME_MUTANTS = [
     Mutant(
         "names",
         "all queues of a request are locked in one go",
-        "src/sprocketmq/broker/handlers/groups/locks.py",
+        "src/sprocketmq/broker/handlers/group/locks.py",
         "            now_ms = broker.clock.steady_ms()\n",
         "            share, now_ms = body.mq_set if share[0] == body.mq_set[0] else [], broker.clock.steady_ms()\n",
         f"{LENGTHS}::test_queues_are_locked_and_unlocked_in_steps",

@@ -557,7 +557,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S10",
         "the broker keeps the locks that a client gives back",
-        f"{BROKER}/handlers/groups/locks.py",
+        f"{BROKER}/handlers/group/locks.py",
         "            broker.locks.unlock_batch(body.consumer_group, share, body.client_id)\n",
         "            pass\n",
         "tests/inproc/broker/test_broker_members.py::test_only_the_owner_unlocks",

@@ -39,7 +39,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "a group is moved in all queues of a topic in one go",
-        "src/sprocketmq/broker/handlers/groups/offset_reset.py",
+        "src/sprocketmq/broker/handlers/group/offset_reset.py",
         "in_steps(queue_ids, _QUEUES_PER_STEP):",
         "in_steps(queue_ids, 1 << 30):",
         f"{QUEUES}::test_a_group_is_moved_in_all_queues_of_a_topic_in_steps",
@@ -63,7 +63,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "a broker assigns any number of queues",
-        "src/sprocketmq/broker/handlers/groups/assignment.py",
+        "src/sprocketmq/broker/handlers/group/assignment.py",
         "if queues is not None and len(queues) > _MOST_QUEUES:",
         "if False:",
         f"{QUEUES}::test_a_broker_assigns_no_more_queues_than_it_can_in_one_go",
@@ -248,7 +248,7 @@ LOOP_MUTANTS = [
     Mutant(
         "broker",
         "offsets of queues that do not exist are kept",
-        "src/sprocketmq/broker/handlers/groups/offsets.py",
+        "src/sprocketmq/broker/handlers/group/offsets.py",
         "header.queue_id >= max(config.read_queue_nums, config.write_queue_nums)",
         "False",
         f"{BOUNDED}[offsets_of_queues_that_are_not_there-cluster0]",

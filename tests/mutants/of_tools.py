@@ -26,7 +26,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "a commit of what was pulled before a reset undoes the reset",
-        f"{HANDLERS}/groups/offsets.py",
+        f"{HANDLERS}/group/offsets.py",
         "if broker.offsets.resets and broker.offsets.has_reset(group, topic, header.queue_id):",
         "if False:",
         f"{RESET}::test_what_the_group_commits_before_that_pull_is_ignored_and_counts_after_it",
@@ -34,7 +34,7 @@ TOOL_MUTANTS = [
     Mutant(
         "tools",
         "a reset without force moves a 4.9 group forward over messages",
-        f"{HANDLERS}/groups/offset_reset.py",
+        f"{HANDLERS}/group/offset_reset.py",
         "offset if header.is_force else min(offset, consumed)",
         "offset",
         f"{RESET}::test_as_4_9_a_reset_without_force_moves_no_queue_forward",

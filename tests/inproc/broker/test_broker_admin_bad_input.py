@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.broker.handlers.admin import broker_config, cleanup, runtime_info, stats, topics
-from sprocketmq.broker.handlers.groups import (
+from sprocketmq.broker.handlers.group import (
     assignment,
     connections,
     consume_queue,

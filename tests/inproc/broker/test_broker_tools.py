@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.broker.handlers.groups import consume_queue
+from sprocketmq.broker.handlers.group import consume_queue
 from sprocketmq.broker.steps import in_steps
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import (

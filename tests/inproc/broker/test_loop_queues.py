@@ -10,7 +10,7 @@ import pytest
 from test_loop_share import Fields, Turns, turns  # noqa: F401 - a fixture
 
 from interop.remoting import request_frame
-from sprocketmq.broker.handlers.groups import assignment
+from sprocketmq.broker.handlers.group import assignment
 from sprocketmq.broker.steps import STEP
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import QueryConsumeQueueResponseBody, ResetOffsetBody

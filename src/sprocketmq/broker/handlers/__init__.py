@@ -20,7 +20,7 @@ from sprocketmq.broker.handlers.admin import (
     timer,
     topics,
 )
-from sprocketmq.broker.handlers.groups import (
+from sprocketmq.broker.handlers.group import (
     assignment,
     connections,
     consume_queue,

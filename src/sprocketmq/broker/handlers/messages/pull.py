@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.delivery.filters import ArrivalProbe
-from sprocketmq.broker.handlers.groups.offset_reset import answer_of_reset
+from sprocketmq.broker.handlers.group.offset_reset import answer_of_reset
 from sprocketmq.broker.handlers.messages.pull_checks import check_pull
 from sprocketmq.broker.late_libraries import Library, is_loaded
 from sprocketmq.core.group.subscription import SQL92
