@@ -11,10 +11,14 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from transactional_sink import ASKED_AT_ONCE, GROUP, LEDGER, rocketmq, stream_writer, write
 
 import sprocketmq as rmq
-from spark_task import Task, leave_group
+from spark_task import Died, Task, dies, leave_group
+from sprocketmq.core.access.users import UserTable
+from sprocketmq.spark import exactly_once
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.bodies import PolicyEntryInfo, PolicyInfo, UserInfo
 
+HALVES, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"
 RIGHTS = ["flights=PUB|SUB", f"{LEDGER}=PUB|SUB"]
 
 
@@ -52,12 +56,11 @@ def secured(directory: Path, rights: list[str], **config: object) -> EmbeddedRoc
     return EmbeddedRocketMQ(clock="system", aclEnable="true", aclFile=f"{directory}/acl.yml", **config)
 
 
-def commit(mq: EmbeddedRocketMQ, key_file: str, batch: int, *bodies: bytes) -> None:
-    Task.batch = batch
+def commit(mq: EmbeddedRocketMQ, key_file: str, *bodies: bytes) -> None:
     given = {"namesrvAddr": mq.namesrv_addr, "topic": "flights", "group": GROUP, "delivery": "transactional"}
-    source = RocketMQDataSource({**given, "secretKeyFile": key_file})
+    source = RocketMQDataSource({**given, "settleTimeoutMs": "5s", "secretKeyFile": key_file})
     writer = source.streamWriter(StructType([StructField("body", BinaryType())]), overwrite=False)
-    writer.commit([writer.write(iter([pa.record_batch({"body": list(bodies)})]))], batch)
+    writer.commit([writer.write(iter([pa.record_batch({"body": list(bodies)})]))], 0)
 
 
 def test_a_group_that_may_not_look_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -65,7 +68,46 @@ def test_a_group_that_may_not_look_is_told(tmp_path: Path, caplog: pytest.LogCap
         for topic in ("flights", LEDGER):
             mq.create_topic(topic, queues=1)
         try:
-            commit(mq, keys(tmp_path, "spark777"), 0, b"1", b"2")
+            commit(mq, keys(tmp_path, "spark777"), b"1", b"2")
         finally:
             leave_group()
     assert f"does not let group {GROUP} see what is settled" in caplog.text
+
+
+def test_a_group_that_may_not_take_up_what_was_given_up_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Users as 5.x has them: taking up is an administrator's right there."""
+    users = {
+        "authenticationEnabled": True,
+        "authorizationEnabled": True,
+        "initAuthenticationUser": '{"username":"boss777","password":"boss777-secret"}',
+    }
+    asked_twice = {"transactionTimeOut": 3_000, "transactionCheckInterval": 500, "transactionCheckMax": 2}
+    with EmbeddedRocketMQ(clock="system", **users, **asked_twice) as mq:
+        for topic in ("flights", LEDGER):
+            mq.create_topic(topic, queues=1)
+        mq._on_loop(lambda: a_user_who_may_write_and_look(mq.broker.users.table))
+        try:
+            with monkeypatch.context() as patched:
+                patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
+                with pytest.raises(Died):
+                    commit(mq, keys(tmp_path, "spark777"), b"1", b"2")
+            leave_group()
+            mq.wait_until(
+                lambda: mq._on_loop(lambda: mq.broker.topics.get(GIVEN_UP)) and len(mq.messages(GIVEN_UP)) == 2, 60_000
+            )
+            commit(mq, keys(tmp_path, "spark777"), b"1", b"2")
+        finally:
+            leave_group()
+    assert f"holds decided rows of group {GROUP} in {GIVEN_UP} and refuses to take them up again" in caplog.text
+    assert "run 'sprocketmq settle' with the account of an administrator" in caplog.text
+
+
+def a_user_who_may_write_and_look(table: UserTable) -> None:
+    table.create_user(UserInfo("spark777", "spark777-secret"))
+    topics = {"flights": ["Pub", "Sub"], LEDGER: ["Pub", "Sub", "Get"], HALVES: ["Sub"], GIVEN_UP: ["Sub"]}
+    entries = [PolicyEntryInfo(f"Topic:{topic}", rights, None, "Allow") for topic, rights in topics.items()]
+    entries.append(PolicyEntryInfo("Cluster:DefaultCluster", ["Get"], None, "Allow"))
+    entries += [PolicyEntryInfo(f"Group:{name}", ["Sub"], None, "Allow") for name in (GROUP, "CID_RMQ_SYS_TRANS")]
+    table.update_acl("spark777", [PolicyInfo("Custom", entries)])
