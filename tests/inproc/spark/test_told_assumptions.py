@@ -13,8 +13,8 @@ from transactional_sink import ASKED_AT_ONCE, GROUP, LEDGER, rocketmq, stream_wr
 import sprocketmq as rmq
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.core.access.users import UserTable
-from sprocketmq.spark import exactly_once
 from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.transactions import exactly_once
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import PolicyEntryInfo, PolicyInfo, UserInfo
 
