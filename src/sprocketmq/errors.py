@@ -65,8 +65,12 @@ class ClosedError(RocketMQError):
 class RemoteError(RocketMQError):
     """A broker or name server answered with a failure code.
 
-    Attributes: ``code`` (the response code of the remoting protocol), ``remark`` (the server's own words), ``address`` (who answered).
     Use :func:`remote_error` to get the subclass that fits a code.
+
+    Args:
+        code: the response code of the remoting protocol; an attribute, as the others.
+        remark: the server's own words; None when it said nothing.
+        address: who answered.
     """
 
     def __init__(self, code: int, remark: str | None, address: str = "") -> None:
@@ -109,7 +113,12 @@ def remote_error(code: int, remark: str | None, address: str = "") -> RemoteErro
 
 
 class NetworkError(RocketMQError, ConnectionError):
-    """No answer could be had from ``address``."""
+    """No answer could be had from ``address``.
+
+    Args:
+        message: the sentence.
+        address: ``host:port``; an attribute.
+    """
 
     def __init__(self, message: str, address: str = "") -> None:
         self.address = address
@@ -125,7 +134,13 @@ class ConnectionLost(NetworkError):
 
 
 class RequestTimeout(RocketMQError, TimeoutError):
-    """No answer within ``timeout_ms``; the request may have been carried out."""
+    """No answer within ``timeout_ms``; the request may have been carried out.
+
+    Args:
+        message: the sentence.
+        address: ``host:port``; an attribute.
+        timeout_ms: how many milliseconds were waited; an attribute.
+    """
 
     def __init__(self, message: str, address: str = "", timeout_ms: int = 0) -> None:
         self.address = address

@@ -158,35 +158,80 @@ class EndTransactionContext(msgspec.Struct):
 class SendMessageHook(Protocol):
     """Around each try of a send."""
 
-    def before_send(self, context: SendMessageContext) -> None: ...
+    def before_send(self, context: SendMessageContext) -> None:
+        """Called before the request leaves.
 
-    def after_send(self, context: SendMessageContext) -> None: ...
+        Args:
+            context: the try, as far as it is known; what is put into its ``notes`` is there in ``after_send``.
+        """
+        ...
+
+    def after_send(self, context: SendMessageContext) -> None:
+        """Called when the try has succeeded or failed.
+
+        Args:
+            context: the same one, with ``result`` or ``failure``.
+        """
+        ...
 
 
 class CheckForbiddenHook(Protocol):
     """Before each try of a send; what it raises is raised by the send, and nothing is sent."""
 
-    def check_forbidden(self, context: SendMessageContext) -> None: ...
+    def check_forbidden(self, context: SendMessageContext) -> None:
+        """Called before each try.
+
+        Args:
+            context: the try that is about to be made.
+
+        Raises:
+            Exception: whatever it likes; the send raises it.
+        """
+        ...
 
 
 class ConsumeMessageHook(Protocol):
     """Around each listener call."""
 
-    def before_consume(self, context: ConsumeMessageContext) -> None: ...
+    def before_consume(self, context: ConsumeMessageContext) -> None:
+        """Called before the listener, where it runs.
 
-    def after_consume(self, context: ConsumeMessageContext) -> None: ...
+        Args:
+            context: the call; what is put into its ``notes`` is there in ``after_consume``.
+        """
+        ...
+
+    def after_consume(self, context: ConsumeMessageContext) -> None:
+        """Called when the listener returned or raised.
+
+        Args:
+            context: the same one, with what became of the call.
+        """
+        ...
 
 
 class FilterMessageHook(Protocol):
     """Takes messages out before they are cached. A message that is taken out is done: it does not come again."""
 
-    def filter_messages(self, context: FilterMessageContext) -> None: ...
+    def filter_messages(self, context: FilterMessageContext) -> None:
+        """Called with what a pull brought; takes out of ``context.messages`` what nobody shall see.
+
+        Args:
+            context: the messages, and where they come from.
+        """
+        ...
 
 
 class EndTransactionHook(Protocol):
     """When the producer has told the broker how a transaction ended."""
 
-    def end_transaction(self, context: EndTransactionContext) -> None: ...
+    def end_transaction(self, context: EndTransactionContext) -> None:
+        """Called after the end was told.
+
+        Args:
+            context: which transaction, and how it ended.
+        """
+        ...
 
 
 # Attribute of Hooks -> the methods that a hook has to have for it.

@@ -89,7 +89,7 @@ class ClientMetrics:
 
     Args:
         clients: producers, push consumers and pull consumers, blocking or async; more with ``watch``.
-        labels: fixed labels for every number, as in ``{"service": "billing"}``.
+        labels: fixed labels for every number, as in ``{"service": "billing"}``; default none.
 
     Raises:
         ConfigurationError: a client is none, or is running already.
@@ -111,7 +111,14 @@ class ClientMetrics:
             self.watch(client)
 
     def watch(self, client: Watched) -> None:
-        """Take one more client in, before it starts."""
+        """Take one more client in, before it starts.
+
+        Args:
+            client: a producer, push consumer or pull consumer, blocking or async.
+
+        Raises:
+            ConfigurationError: it is none, or is running already.
+        """
         found = getattr(client, "_async", client)
         if not hasattr(found, "start") or not (hasattr(found, "_running") or hasattr(found, "_sender")):
             raise ConfigurationError(f"{client!r} cannot be watched; producers and consumers can")
@@ -127,6 +134,7 @@ class ClientMetrics:
 
         Args:
             port: 0 for any free one.
+            host: the address to listen at; other machines reach ``"0.0.0.0"``.
 
         Returns:
             The port.
@@ -160,11 +168,19 @@ class ClientMetrics:
     # -- a prometheus_client Collector, by its shape ----------------------------------------------------------------------------
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the names appear as there is something to say."""
+        """What ``prometheus_client`` asks at registration: the names appear as there is something to say.
+
+        Returns:
+            Nothing.
+        """
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """What a scrape asks for; any thread may."""
+        """What a scrape asks for; any thread may.
+
+        Yields:
+            Each metric, with the numbers of all clients.
+        """
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         for histogram in self._histograms.values():
@@ -195,7 +211,13 @@ class ClientMetrics:
     # -- from the hooks --------------------------------------------------------------------------------------------------------
 
     def observe(self, key: str, value: float, *labels: str) -> None:
-        """One value for the histogram ``key`` ("send", "latency", "process")."""
+        """One value for a histogram.
+
+        Args:
+            key: "send", "latency" or "process".
+            value: milliseconds.
+            labels: of the value, in the histogram's order.
+        """
         name = (key, *labels)
         child = self._children.get(name)
         if child is None:

@@ -101,7 +101,11 @@ class ConsumeConcurrentlyContext(msgspec.Struct):
     ack_index: int = ALL_ACKED
 
     def follow(self, signal: ListenerSignal) -> None:
-        """Take over what the listener raised; for the consume service."""
+        """Take over what the listener raised; for the consume service.
+
+        Args:
+            signal: the exception.
+        """
         self.delay_level_when_next_consume = signal.delay_level or self.delay_level_when_next_consume
 
 
@@ -121,7 +125,11 @@ class ConsumeOrderlyContext(msgspec.Struct):
     dead_letter: bool = False
 
     def follow(self, signal: ListenerSignal) -> None:
-        """Take over what the listener raised; for the consume service."""
+        """Take over what the listener raised; for the consume service.
+
+        Args:
+            signal: the exception.
+        """
         self.dead_letter = signal.delay_level < 0
         if signal.suspend_ms >= 0:
             self.suspend_current_queue_time_ms = signal.suspend_ms

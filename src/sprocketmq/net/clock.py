@@ -79,7 +79,9 @@ class ManualClock:
     ``advance(ms)`` is called from a thread that runs no event loop of the test's subjects (the test's own thread): it steps from timer to
     timer in due order, runs each on the loop that owns it, waits until it ran, and lets each loop settle before the next, so a chain of
     timers (a delay level that re-schedules itself each 100 ms) plays out exactly as it would in real time.
-    ``start_ms`` defaults to the real time, so that a peer with a system clock does not see the year 1970.
+
+    Args:
+        start_ms: milliseconds since 1970; default the real time, so that a peer with a system clock does not see the year 1970.
     """
 
     def __init__(self, start_ms: int | None = None) -> None:
@@ -90,12 +92,31 @@ class ManualClock:
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
+        """Milliseconds since 1970 (Java's System.currentTimeMillis).
+
+        Returns:
+            The time.
+        """
         return int(self._now_ms)
 
     def steady_ms(self) -> int:
+        """Milliseconds that nobody can set: for how long something is silent.
+
+        Returns:
+            The time.
+        """
         return int(self._now_ms - self._jumped_ms)
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
+        """Call a function later, on the running event loop.
+
+        Args:
+            delay_ms: milliseconds of this clock.
+            callback: a function without arguments.
+
+        Returns:
+            The timer; ``cancel`` twice is harmless.
+        """
         loop = asyncio.get_running_loop()
         with self._lock:
             timer = _ManualTimer(self._now_ms + max(0.0, delay_ms), next(self._numbers), loop, callback)
@@ -103,6 +124,11 @@ class ManualClock:
         return timer
 
     async def sleep(self, delay_ms: float) -> None:
+        """Wait on the running event loop.
+
+        Args:
+            delay_ms: milliseconds of this clock.
+        """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self.call_later(delay_ms, lambda: None if future.done() else future.set_result(None))
         try:
@@ -111,7 +137,11 @@ class ManualClock:
             timer.cancel()
 
     def advance(self, delay_ms: float) -> None:
-        """Move time forward by ``delay_ms``, running everything that falls due on the way. Blocks until it ran."""
+        """Move time forward by ``delay_ms``, running everything that falls due on the way. Blocks until it ran.
+
+        Args:
+            delay_ms: milliseconds.
+        """
         target_ms = self._now_ms + delay_ms
         while (timer := self._pop_due(target_ms)) is not None:
             self._now_ms = max(self._now_ms, timer.due_ms)
@@ -122,6 +152,9 @@ class ManualClock:
         """Set the clock forward or back as an administrator does.
 
         Nothing runs, and what was scheduled is due as long from now as before.
+
+        Args:
+            delta_ms: milliseconds; negative is back.
         """
         with self._lock:
             self._now_ms += delta_ms

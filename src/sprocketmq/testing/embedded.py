@@ -93,7 +93,14 @@ class EmbeddedRocketMQ:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> EmbeddedRocketMQ:
-        """Start name server, then broker; returns when the broker is registered."""
+        """Start name server, then broker; returns when the broker is registered.
+
+        Returns:
+            Itself.
+
+        Raises:
+            ClosedError: it was started before; make a new one.
+        """
         if self._engine is not None:
             raise ClosedError("this EmbeddedRocketMQ was started before; make a new one")
         self._engine = Engine("sprocketmq-embedded")
@@ -158,18 +165,29 @@ class EmbeddedRocketMQ:
 
     @property
     def namesrv(self) -> NameServer:
+        """The running name server."""
         return _started(self._namesrv)
 
     @property
     def namesrv_addr(self) -> str:
+        """``host:port`` of the name server."""
         return self.namesrv.address
 
     @property
     def broker_addr(self) -> str:
+        """``host:port`` of the broker; the same after :meth:`restart_broker`."""
         return self.broker.address
 
     def create_topic(self, topic: str, queues: int = 8) -> None:
-        """Create ``topic`` with ``queues`` queues for reading and writing, known to the name server on return."""
+        """Create ``topic`` with ``queues`` queues for reading and writing, known to the name server on return.
+
+        Args:
+            topic: its name.
+            queues: to read and to write.
+
+        Raises:
+            ConfigurationError: that is no name of a topic.
+        """
         if problem := topic_name_problem(topic):
             raise ConfigurationError(problem)
         _started(self._engine).run(self._create(TopicConfig(topic, queues, queues)))
@@ -178,17 +196,38 @@ class EmbeddedRocketMQ:
         """Every message stored under ``topic``, queue by queue, oldest first; empty for an unknown topic.
 
         Works for ``%RETRY%group``, ``%DLQ%group`` and ``SCHEDULE_TOPIC_XXXX`` too, which is where a message waits for its retry.
+
+        Args:
+            topic: its name.
+
+        Returns:
+            The messages as they are stored.
         """
         return self._on_loop(lambda: self._read_all(topic))
 
     def consumer_offset(self, group: str, topic: str) -> dict[int, int]:
-        """Committed progress of ``group`` on ``topic``: queue id to the offset it will read next; queues without any are left out."""
+        """Committed progress of ``group`` on ``topic``: queue id to the offset it will read next; queues without any are left out.
+
+        Args:
+            group: the consumer group.
+            topic: its name.
+
+        Returns:
+            The next offset, by queue id.
+        """
         return self._on_loop(lambda: self._read_offsets(group, topic))
 
     # -- time --------------------------------------------------------------------------------------------------------------------
 
     def advance(self, delay_ms: float) -> None:
-        """Move the manual clock forward; see :meth:`ManualClock.advance`."""
+        """Move the manual clock forward; see :meth:`ManualClock.advance`.
+
+        Args:
+            delay_ms: milliseconds of the clock.
+
+        Raises:
+            ConfigurationError: the clock is the system's.
+        """
         if not isinstance(self.clock, ManualClock):
             raise ConfigurationError('advance needs the manual clock; make it with EmbeddedRocketMQ(clock="manual")')
         self.clock.advance(delay_ms)
@@ -201,9 +240,18 @@ class EmbeddedRocketMQ:
         limit_ms: float = 600_000,
         patience_ms: float = 25,
     ) -> float:
-        """Advance the manual clock step by step until ``condition()`` is true; returns how many milliseconds that took.
+        """Advance the manual clock step by step until ``condition()`` is true.
 
         Between two steps sockets and worker threads get a moment of real time; a step ends early when the condition holds.
+
+        Args:
+            condition: a function without arguments.
+            step_ms: milliseconds of one step.
+            limit_ms: milliseconds of the clock to try in all.
+            patience_ms: milliseconds of real time between two steps.
+
+        Returns:
+            How many milliseconds of the clock that took.
 
         Raises:
             AssertionError: ``condition()`` is still false after ``limit_ms``.
@@ -218,6 +266,10 @@ class EmbeddedRocketMQ:
 
     def wait_until(self, condition: Callable[[], object], timeout_ms: float = _PATIENCE_MS) -> None:
         """Wait in real time, without moving the clock, until ``condition()`` is true.
+
+        Args:
+            condition: a function without arguments.
+            timeout_ms: milliseconds of real time.
 
         Raises:
             AssertionError: it is still false after ``timeout_ms``.
@@ -237,28 +289,71 @@ class EmbeddedRocketMQ:
     # -- clients on the same clock -------------------------------------------------------------------------------------------------
 
     def producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> Producer:
-        """A :class:`sprocketmq.Producer` bound to this RocketMQ and its clock, not yet started."""
+        """A :class:`sprocketmq.Producer` bound to this RocketMQ and its clock, not yet started.
+
+        Args:
+            group: its group.
+            options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``).
+
+        Returns:
+            It; its name server and clock are those of here.
+
+        Raises:
+            ConfigurationError: an option is unknown or out of range.
+        """
         from sprocketmq.client.produce.producer import Producer
 
         here: ProducerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return Producer(group, **here)
 
     def push_consumer(self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]) -> PushConsumer:
-        """A :class:`sprocketmq.PushConsumer` bound to this RocketMQ and its clock, not yet started."""
+        """A :class:`sprocketmq.PushConsumer` bound to this RocketMQ and its clock, not yet started.
+
+        Args:
+            group: its group.
+            options: as PushConsumerOptions and CommonOptions say (``help(sprocketmq.PushConsumerOptions)``).
+
+        Returns:
+            It; its name server and clock are those of here.
+
+        Raises:
+            ConfigurationError: an option is unknown or out of range.
+        """
         from sprocketmq.client.consume.push_consumer import PushConsumer
 
         here: PushConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return PushConsumer(group, **here)
 
     def pull_consumer(self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]) -> PullConsumer:
-        """A :class:`sprocketmq.PullConsumer` bound to this RocketMQ and its clock, not yet started."""
+        """A :class:`sprocketmq.PullConsumer` bound to this RocketMQ and its clock, not yet started.
+
+        Args:
+            group: its group.
+            options: as PullConsumerOptions and CommonOptions say (``help(sprocketmq.PullConsumerOptions)``).
+
+        Returns:
+            It; its name server and clock are those of here.
+
+        Raises:
+            ConfigurationError: an option is unknown or out of range.
+        """
         from sprocketmq.client.consume.pull_consumer import PullConsumer
 
         here: PullConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return PullConsumer(group, **here)
 
     def admin(self, **options: Unpack[CommonOptions]) -> Admin:
-        """A :class:`sprocketmq.Admin` bound to this RocketMQ."""
+        """A :class:`sprocketmq.Admin` bound to this RocketMQ.
+
+        Args:
+            options: as CommonOptions says (``help(sprocketmq.CommonOptions)``).
+
+        Returns:
+            It; its name server and clock are those of here.
+
+        Raises:
+            ConfigurationError: an option is unknown or out of range.
+        """
         from sprocketmq.client.admin import Admin
 
         here: CommonOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}

@@ -110,6 +110,9 @@ class FaultInjector:
     Every verb takes ``code``: a :class:`RequestCode`, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``);
     ``times``: how many requests it strikes, None for all until removed; ``when``: a function of the request that narrows it further, as
     in ``when=lambda command: command.ext_fields.get("topic") == "flights"``. Each returns its :class:`Fault`.
+
+    Args:
+        clock: of the delays.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -118,17 +121,57 @@ class FaultInjector:
         self._faults: tuple[Fault, ...] = ()
 
     def drop(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """The request is lost: nothing is done and nobody answers, so the caller runs into its timeout."""
+        """The request is lost: nothing is done and nobody answers, so the caller runs into its timeout.
+
+        Args:
+            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
+            times: how many requests it strikes; None is all until it is removed.
+            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
+                "flights"``; default all.
+
+        Returns:
+            The fault: ``hits`` counts, ``remove`` ends it.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
         return self._add("drop", code, lambda connection, command, handler: None, times, when)
 
     def drop_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """The request is carried out but its answer is lost: the case in which a caller's retry makes a duplicate."""
+        """The request is carried out but its answer is lost: the case in which a caller's retry makes a duplicate.
+
+        Args:
+            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
+            times: how many requests it strikes; None is all until it is removed.
+            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
+                "flights"``; default all.
+
+        Returns:
+            The fault: ``hits`` counts, ``remove`` ends it.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
         return self._add_on_answer("drop_answer", code, lambda connection, frame: None, times, when)
 
     def delay_answer(
         self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
     ) -> Fault:
-        """The answer comes ``delay_ms`` later (of the embedded broker's clock), so that those of later requests overtake it."""
+        """The answer comes ``delay_ms`` later (of the embedded broker's clock), so that those of later requests overtake it.
+
+        Args:
+            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
+            delay_ms: milliseconds of the clock.
+            times: how many requests it strikes; None is all until it is removed.
+            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
+                "flights"``; default all.
+
+        Returns:
+            The fault: ``hits`` counts, ``remove`` ends it.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
         if delay_ms < 0:
             raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
 
@@ -138,13 +181,39 @@ class FaultInjector:
         return self._add_on_answer("delay_answer", code, write, times, when)
 
     def repeat_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """The answer comes twice."""
+        """The answer comes twice.
+
+        Args:
+            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
+            times: how many requests it strikes; None is all until it is removed.
+            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
+                "flights"``; default all.
+
+        Returns:
+            The fault: ``hits`` counts, ``remove`` ends it.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
         return self._add_on_answer(
             "repeat_answer", code, lambda connection, frame: connection.send_raw([frame, frame]), times, when
         )
 
     def mislabel_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """Before the answer comes a copy of it with an opaque that nobody asked with."""
+        """Before the answer comes a copy of it with an opaque that nobody asked with.
+
+        Args:
+            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
+            times: how many requests it strikes; None is all until it is removed.
+            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
+                "flights"``; default all.
+
+        Returns:
+            The fault: ``hits`` counts, ``remove`` ends it.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
 
         def write(connection: Connection, frame: bytes) -> None:
             stray = decode_command(memoryview(frame)[4:])
@@ -156,7 +225,21 @@ class FaultInjector:
     def cut_answer(
         self, code: int | Iterable[int], keep_bytes: int, times: int | None = 1, *, when: Match | None = None
     ) -> Fault:
-        """The request is carried out; of its answer ``keep_bytes`` come (negative: all but so many), then the connection is closed."""
+        """The request is carried out; of its answer ``keep_bytes`` come (negative: all but so many), then the connection is closed.
+
+        Args:
+            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
+            keep_bytes: how many bytes of the answer come; negative: all but so many.
+            times: how many requests it strikes; None is all until it is removed.
+            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
+                "flights"``; default all.
+
+        Returns:
+            The fault: ``hits`` counts, ``remove`` ends it.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
 
         def write(connection: Connection, frame: bytes) -> None:
             connection.send_raw([frame[:keep_bytes]])
@@ -169,7 +252,21 @@ class FaultInjector:
     def delay(
         self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
     ) -> Fault:
-        """The request reaches its handler ``delay_ms`` later, in the time of the embedded broker's clock."""
+        """The request reaches its handler ``delay_ms`` later, in the time of the embedded broker's clock.
+
+        Args:
+            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
+            delay_ms: milliseconds of the clock.
+            times: how many requests it strikes; None is all until it is removed.
+            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
+                "flights"``; default all.
+
+        Returns:
+            The fault: ``hits`` counts, ``remove`` ends it.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
         if delay_ms < 0:
             raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
 
@@ -195,7 +292,22 @@ class FaultInjector:
         *,
         when: Match | None = None,
     ) -> Fault:
-        """The request is refused with ``response_code`` and ``remark``; nothing is done."""
+        """The request is refused with ``response_code`` and ``remark``; nothing is done.
+
+        Args:
+            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
+            response_code: a ResponseCode, or a number.
+            remark: the server's words.
+            times: how many requests it strikes; None is all until it is removed.
+            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
+                "flights"``; default all.
+
+        Returns:
+            The fault: ``hits`` counts, ``remove`` ends it.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
 
         def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
             return response(command, response_code, remark)
@@ -203,7 +315,20 @@ class FaultInjector:
         return self._add("fail", code, act, times, when)
 
     def close_connection(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """The connection is cut as the request arrives; nothing is done."""
+        """The connection is cut as the request arrives; nothing is done.
+
+        Args:
+            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
+            times: how many requests it strikes; None is all until it is removed.
+            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
+                "flights"``; default all.
+
+        Returns:
+            The fault: ``hits`` counts, ``remove`` ends it.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
 
         def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
             connection.abort()
@@ -221,7 +346,16 @@ class FaultInjector:
         return [fault for fault in self._faults if fault.times_left != 0]
 
     def intercept(self, connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
-        """What broker and name server call in place of ``handler``; runs on their loop."""
+        """What broker and name server call in place of ``handler``; runs on their loop.
+
+        Args:
+            connection: the client's.
+            command: the request.
+            handler: what would answer it.
+
+        Returns:
+            The answer, if there is one now.
+        """
         for fault in self._faults:
             if fault.matches(command):
                 return fault.apply(connection, command, handler)

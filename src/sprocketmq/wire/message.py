@@ -43,9 +43,9 @@ class Message:
     Args:
         topic: 1 to 127 characters out of ``% | a-z A-Z 0-9 _ -``.
         body: 1 byte to 4 MiB; text must be encoded by the caller.
-        tags: one tag, the thing subscriptions filter by.
-        keys: index keys, one or many, without blanks; the message can be looked up by each.
-        properties: text to text; reserved names (see ``wire.properties.RESERVED``) are refused.
+        tags: one tag, the thing subscriptions filter by; default none.
+        keys: index keys, one or many, without blanks, default none; the message can be looked up by each.
+        properties: text to text, default none; reserved names (see ``wire.properties.RESERVED``) are refused.
         flag: application flag, carried untouched.
         delay_level: 1..18 (1s 5s 10s 30s 1m .. 2h by default); 0 means at once.
         wait_store_msg_ok: False = the broker need not wait for flush and replication.
@@ -97,6 +97,7 @@ class Message:
 
     @property
     def tags(self) -> str | None:
+        """What subscriptions filter by; None without."""
         return self.properties.get(props.TAGS)
 
     @tags.setter
@@ -114,10 +115,12 @@ class Message:
 
     @property
     def delay_level(self) -> int:
+        """1 to 18, delivered later; 0 is at once."""
         return props.int_property(self.properties, props.DELAY, 0)
 
     @property
     def wait_store_msg_ok(self) -> bool:
+        """False: the broker need not wait for flush and replication."""
         return self.properties.get(props.WAIT, "true") != "false"
 
     def __repr__(self) -> str:
@@ -158,6 +161,11 @@ class MessageExt(Message):
     Attributes beyond Message's: ``broker_name, queue_id, queue_offset, commit_log_offset, sys_flag, born_timestamp_ms, store_timestamp_ms,
     born_host, store_host`` (``ip:port``), ``reconsume_times`` (0 on first delivery), ``prepared_transaction_offset, store_size_bytes``;
     ``message_id`` is the id given by the sender (UNIQ_KEY) and stays the same over retries, ``offset_message_id`` names the stored copy.
+
+    Args:
+        topic: where it is stored.
+        body: its bytes.
+        fields: those above, and the arguments of Message, by name.
     """
 
     __slots__ = (
@@ -225,10 +233,12 @@ class MessageExt(Message):
 
     @property
     def born_host(self) -> str:
+        """Who sent it, ``ip:port``."""
         return format_host(*self._born_host)
 
     @property
     def store_host(self) -> str:
+        """The broker that stored it, ``ip:port``."""
         return format_host(*self._store_host)
 
     @property
@@ -241,6 +251,7 @@ class MessageExt(Message):
 
     @property
     def message_id(self) -> str:
+        """Given by the sender (UNIQ_KEY); the same over retries."""
         return self.properties.get(props.UNIQ_KEY) or self.offset_message_id
 
     @property

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -30,13 +28,6 @@ QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
 def admin(rocketmq: EmbeddedRocketMQ) -> Iterator[rmq.Admin]:
     with rocketmq.admin() as made:
         yield made
-
-
-def test_the_blocking_face_is_what_the_async_methods_say() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts/admin-face"), "--check"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
 
 
 # -- topics ----------------------------------------------------------------------------------------------------------------------

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
+import re
+import subprocess
+import sys
+import typing
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+from help_text import entries, members, missing_in_class, missing_in_verb, sections
 
 import sprocketmq as rmq
 import sprocketmq.spark
+from sprocketmq.testing import EmbeddedRocketMQ, FaultInjector, ManualClock
 
+ROOT = Path(__file__).resolve().parents[3]
 SOURCE = Path(rmq.__file__).parent
 ADDRESS = "127.0.0.1:9876"
 
@@ -107,26 +115,108 @@ def test_the_blocking_class_has_every_verb_of_its_async_twin(name: str) -> None:
         return {attribute for attribute in dir(kind) if not attribute.startswith("_")}
 
     inside = {
-        # What blocking classes take an async twin apart by, and what only a loop needs.
-        *(
-            "holds_nothing",
-            "is_limited",
-            "take_permit",
-            "send_permitted",
-            "takes_into_batches",
-            "send_into",
-            "send_begun",
-        ),
-        *(
-            "elements_sender",
-            "wait",
-            "begin_prepared",
-            "prepared",
-            "send_prepared",
-            "chosen_execute",
-            "send_half",
-            "state_of",
-            "end",
-        ),
+        *("holds_nothing", "wait"),  # for a loop
+        *("elements_sender", "begin_prepared", "prepared", "send_prepared"),  # for the Spark sink, which has one
     }
     assert public(getattr(rmq, f"Async{name}")) - inside <= public(getattr(rmq, name))
+
+
+# -- help() ------------------------------------------------------------------------------------------------------------------------
+
+CLIENTS = tuple(
+    prefix + name
+    for name in ("Producer", "TransactionProducer", "PushConsumer", "PullConsumer", "DeadLetters", "Admin")
+    for prefix in ("", "Async")
+)
+CLASSES = {name: getattr(rmq, name) for name in rmq.__all__ if isinstance(getattr(rmq, name), type)}
+OF_TESTS = {"EmbeddedRocketMQ": EmbeddedRocketMQ, "FaultInjector": FaultInjector, "ManualClock": ManualClock}
+# Verbs that wait, and end well whatever happens.
+CANNOT_FAIL = {"shutdown", "wait", "sleep"} | {
+    f"{name}.start" for name in CLIENTS if name.endswith(("Admin", "DeadLetters"))
+}
+
+
+def asks_somebody(kind: type, name: str) -> bool:
+    """Whether a verb waits for somebody else, so that it can fail: it is a coroutine, here or in the async twin."""
+    verb = getattr(getattr(rmq, f"Async{kind.__name__}", kind), name, None)
+    waits = inspect.iscoroutinefunction(verb) or inspect.isasyncgenfunction(verb)
+    return waits and not {name, f"{kind.__name__}.{name}"} & CANNOT_FAIL
+
+
+@pytest.mark.parametrize("name", [*CLASSES, *OF_TESTS])
+def test_help_of_a_class_says_everything(name: str) -> None:
+    kind = {**CLASSES, **OF_TESTS}[name]
+    missing = {name: missing_in_class(kind, with_example=name in CLIENTS)}
+    for verb_name, verb in members(kind):
+        missing[f"{name}.{verb_name}"] = missing_in_verb(verb, asks=asks_somebody(kind, verb_name))
+    assert {where: what for where, what in missing.items() if what} == {}
+
+
+def test_help_of_a_function_says_everything() -> None:
+    assert missing_in_verb(rmq.sql92, asks=False) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, kind in CLASSES.items() if typing.is_typeddict(kind)],
+)
+def test_help_of_options_names_each_with_unit_and_default(name: str) -> None:
+    said = entries(sections(inspect.getdoc(CLASSES[name]) or "")["Keyword Args"])
+    common = {} if name == "CommonOptions" else inspect.get_annotations(rmq.CommonOptions)
+    assert said.keys() == inspect.get_annotations(CLASSES[name]).keys() - common.keys()
+    for option, text in said.items():
+        assert re.search(r"default|none", text, re.IGNORECASE), f"{option}: {text}"
+        if option.endswith("_ms"):
+            assert re.search("milliseconds", text), f"{option}: {text}"
+        if option.endswith("_bytes"):
+            assert re.search("bytes|[KM]iB", text), f"{option}: {text}"
+
+
+@pytest.mark.parametrize("name", [name for name in CLIENTS if not name.startswith("Async")])
+def test_help_of_a_blocking_class_awaits_nothing(name: str) -> None:
+    kind = CLASSES[name]
+    texts = {name: inspect.getdoc(kind) or ""} | {
+        verb_name: inspect.getdoc(verb) or "" for verb_name, verb in members(kind)
+    }
+    assert [where for where, text in texts.items() if re.search(r"\bawait\b|\basync (?:with|for)\b", text)] == []
+
+
+def test_blocking_classes_say_what_their_async_twins_say() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/blocking-faces"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# -- the rules themselves ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_help_does_not_say_is_found() -> None:
+    class Badly:
+        """Without a full stop"""
+
+        def __init__(self, limit_ms: int, name: str | None = None) -> None:
+            """Args are told by the class."""
+
+        def send(self, body: bytes, timeout_ms: int | None = None) -> int:
+            """As ``AsyncBadly.send``.
+
+            Args:
+                timeout_ms: how long.
+                size: of what it once had.
+
+            Raises:
+                NoSuchError: never.
+            """
+            raise NotImplementedError
+
+    assert missing_in_class(Badly, with_example=True) == ["a first sentence", "an example", "limit_ms", "name"]
+    assert missing_in_verb(Badly.send, asks=True) == [
+        "its own words: it sends its reader elsewhere",
+        "an exception that can be imported: NoSuchError is none",
+        "body",
+        "the unit of timeout_ms",
+        "what timeout_ms is when it is not given",
+        "size, which is no parameter any more",
+        "Returns",
+    ]

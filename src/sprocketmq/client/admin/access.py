@@ -31,7 +31,16 @@ class AccessRequests(AdminSession):
         """Create a user (mqadmin: createUser; 5.x).
 
         Args:
+            username: its name.
+            password: its password.
             user_type: ``Normal``, who may do what policies allow, or ``Super``, who may do all.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         info = bodies.UserInfo(username=username, password=password, user_type=_one_of("user_type", user_type, _TYPES))
         await self._tell(
@@ -48,7 +57,21 @@ class AccessRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Change what is given of a user (mqadmin: updateUser; 5.x). ``user_status``: ``enable`` or ``disable``."""
+        """Change what is given of a user (mqadmin: updateUser; 5.x).
+
+        Args:
+            username: its name.
+            password: the new one; default it stays.
+            user_type: ``Normal`` or ``Super``; default it stays.
+            user_status: ``enable`` or ``disable``; default it stays.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         if user_type is not None:
             _one_of("user_type", user_type, _TYPES)
         if user_status is not None:
@@ -59,25 +82,76 @@ class AccessRequests(AdminSession):
         )
 
     async def delete_user(self, username: str, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete a user (mqadmin: deleteUser; 5.x)."""
+        """Delete a user (mqadmin: deleteUser; 5.x).
+
+        Args:
+            username: its name.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         await self._tell(
             RequestCode.AUTH_DELETE_USER, headers.UserRequestHeader(username=username), None, cluster, broker
         )
 
     async def user(self, broker: str, username: str) -> bodies.UserInfo | None:
-        """A user as one broker knows it, None when it does not (mqadmin: getUser; 5.x)."""
+        """A user as one broker knows it, None when it does not (mqadmin: getUser; 5.x).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+            username: its name.
+
+        Returns:
+            The user, or None.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.UserRequestHeader(username=username)
         answer = await self._ask(await self._one(broker), RequestCode.AUTH_GET_USER, header)
         return bodies.UserInfo.decode(answer.body) if answer.body else None
 
     async def users(self, broker: str, name_filter: str | None = None) -> list[bodies.UserInfo]:
-        """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x)."""
+        """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+            name_filter: a part of the names; default all users.
+
+        Returns:
+            The users.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.ListUsersRequestHeader(filter=name_filter)
         answer = await self._ask(await self._one(broker), RequestCode.AUTH_LIST_USER, header)
         return fastjson.decode(answer.body, list[bodies.UserInfo]) if answer.body else []
 
     async def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
-        """Create or update users of one broker at another, all or some (mqadmin: copyUser; 5.x). Returns their names."""
+        """Create or update users of one broker at another, all or some (mqadmin: copyUser; 5.x).
+
+        Args:
+            source: the broker to copy from, by name or ``host:port``.
+            destination: the broker to copy to, by name or ``host:port``.
+            usernames: whom; default all.
+
+        Returns:
+            Their names.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         copied = []
         for user in await self.users(source):
             name = user.username or ""
@@ -109,7 +183,14 @@ class AccessRequests(AdminSession):
             resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
             actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
             decision: ``Allow`` or ``Deny``.
-            source_ips: addresses this is limited to.
+            source_ips: addresses this is limited to; () is any.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         info = _acl(subject, resources, actions, decision, source_ips)
         await self._tell(
@@ -127,7 +208,22 @@ class AccessRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Change what a user may do to these resources (mqadmin: updateAcl; 5.x). As ``create_acl``."""
+        """Change what a user may do to these resources (mqadmin: updateAcl; 5.x).
+
+        Args:
+            subject: ``User:name``.
+            resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
+            actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
+            decision: ``Allow`` or ``Deny``.
+            source_ips: addresses this is limited to; () is any.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         info = _acl(subject, resources, actions, decision, source_ips)
         await self._tell(
             RequestCode.AUTH_UPDATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
@@ -136,12 +232,37 @@ class AccessRequests(AdminSession):
     async def delete_acl(
         self, subject: str, resource: str | None = None, *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete what is said about one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x)."""
+        """Delete what is said about one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x).
+
+        Args:
+            subject: ``User:name``.
+            resource: such as ``Topic:flights``; default all that is said about the user.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.DeleteAclRequestHeader(subject=subject, resource=resource)
         await self._tell(RequestCode.AUTH_DELETE_ACL, header, None, cluster, broker)
 
     async def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
-        """All policies of ``User:name`` at one broker, None when there are none (mqadmin: getAcl; 5.x)."""
+        """All policies of ``User:name`` at one broker, None when there are none (mqadmin: getAcl; 5.x).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+            subject: ``User:name``.
+
+        Returns:
+            The policies, or None.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.AclSubjectRequestHeader(subject=subject)
         answer = await self._ask(await self._one(broker), RequestCode.AUTH_GET_ACL, header)
         return bodies.AclInfo.decode(answer.body) if answer.body else None
@@ -149,13 +270,41 @@ class AccessRequests(AdminSession):
     async def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.AclInfo]:
-        """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x)."""
+        """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+            subject_filter: a part of the subjects; default any.
+            resource_filter: a part of the resources; default any.
+
+        Returns:
+            The policies, by subject.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.ListAclsRequestHeader(subject_filter=subject_filter, resource_filter=resource_filter)
         answer = await self._ask(await self._one(broker), RequestCode.AUTH_LIST_ACL, header)
         return fastjson.decode(answer.body, list[bodies.AclInfo]) if answer.body else []
 
     async def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
-        """Create or update policies of one broker at another, of all subjects or some (mqadmin: copyAcl; 5.x). Returns the subjects."""
+        """Create or update policies of one broker at another, of all subjects or some (mqadmin: copyAcl; 5.x).
+
+        Args:
+            source: the broker to copy from, by name or ``host:port``.
+            destination: the broker to copy to, by name or ``host:port``.
+            subjects: whose, ``User:name``; default all.
+
+        Returns:
+            The subjects.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         copied = []
         for info in await self.acls(source):
             subject = info.subject or ""
@@ -186,7 +335,21 @@ class AccessRequests(AdminSession):
         """Create an account or change it (mqadmin: updateAclConfig; 4.9). What is not given stays; ``admin`` becomes False.
 
         Args:
-            topic_perms, group_perms: permissions by name: ``DENY``, ``PUB``, ``SUB``, ``PUB|SUB``.
+            access_key: its name.
+            secret_key: what it signs with; default it stays.
+            admin: whether it may administer.
+            white_remote_address: from where it needs no signature; default it stays.
+            default_topic_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for topics that are not named; default it stays.
+            default_group_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for groups that are not named; default it stays.
+            topic_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by topic; default they stay.
+            group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default they stay.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.CreateAccessConfigRequestHeader(
             access_key=access_key,
@@ -201,19 +364,53 @@ class AccessRequests(AdminSession):
         await self._tell(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header, None, cluster, broker)
 
     async def delete_account(self, access_key: str, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete an account (mqadmin: deleteAclConfig; 4.9)."""
+        """Delete an account (mqadmin: deleteAclConfig; 4.9).
+
+        Args:
+            access_key: its name.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.DeleteAccessConfigRequestHeader(access_key=access_key)
         await self._tell(RequestCode.DELETE_ACL_CONFIG, header, None, cluster, broker)
 
     async def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """From where anybody may do anything (mqadmin: updateGlobalWhiteAddr; 4.9)."""
+        """From where anybody may do anything (mqadmin: updateGlobalWhiteAddr; 4.9).
+
+        Args:
+            addresses: addresses, or patterns such as ``10.0.0.*``.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.UpdateGlobalWhiteAddrsConfigRequestHeader(global_white_addrs=",".join(addresses))
         await self._tell(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
 
     async def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
-        """Which state of its accounts a broker has (mqadmin: clusterAclConfigVersion; 4.9)."""
+        """Which state of its accounts a broker has (mqadmin: clusterAclConfigVersion; 4.9).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            The state of each file of accounts.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         answer = await self._ask(await self._one(broker), RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
         return answer.header(headers.GetBrokerAclConfigResponseHeader)
 

@@ -50,11 +50,32 @@ class BrokerRequests(AdminSession):
     # -- looking ---------------------------------------------------------------------------------------------------------------
 
     async def cluster_info(self) -> bodies.ClusterInfo:
-        """Clusters, their brokers and the addresses of these."""
+        """Clusters, their brokers and the addresses of these.
+
+        Returns:
+            Addresses by broker name and id, and broker names by cluster.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return await self._api.cluster_info()
 
     async def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
-        """Every broker that is registered, masters and slaves, sorted by name and id (mqadmin: clusterList)."""
+        """Every broker that is registered, masters and slaves, sorted by name and id (mqadmin: clusterList).
+
+        Args:
+            cluster: of this cluster; default of all.
+
+        Returns:
+            A row for each.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         info = await self._api.cluster_info()
         clusters = {name: cluster for cluster, names in info.cluster_addr_table.items() for name in names}
         wanted = [
@@ -85,25 +106,75 @@ class BrokerRequests(AdminSession):
         return list(await asyncio.gather(*(look(*one) for one in wanted)))
 
     async def broker_runtime_info(self, broker: str) -> dict[str, str]:
-        """A broker's own numbers, as text by text (mqadmin: brokerStatus)."""
+        """A broker's own numbers, as text by text (mqadmin: brokerStatus).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            By name, as the broker calls them.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return await self._api.broker_runtime_info(await self._one(broker))
 
     async def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:
         """One counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
-        ``topic@group``. Raises RemoteError when nothing was counted."""
+        ``topic@group``.
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+            stats_name: which counter.
+            stats_key: of what: a topic, or ``topic@group``.
+
+        Returns:
+            Sums and rates over a minute, an hour and a day.
+
+        Raises:
+            RemoteError: nothing was counted, or a server refused.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=stats_name, stats_key=stats_key)
         answer = await self._ask(await self._one(broker), RequestCode.VIEW_BROKER_STATS_DATA, header)
         return bodies.BrokerStatsData.decode(answer.body)
 
     async def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
-        """How far a master's slaves are, or how far a slave is (mqadmin: haStatus; 5.x)."""
+        """How far a master's slaves are, or how far a slave is (mqadmin: haStatus; 5.x).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            Offsets and rates, per slave.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         answer = await self._ask(await self._one(broker), RequestCode.GET_BROKER_HA_STATUS)
         return bodies.HARuntimeInfo.decode(answer.body)
 
     # -- settings --------------------------------------------------------------------------------------------------------------
 
     async def broker_config(self, broker: str) -> dict[str, str]:
-        """All settings of a broker, as Apache names them (mqadmin: getBrokerConfig)."""
+        """All settings of a broker, as Apache names them (mqadmin: getBrokerConfig).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            By name.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return _settings((await self._ask(await self._one(broker), RequestCode.GET_BROKER_CONFIG)).body)
 
     async def update_broker_config(
@@ -113,9 +184,13 @@ class BrokerRequests(AdminSession):
 
         Args:
             settings: as Apache names them, ``{"maxMessageSize": 4194304, "autoCreateTopicEnable": False}``.
+            cluster: at all brokers of this cluster, slaves too; default none.
+            broker: at this one and its slaves, by name, or at one ``host:port`` alone; default none.
 
         Raises:
             RemoteError: our brokers refuse unknown settings and those that need a restart; Apache's take them and say nothing.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         if cluster is None and broker is None:
             raise ConfigurationError(
@@ -127,12 +202,32 @@ class BrokerRequests(AdminSession):
     # -- upkeep ----------------------------------------------------------------------------------------------------------------
 
     async def clean_expired_consume_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete queue files of messages that are gone (mqadmin: cleanExpiredCQ)."""
+        """Delete queue files of messages that are gone (mqadmin: cleanExpiredCQ).
+
+        Args:
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
 
     async def delete_expired_commit_logs(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete log files that are older than the brokers keep them, at whatever hour it is (mqadmin: deleteExpiredCommitLog)."""
+        """Delete log files that are older than the brokers keep them, at whatever hour it is (mqadmin: deleteExpiredCommitLog).
+
+        Args:
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, RequestCode.DELETE_EXPIRED_COMMITLOG)
 
@@ -146,8 +241,16 @@ class BrokerRequests(AdminSession):
     async def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
         """Let nobody send to a broker any more, until it registers anew or ``add_write_perm`` (mqadmin: wipeWritePerm).
 
+        Args:
+            broker_name: its name.
+
         Returns:
             How many topics changed, by name server.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.WipeWritePermOfBrokerRequestHeader(broker_name=broker_name)
         changed: dict[str, int] = {}
@@ -157,7 +260,19 @@ class BrokerRequests(AdminSession):
         return changed
 
     async def add_write_perm(self, broker_name: str) -> dict[str, int]:
-        """Undo ``wipe_write_perm`` (mqadmin: addWritePerm). Returns how many topics changed, by name server."""
+        """Undo ``wipe_write_perm`` (mqadmin: addWritePerm).
+
+        Args:
+            broker_name: its name.
+
+        Returns:
+            How many topics changed, by name server.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.AddWritePermOfBrokerRequestHeader(broker_name=broker_name)
         changed: dict[str, int] = {}
         for address in self.name_servers:
@@ -166,13 +281,37 @@ class BrokerRequests(AdminSession):
         return changed
 
     async def put_kv_config(self, namespace: str, key: str, value: str) -> None:
-        """Keep a text at the name servers (mqadmin: updateKvConfig)."""
+        """Keep a text at the name servers (mqadmin: updateKvConfig).
+
+        Args:
+            namespace: where it is kept.
+            key: its name there.
+            value: the text.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
         for address in self.name_servers:
             await self._ask(address, RequestCode.PUT_KV_CONFIG, header)
 
     async def kv_config(self, namespace: str, key: str) -> str | None:
-        """A text kept at the name servers; None when there is none."""
+        """A text kept at the name servers; None when there is none.
+
+        Args:
+            namespace: where it is kept.
+            key: its name there.
+
+        Returns:
+            The text, or None.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.GetKVConfigRequestHeader(namespace=namespace, key=key)
         try:
             answer = await self._ask_name_server(RequestCode.GET_KV_CONFIG, header)
@@ -183,7 +322,19 @@ class BrokerRequests(AdminSession):
         return answer.header(headers.GetKVConfigResponseHeader).value
 
     async def kv_configs(self, namespace: str) -> dict[str, str]:
-        """All texts of a namespace, by key; empty when there are none."""
+        """All texts of a namespace, by key; empty when there are none.
+
+        Args:
+            namespace: where they are kept.
+
+        Returns:
+            The texts.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.GetKVListByNamespaceRequestHeader(namespace=namespace)
         try:
             answer = await self._ask_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, header)
@@ -194,20 +345,48 @@ class BrokerRequests(AdminSession):
         return dict(sorted(bodies.KVTable.decode(answer.body).table.items()))
 
     async def delete_kv_config(self, namespace: str, key: str) -> None:
-        """Forget a text kept at the name servers (mqadmin: deleteKvConfig)."""
+        """Forget a text kept at the name servers (mqadmin: deleteKvConfig).
+
+        Args:
+            namespace: where it is kept.
+            key: its name there.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.DeleteKVConfigRequestHeader(namespace=namespace, key=key)
         for address in self.name_servers:
             await self._ask(address, RequestCode.DELETE_KV_CONFIG, header)
 
     async def namesrv_config(self) -> dict[str, dict[str, str]]:
-        """All settings, by name server (mqadmin: getNamesrvConfig)."""
+        """All settings, by name server (mqadmin: getNamesrvConfig).
+
+        Returns:
+            Settings by name, by the server's address.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return {
             address: _settings((await self._ask(address, RequestCode.GET_NAMESRV_CONFIG)).body)
             for address in self.name_servers
         }
 
     async def update_namesrv_config(self, settings: Mapping[str, Any]) -> None:
-        """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig)."""
+        """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig).
+
+        Args:
+            settings: as Apache names them, ``{"orderMessageEnable": True}``.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         for address in self.name_servers:
             await self._ask(address, RequestCode.UPDATE_NAMESRV_CONFIG, body=_text(settings))
 

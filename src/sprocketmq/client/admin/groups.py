@@ -76,10 +76,15 @@ class GroupRequests(AdminSession):
         """Create a consumer group, or change it: what is not given gets its default (mqadmin: updateSubGroup).
 
         Args:
-            settings: fields of SubscriptionGroupConfig, such as ``retry_max_times=5`` or ``consume_enable=False``.
+            group: its name.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            settings: those of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
 
         Raises:
             ConfigurationError: there is no such setting.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         try:
             config = bodies.SubscriptionGroupConfig(group_name=check_group(group), **settings)
@@ -96,7 +101,18 @@ class GroupRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create or change many groups at once (mqadmin: updateSubGroupList); a 4.9 broker is told one by one."""
+        """Create or change many groups at once (mqadmin: updateSubGroupList); a 4.9 broker is told one by one.
+
+        Args:
+            configs: their settings, one SubscriptionGroupConfig each.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         for config in configs:
             check_group(config.group_name)
         body = bodies.SubscriptionGroupList(group_config_list=list(configs)).encode()
@@ -118,7 +134,15 @@ class GroupRequests(AdminSession):
         """Delete a group, its retry topic and its dead letters (mqadmin: deleteSubGroup).
 
         Args:
+            group: the consumer group.
             remove_offsets: forget its progress, too; else a group of this name goes on where this one was.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteSubscriptionGroupRequestHeader(
             group_name=check_group(group), clean_offset=remove_offsets, remove_offset=remove_offsets
@@ -133,14 +157,38 @@ class GroupRequests(AdminSession):
                 await self._api.delete_topic_in_namesrv(topic)
 
     async def groups(self, *, cluster: str | None = None) -> list[str]:
-        """Names of all consumer groups that the brokers know, sorted."""
+        """Names of all consumer groups that the brokers know, sorted.
+
+        Args:
+            cluster: at the brokers of this cluster; default at all.
+
+        Returns:
+            Their names.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         found: set[str] = set()
         for address in (await self._masters(cluster, None)).values():
             found.update(await self.group_configs(address))
         return sorted(found)
 
     async def group_configs(self, broker: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata)."""
+        """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            By group.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         address = await self._one(broker)
 
         async def page(first: int, version: str) -> tuple[dict[str, bodies.SubscriptionGroupConfig], str, int]:
@@ -155,7 +203,20 @@ class GroupRequests(AdminSession):
         return await all_pages(page)
 
     async def group_config(self, group: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig). Raises GroupNotExist."""
+        """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig).
+
+        Args:
+            group: the consumer group.
+
+        Returns:
+            By broker name.
+
+        Raises:
+            GroupNotExist: no broker knows the group.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         check_group(group)
         masters = await self._masters(None, None)
         found = {name: (await self.group_configs(address)).get(group) for name, address in masters.items()}
@@ -177,7 +238,21 @@ class GroupRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Let members that ask the broker for their queues read ``topic`` by PULL or POP (mqadmin: setConsumeMode; 5.x)."""
+        """Let members that ask the broker for their queues read ``topic`` by PULL or POP (mqadmin: setConsumeMode; 5.x).
+
+        Args:
+            topic: its name.
+            group: the consumer group.
+            mode: ``PULL`` or ``POP``.
+            pop_share_queue_num: with POP, how many members share a queue beyond its owner; -1 is all of them.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         if mode not in ("PULL", "POP"):
             raise ConfigurationError(f"mode is {mode!r}, 'PULL' or 'POP' is allowed")
         body = bodies.SetMessageRequestModeRequestBody(
@@ -190,7 +265,21 @@ class GroupRequests(AdminSession):
             await self._ask(address, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
 
     async def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
-        """Whether ``group`` may read ``topic``, by broker name, after setting it when ``readable`` is given (5.x)."""
+        """Whether ``group`` may read ``topic``, by broker name, after setting it when ``readable`` is given (5.x).
+
+        Args:
+            group: the consumer group.
+            topic: its name.
+            readable: True or False sets it; default nothing is changed.
+
+        Returns:
+            By broker name.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.UpdateGroupForbiddenRequestHeader(group=check_group(group), topic=topic, readable=readable)
         answers: dict[str, bool] = {}
         for name, address in (await self._masters_of(topic)).items():
@@ -201,7 +290,20 @@ class GroupRequests(AdminSession):
     # -- progress --------------------------------------------------------------------------------------------------------------
 
     async def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """Progress and lag per queue, in all the group's topics or in one; empty when no broker knows it (mqadmin: consumerProgress -g)."""
+        """Progress and lag per queue, in all the group's topics or in one; empty when no broker knows it (mqadmin: consumerProgress -g).
+
+        Args:
+            group: the consumer group.
+            topic: in this topic; default in all that the group reads.
+
+        Returns:
+            By queue.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         check_group(group)
         return {
             queue: QueueProgress(offsets.broker_offset, offsets.consumer_offset, offsets.last_timestamp)
@@ -218,11 +320,33 @@ class GroupRequests(AdminSession):
         return [bodies.ConsumeStats.decode(answer.body) for answer in answers if answer is not None]
 
     async def lag(self, group: str, topic: str | None = None) -> int:
-        """Messages that ``group`` has not consumed yet, in sum."""
+        """Messages that ``group`` has not consumed yet, in sum.
+
+        Args:
+            group: the consumer group.
+            topic: in this topic; default in all that the group reads.
+
+        Returns:
+            How many, over all queues.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return sum(progress.lag for progress in (await self.consumer_progress(group, topic)).values())
 
     async def group_summaries(self) -> list[GroupSummary]:
-        """Every group that has a retry topic, at a glance, the furthest behind first (mqadmin: consumerProgress)."""
+        """Every group that has a retry topic, at a glance, the furthest behind first (mqadmin: consumerProgress).
+
+        Returns:
+            A row for each group.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         topics = await self._api.topic_list()
         rows: list[GroupSummary] = []
         for group in (topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)):
@@ -246,13 +370,39 @@ class GroupRequests(AdminSession):
         return sorted(rows, key=lambda row: (-row.lag, row.group))
 
     async def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
-        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats)."""
+        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+            only_ordered: only what is consumed in order.
+
+        Returns:
+            Progress by group, topic and queue.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.GetConsumeStatsInBrokerHeader(is_order=only_ordered)
         answer = await self._ask(await self._one(broker), RequestCode.GET_BROKER_CONSUME_STATS, header)
         return bodies.ConsumeStatsList.decode(answer.body)
 
     async def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
-        """Per queue, the store times of the oldest, the newest and the last consumed message, and how late the group is."""
+        """Per queue, the store times of the oldest, the newest and the last consumed message, and how late the group is.
+
+        Args:
+            topic: its name.
+            group: the consumer group.
+
+        Returns:
+            A span for each queue.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.QueryConsumeTimeSpanRequestHeader(topic=topic, group=check_group(group))
         spans: list[bodies.QueueTimeSpan] = []
         for address in (await self._masters_of(topic)).values():
@@ -264,7 +414,19 @@ class GroupRequests(AdminSession):
 
     async def consumer_connection(self, group: str) -> bodies.ConsumerConnection | None:
         """Members, subscriptions and settings as the first broker that has one online sees them; None when the group is offline
-        (mqadmin: consumerConnection)."""
+        (mqadmin: consumerConnection).
+
+        Args:
+            group: the consumer group.
+
+        Returns:
+            What the broker has of the group, or None.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         check_group(group)
         for address in (await self._masters(None, None)).values():
             try:
@@ -278,7 +440,19 @@ class GroupRequests(AdminSession):
         return None
 
     async def consumer_ids(self, group: str) -> list[str]:
-        """Client ids of the members that are online, sorted."""
+        """Client ids of the members that are online, sorted.
+
+        Args:
+            group: the consumer group.
+
+        Returns:
+            The client ids.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         check_group(group)
         masters = (await self._masters(None, None)).values()
         answers = await asyncio.gather(*(self._api.consumer_ids(address, group) for address in masters))
@@ -286,7 +460,21 @@ class GroupRequests(AdminSession):
 
     async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> bodies.ConsumerRunningInfo:
         """What one member says of itself: settings, queues, rates, and the stacks of its threads with ``jstack``
-        (mqadmin: consumerStatus -i). Raises RemoteError when it is not online."""
+        (mqadmin: consumerStatus -i).
+
+        Args:
+            group: the consumer group.
+            client_id: of the member, ``ip@instanceName``.
+            jstack: with the stacks of its threads.
+
+        Returns:
+            As the member answered.
+
+        Raises:
+            RemoteError: the member is not online, or a server refused.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.GetConsumerRunningInfoRequestHeader(
             consumer_group=check_group(group), client_id=client_id, jstack_enable=jstack
         )
@@ -295,7 +483,20 @@ class GroupRequests(AdminSession):
         return bodies.ConsumerRunningInfo.decode(answer.body)
 
     async def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
-        """What each member says of itself, by client id (mqadmin: consumerStatus)."""
+        """What each member says of itself, by client id (mqadmin: consumerStatus).
+
+        Args:
+            group: the consumer group.
+            jstack: with the stacks of their threads.
+
+        Returns:
+            By client id.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         ids = await self.consumer_ids(group)
         answers = await asyncio.gather(*(self.running_info(group, client_id, jstack=jstack) for client_id in ids))
         return dict(zip(ids, answers, strict=True))
@@ -309,7 +510,20 @@ class GroupRequests(AdminSession):
         return masters[0]
 
     async def producer_connection(self, group: str, topic: str) -> list[bodies.Connection]:
-        """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection)."""
+        """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection).
+
+        Args:
+            group: the producer group.
+            topic: its name.
+
+        Returns:
+            A connection for each producer.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.GetProducerConnectionListRequestHeader(producer_group=group)
         found: dict[str, bodies.Connection] = {}
         for address in (await self._masters_of(topic)).values():
@@ -320,12 +534,36 @@ class GroupRequests(AdminSession):
         return [found[client_id] for client_id in sorted(found)]
 
     async def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
-        """All producers that are connected to one broker, by group (mqadmin: producer)."""
+        """All producers that are connected to one broker, by group (mqadmin: producer).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            By producer group.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         answer = await self._ask(await self._one(broker), RequestCode.GET_ALL_PRODUCER_INFO)
         return dict(sorted(bodies.ProducerTableInfo.decode(answer.body).data.items()))
 
     async def topics_of_group(self, group: str) -> list[str]:
-        """The topics in which ``group`` has progress, sorted (5.x)."""
+        """The topics in which ``group`` has progress, sorted (5.x).
+
+        Args:
+            group: the consumer group.
+
+        Returns:
+            Their names.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.QueryTopicsByConsumerRequestHeader(group=check_group(group))
         topics: set[str] = set()
         for address in (await self._masters(None, None)).values():
@@ -334,7 +572,20 @@ class GroupRequests(AdminSession):
         return sorted(topics)
 
     async def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
-        """What ``group`` subscribes to in ``topic`` now; None when it is offline or does not (5.x)."""
+        """What ``group`` subscribes to in ``topic`` now; None when it is offline or does not (5.x).
+
+        Args:
+            group: the consumer group.
+            topic: its name.
+
+        Returns:
+            Its expression and tags, or None.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.QuerySubscriptionByConsumerRequestHeader(group=check_group(group), topic=topic)
         for address in (await self._masters_of(topic)).values():
             answer = await self._ask(address, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header)

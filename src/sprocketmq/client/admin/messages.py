@@ -61,15 +61,33 @@ class MessageRequests(TopicRequests, OffsetRequests):
     async def view_message(self, offset_message_id: str) -> MessageExt:
         """The stored copy that ``offset_message_id`` names (mqadmin: queryMsgById).
 
+        Args:
+            offset_message_id: of the stored copy: ``offset_message_id`` of a send's result, or of a received message.
+
+        Returns:
+            The message as it is stored.
+
         Raises:
             ConfigurationError: it is no offset message id; a unique key (``message_id``) is for ``messages_by_unique_key``.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         host, offset = decode_offset_message_id(offset_message_id)
         return decode_record(await self._api.view_message(format_host(*host), offset))
 
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
-        """``(host:port of the broker, commit log offset)`` that an offset message id names; asks nobody (mqadmin: DecodeMessageId)."""
+        """``(host:port of the broker, commit log offset)`` that an offset message id names; asks nobody (mqadmin: DecodeMessageId).
+
+        Args:
+            offset_message_id: of the stored copy: ``offset_message_id`` of a send's result, or of a received message.
+
+        Returns:
+            Address and offset.
+
+        Raises:
+            ConfigurationError: it is no offset message id.
+        """
         host, offset = decode_offset_message_id(check_text("offset_message_id", offset_message_id))
         return format_host(*host), offset
 
@@ -84,14 +102,40 @@ class MessageRequests(TopicRequests, OffsetRequests):
     ) -> list[MessageExt]:
         """Messages of ``topic`` with this key, stored between two times, by the brokers' index, oldest first (mqadmin: queryMsgByKey).
 
-        ``max_messages``: at most so many, the newest.
+        Args:
+            topic: its name.
+            key: one of the message's ``keys``.
+            max_messages: at most so many, the newest.
+            begin_ms: stored at this time or later, milliseconds since 1970.
+            end_ms: stored at this time or before, milliseconds since 1970.
+
+        Returns:
+            The messages.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False)
         return [message for message in found if key in message.keys]
 
     async def messages_by_unique_key(self, topic: str, unique_key: str) -> list[MessageExt]:
         """The stored copies of the message with this ``message_id``, oldest first: more than one after a send that was tried again
-        (mqadmin: queryMsgByUniqueKey)."""
+        (mqadmin: queryMsgByUniqueKey).
+
+        Args:
+            topic: its name.
+            unique_key: the ``message_id``.
+
+        Returns:
+            The copies.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True)
         return [message for message in found if message.message_id == unique_key]
 
@@ -111,9 +155,17 @@ class MessageRequests(TopicRequests, OffsetRequests):
             message_id: that of the message (not of a stored copy).
             trace_topic: where the clients' traces go.
             max_messages: look at so many trace messages, the newest.
+            begin_ms: stored at this time or later, milliseconds since 1970.
+            end_ms: stored at this time or before, milliseconds since 1970.
+
+        Returns:
+            One record for each send, and for each call of a listener before and after it.
 
         Raises:
             TopicNotExist: nobody has traced anything there yet.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(trace_topic, message_id, max_messages, begin_ms, end_ms, unique=False)
         records = [
@@ -151,7 +203,20 @@ class MessageRequests(TopicRequests, OffsetRequests):
         ]
 
     async def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
-        """The message at one place of a queue; None when there is none (mqadmin: queryMsgByOffset)."""
+        """The message at one place of a queue; None when there is none (mqadmin: queryMsgByOffset).
+
+        Args:
+            queue: of which topic, broker and number.
+            offset: its place in the queue.
+
+        Returns:
+            The message, or None.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         messages, _ = await self._read(queue, check_range("offset", offset, 0, _FOREVER_MS), 1, "*")
         return messages[0] if messages and messages[0].queue_offset == offset else None
 
@@ -169,10 +234,19 @@ class MessageRequests(TopicRequests, OffsetRequests):
         For whole topics use QueueReader, which is made for speed.
 
         Args:
+            queue: of which topic, broker and number.
             begin_offset: default the oldest message.
             end_offset: read up to here, exclusive; default the end as it is now.
             max_messages: at most so many.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
+
+        Returns:
+            The messages.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("max_messages", max_messages, 1, 1_000_000)
         low, high = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
@@ -207,7 +281,19 @@ class MessageRequests(TopicRequests, OffsetRequests):
         return decode_pull(result, queue, subscription, _TOOLS_GROUP), result.next_begin_offset
 
     async def message_track(self, message: MessageExt) -> list[MessageTrack]:
-        """What became of a message in each group that reads its topic (mqadmin: queryMsgById prints it)."""
+        """What became of a message in each group that reads its topic (mqadmin: queryMsgById prints it).
+
+        Args:
+            message: as a lookup returned it.
+
+        Returns:
+            A row for each group.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         groups = await self.consumers_of(message.topic)
         return [MessageTrack(group, await self._track(message, group)) for group in groups]
 
@@ -239,10 +325,17 @@ class MessageRequests(TopicRequests, OffsetRequests):
         (mqadmin: queryMsgById -g -d).
 
         Args:
+            group: the consumer group.
+            client_id: of the member, ``ip@instanceName``.
             message: as a lookup returned it, or its offset message id.
+
+        Returns:
+            What the listener made of it, and how long that took.
 
         Raises:
             RemoteError: the member is not online, is no push consumer, or did not answer within 10 s.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         message_id = message if isinstance(message, str) else message.offset_message_id
         address, _ = self.decode_message_id(message_id)
@@ -257,7 +350,22 @@ class MessageRequests(TopicRequests, OffsetRequests):
         self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None
     ) -> bodies.QueryConsumeQueueResponseBody:
         """Entries of the index that a queue is: where each message is in the commit log, and whether it passes the filter of ``group``
-        (mqadmin: queryCq)."""
+        (mqadmin: queryCq).
+
+        Args:
+            queue: of which topic, broker and number.
+            index: the offset to begin at.
+            count: how many entries.
+            group: whose filter is tried; default none.
+
+        Returns:
+            The entries, and what the group subscribes to.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.QueryConsumeQueueRequestHeader(
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -269,7 +377,17 @@ class MessageRequests(TopicRequests, OffsetRequests):
         return bodies.QueryConsumeQueueResponseBody.decode(answer.body)
 
     async def resume_half_message(self, topic: str, offset_message_id: str) -> None:
-        """Have the producers asked again about a transaction whose checks are used up."""
+        """Have the producers asked again about a transaction whose checks are used up.
+
+        Args:
+            topic: where it was sent.
+            offset_message_id: of the half message.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         address, _ = self.decode_message_id(offset_message_id)
         header = headers.ResumeCheckHalfMessageRequestHeader(msg_id=offset_message_id, topic=topic)
         await self._ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)

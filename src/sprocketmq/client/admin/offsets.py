@@ -32,19 +32,52 @@ class OffsetRequests(GroupRequests):
     # -- queues ----------------------------------------------------------------------------------------------------------------
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The oldest message that is still there."""
+        """The oldest message that is still there.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            Its offset.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return await self._api.min_offset(await self._address_of(queue), queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """One behind the newest message."""
+        """One behind the newest message.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            The offset.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return await self._api.max_offset(await self._address_of(queue), queue)
 
     async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
         """The first message stored at or after a time; when there is none, one behind the newest (a 4.9 broker: the newest).
 
         Args:
+            queue: of which topic, broker and number.
             timestamp_ms: milliseconds since 1970, or a datetime (without a zone it is local time).
             last: of several messages of that very millisecond the last one (5.x).
+
+        Returns:
+            The offset.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.SearchOffsetRequestHeader(
             topic=queue.topic,
@@ -56,20 +89,53 @@ class OffsetRequests(GroupRequests):
         return answer.header(headers.SearchOffsetResponseHeader).offset
 
     async def earliest_store_time_ms(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored, -1 for an empty queue."""
+        """When the oldest message was stored, -1 for an empty queue.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            Milliseconds since 1970, or -1.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return await self._api.earliest_store_time(await self._address_of(queue), queue)
 
     # -- progress of groups ----------------------------------------------------------------------------------------------------
 
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The next offset ``group`` will consume; None when it has no progress there."""
+        """The next offset ``group`` will consume; None when it has no progress there.
+
+        Args:
+            group: the consumer group.
+            queue: of which topic, broker and number.
+
+        Returns:
+            The offset, or None.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return await self._api.query_consumer_offset(await self._address_of(queue), check_group(group), queue)
 
     async def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Set the progress of ``group``; its members must be down, or they overwrite it with theirs: see ``reset_offset``.
 
+        Args:
+            group: the consumer group.
+            queue: of which topic, broker and number.
+            offset: the next one to consume.
+
         Raises:
             GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 takes any).
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("offset", offset, 0, _MAX)
         await self._api.update_consumer_offset(await self._address_of(queue), check_group(group), queue, offset)
@@ -81,6 +147,8 @@ class OffsetRequests(GroupRequests):
         (mqadmin: resetOffsetByTime).
 
         Args:
+            group: the consumer group.
+            topic: its name.
             timestamp_ms: milliseconds since 1970, or a datetime (without a zone it is local time).
             force: False moves no queue forward (4.9; a 5.x broker always moves).
 
@@ -89,14 +157,25 @@ class OffsetRequests(GroupRequests):
 
         Raises:
             TopicNotExist, RemoteError: there is no such topic, or a broker refused.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._reset(group, topic, _ms(timestamp_ms), force)
 
     async def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
         """Let ``group`` forget what waits in ``topic`` and go on with what comes (mqadmin: skipAccumulatedMessage).
 
+        Args:
+            group: the consumer group.
+            topic: its name.
+
         Returns:
             Where each queue goes on.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._reset(group, topic, _THE_END, True)
 
@@ -145,9 +224,15 @@ class OffsetRequests(GroupRequests):
     async def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Let ``group`` go on at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
 
+        Args:
+            group: the consumer group.
+            queue: of which topic, broker and number.
+            offset: the next one to consume.
+
         Raises:
             ConfigurationError: members are online and the broker is 4.9, which can only move whole topics: stop them first.
             RemoteError: the offset is not between the queue's oldest message and its end (5.x).
+            NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("offset", offset, 0, _MAX)
         address = await self._address_of(queue)
@@ -181,8 +266,18 @@ class OffsetRequests(GroupRequests):
         Members of ``destination`` must be down, and a 5.x broker must know it: see ``create_group``. The retry topic of ``source`` is not
         taken along.
 
+        Args:
+            source: the group whose progress is taken.
+            destination: the group that gets it.
+            topic: in this topic; default in all topics of ``source``.
+
         Returns:
             Where each queue begins.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(destination)
         cloned: dict[MessageQueue, int] = {}
@@ -196,7 +291,21 @@ class OffsetRequests(GroupRequests):
     async def consume_status(
         self, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
-        """The progress in memory of each member that is online, or of one, by client id (mqadmin: getConsumerStatus)."""
+        """The progress in memory of each member that is online, or of one, by client id (mqadmin: getConsumerStatus).
+
+        Args:
+            topic: its name.
+            group: the consumer group.
+            client_id: of one member; default all that are online.
+
+        Returns:
+            The next offset of each queue, by client id.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.GetConsumerStatusRequestHeader(
             topic=topic, group=check_group(group), client_addr=client_id or ""
         )

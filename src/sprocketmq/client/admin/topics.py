@@ -64,16 +64,20 @@ class TopicRequests(AdminSession):
 
         Args:
             topic: its name.
-            queues: queues per broker, to read and to write; ``read_queues`` and ``write_queues`` set them apart.
+            queues: queues per broker, to read and to write.
+            read_queues: queues to read, per broker; default ``queues``.
+            write_queues: queues to write, per broker; default ``queues``.
             perm: 6 read and write, 4 read only, 2 write only.
             order: mark it as ordered.
-            attributes: changes of a 5.x topic's attributes, ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``.
+            attributes: changes of a 5.x topic's attributes, ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
             cluster: on the brokers of this cluster; default all brokers.
-            broker: on this broker alone.
-            wait_ms: how long to wait for the name server; RequestTimeout after that.
+            broker: on this broker alone; default all of the cluster.
+            wait_ms: how many milliseconds to wait for the name server; RequestTimeout after that.
 
         Raises:
             ConfigurationError: a value is out of range, or no such cluster or broker.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.CreateTopicRequestHeader(
             topic=check_topic(topic),
@@ -121,6 +125,16 @@ class TopicRequests(AdminSession):
         """Create or change many topics at once (mqadmin: updateTopicList); a 4.9 broker is told one by one.
 
         Does not wait for the name server.
+
+        Args:
+            configs: their settings, one TopicConfig each.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         for config in configs:
             check_topic(config.topic_name)
@@ -142,8 +156,17 @@ class TopicRequests(AdminSession):
     ) -> None:
         """Let a topic be read (4), written (2) or both (6), and leave the rest of it as it is (mqadmin: updateTopicPerm).
 
+        Args:
+            topic: its name.
+            perm: 4 to read, 2 to write, 6 for both, 0 for neither.
+            cluster: at all masters of this cluster; default wherever the topic is.
+            broker: at this broker alone, by name (its master) or ``host:port``; default wherever the topic is.
+
         Raises:
             TopicNotExist: none of these brokers has the topic.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("perm", perm, 0, 7)
         masters = await self._masters(cluster, broker) if cluster or broker else await self._masters_of(topic)
@@ -152,7 +175,17 @@ class TopicRequests(AdminSession):
             await self._api.create_topic(masters[name], _create_header(config))
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic from all brokers (of ``cluster``) and from the name servers; its messages are gone (mqadmin: deleteTopic)."""
+        """Delete a topic from all brokers (of ``cluster``) and from the name servers; its messages are gone (mqadmin: deleteTopic).
+
+        Args:
+            topic: its name.
+            cluster: from the brokers of this cluster; default from all.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         check_topic(topic)
         masters = await self._masters(cluster, None)
         await asyncio.gather(*(self._api.delete_topic(address, topic) for address in masters.values()))
@@ -160,7 +193,19 @@ class TopicRequests(AdminSession):
         await self.delete_order_conf(topic)
 
     async def topics(self, *, cluster: str | None = None) -> list[str]:
-        """All topics the name server knows, or those of one cluster, system topics included, sorted (mqadmin: topicList)."""
+        """All topics the name server knows, or those of one cluster, system topics included, sorted (mqadmin: topicList).
+
+        Args:
+            cluster: those of this cluster; default all that the name server knows.
+
+        Returns:
+            Their names.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         if cluster is None:
             return sorted(await self._api.topic_list())
         header = headers.GetTopicsByClusterRequestHeader(cluster=cluster)
@@ -168,7 +213,16 @@ class TopicRequests(AdminSession):
         return sorted(bodies.TopicList.decode(answer.body).topic_list)
 
     async def system_topics(self) -> list[str]:
-        """The topics that belong to the brokers and the name server, sorted."""
+        """The topics that belong to the brokers and the name server, sorted.
+
+        Returns:
+            Their names.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         answer = await self._ask_name_server(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
         found = set(bodies.TopicList.decode(answer.body).topic_list)
         for address in (await self._masters(None, None)).values():
@@ -177,28 +231,94 @@ class TopicRequests(AdminSession):
         return sorted(found)
 
     async def route(self, topic: str) -> bodies.TopicRouteData:
-        """Which brokers have which queues of ``topic`` (mqadmin: topicRoute). Raises TopicNotExist."""
+        """Which brokers have which queues of ``topic`` (mqadmin: topicRoute).
+
+        Args:
+            topic: its name.
+
+        Returns:
+            Its brokers with their addresses, and how many queues each has.
+
+        Raises:
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return await self._route(topic)
 
     async def topic_clusters(self, topic: str) -> list[str]:
-        """The clusters that have ``topic``, sorted (mqadmin: topicClusterList). Raises TopicNotExist."""
+        """The clusters that have ``topic``, sorted (mqadmin: topicClusterList).
+
+        Args:
+            topic: its name.
+
+        Returns:
+            Their names.
+
+        Raises:
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return sorted({data.cluster for data in (await self._route(topic)).broker_datas if data.cluster})
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of ``topic``, in order. Raises TopicNotExist."""
+        """The readable queues of ``topic``, in order.
+
+        Args:
+            topic: its name.
+
+        Returns:
+            The queues, by broker and number.
+
+        Raises:
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         self._routes.table.update(topic, await self._route(topic))
         return list(self._routes.table.subscribe_queues(topic))
 
     async def allocate(
         self, topic: str, client_ids: Iterable[str], *, strategy: allocation.AllocationStrategy | str = "AVG"
     ) -> dict[str, list[MessageQueue]]:
-        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed."""
+        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed.
+
+        Args:
+            topic: its name.
+            client_ids: of the members.
+            strategy: how they share, as a push consumer's ``allocate_strategy``.
+
+        Returns:
+            The queues of each member, by client id.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         chosen = allocation.strategy_by_name(strategy) if isinstance(strategy, str) else strategy
         queues, members = await self.queues(topic), sorted(set(client_ids), key=allocation.java_order)
         return {member: allocation.allocate(chosen, "", member, queues, members) for member in members}
 
     async def topic_stats(self, topic: str) -> dict[MessageQueue, bodies.TopicOffset]:
-        """Min and max offset and time of the last message, per queue (mqadmin: topicStatus). Raises TopicNotExist."""
+        """Min and max offset and time of the last message, per queue (mqadmin: topicStatus).
+
+        Args:
+            topic: its name.
+
+        Returns:
+            By queue.
+
+        Raises:
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         self._routes.table.update(topic, await self._route(topic))
         names = {queue.broker_name for queue in self._routes.table.subscribe_queues(topic)}
         tables = await asyncio.gather(*(self._api.topic_stats(self._address(name), topic) for name in names))
@@ -207,11 +327,36 @@ class TopicRequests(AdminSession):
         )
 
     async def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
-        """The settings of ``topic`` on each broker that has it, by broker name. Raises TopicNotExist."""
+        """The settings of ``topic`` on each broker that has it, by broker name.
+
+        Args:
+            topic: its name.
+
+        Returns:
+            By broker name.
+
+        Raises:
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return await self._topic_configs_of(topic, await self._masters_of(topic))
 
     async def topic_configs(self, broker: str) -> dict[str, bodies.TopicConfig]:
-        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata)."""
+        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            By topic.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         address = await self._one(broker)
 
         async def page(first: int, version: str) -> tuple[dict[str, bodies.TopicConfig], str, int]:
@@ -243,7 +388,20 @@ class TopicRequests(AdminSession):
         return configs
 
     async def consumers_of(self, topic: str) -> list[str]:
-        """The groups that have progress in ``topic`` or subscribe to it, sorted. Raises TopicNotExist."""
+        """The groups that have progress in ``topic`` or subscribe to it, sorted.
+
+        Args:
+            topic: its name.
+
+        Returns:
+            Their names.
+
+        Raises:
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.QueryTopicConsumeByWhoRequestHeader(topic=topic)
         groups: set[str] = set()
         for address in (await self._masters_of(topic)).values():
@@ -252,7 +410,19 @@ class TopicRequests(AdminSession):
         return sorted(groups)
 
     async def topic_traffic(self, topic: str) -> list[TopicTraffic]:
-        """What goes in and out, one row per group that reads ``topic``, or one without a group (mqadmin: statsAll)."""
+        """What goes in and out, one row per group that reads ``topic``, or one without a group (mqadmin: statsAll).
+
+        Args:
+            topic: its name.
+
+        Returns:
+            A row for each group.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         masters = (await self._masters_of(topic)).values()
         incoming = await self._sum(masters, "TOPIC_PUT_NUMS", topic)
         rows: list[TopicTraffic] = []
@@ -281,7 +451,19 @@ class TopicRequests(AdminSession):
         return tps, count
 
     async def order_conf(self, topic: str) -> dict[str, int]:
-        """The queues that an ordered topic is sent to, by broker name; empty when none are set (mqadmin: updateOrderConf -m get)."""
+        """The queues that an ordered topic is sent to, by broker name; empty when none are set (mqadmin: updateOrderConf -m get).
+
+        Args:
+            topic: its name.
+
+        Returns:
+            How many queues, by broker name.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.GetKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
         try:
             answer = await self._ask_name_server(RequestCode.GET_KV_CONFIG, header)
@@ -294,7 +476,17 @@ class TopicRequests(AdminSession):
         return {name: int(count) for name, _, count in parts}
 
     async def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
-        """Send an ordered topic to so many queues of these brokers, also while one is down (mqadmin: updateOrderConf -m put)."""
+        """Send an ordered topic to so many queues of these brokers, also while one is down (mqadmin: updateOrderConf -m put).
+
+        Args:
+            topic: its name.
+            queues_by_broker: how many queues, by broker name.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         value = ";".join(
             f"{name}:{check_range(f'queues of {name}', count, 1, 65_535)}" for name, count in queues_by_broker.items()
         )
@@ -303,13 +495,32 @@ class TopicRequests(AdminSession):
             await self._ask(address, RequestCode.PUT_KV_CONFIG, header)
 
     async def delete_order_conf(self, topic: str) -> None:
-        """Forget ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Harmless when there is none."""
+        """Forget ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Harmless when there is none.
+
+        Args:
+            topic: its name.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         header = headers.DeleteKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
         for address in self._api.name_servers.addresses:
             await self._ask(address, RequestCode.DELETE_KV_CONFIG, header)
 
     async def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete the queue files of topics that are gone (mqadmin: cleanUnusedTopic)."""
+        """Delete the queue files of topics that are gone (mqadmin: cleanUnusedTopic).
+
+        Args:
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, RequestCode.CLEAN_UNUSED_TOPIC)
 

@@ -67,7 +67,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     Args:
         group: the consumer group.
-        options: those of ``ClientOptions`` and ``PullSettings`` (``consume_from_where``, ``pull_batch_size``, thresholds, ...).
+        options: as PullConsumerOptions and CommonOptions say (``help(sprocketmq.PullConsumerOptions)``): ``namesrv_addr``,
+            ``auto_commit``, ``consume_from_where``, ``pull_batch_size``, ...
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
     """
 
     def __init__(self, group: str, **options: Unpack[PullConsumerOptions]) -> None:
@@ -154,7 +158,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             parts.consumer.subscription_changed()
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Tell ``hook`` of what polls hand out, or let it take messages out before; see ``sprocketmq.client.hooks``. Before ``start``.
+        """Tell ``hook`` of what polls hand out, or let it take messages out before. Before ``start``.
+
+        Args:
+            hook: has ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see ``sprocketmq.client.hooks``.
 
         Raises:
             ConfigurationError: the consumer is running, or the hook has none of these methods.
@@ -164,7 +171,15 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._hooks.add(hook, ("consume", "filter"))
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
-        """Ask these name servers from now on, ``host:9876`` separated by ``;``. All clients of this instance do."""
+        """Ask these name servers from now on. All clients of this instance do.
+
+        Args:
+            namesrv_addr: ``host:9876``, several separated by ``;``.
+
+        Raises:
+            ConfigurationError: that is no address.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._started().instance.name_servers.replace(parse_addresses(namesrv_addr))
 
     # -- what is read ----------------------------------------------------------------------------------------------------------
@@ -177,8 +192,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         Args:
             topic: its name; one that does not exist yet is waited for.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
-            on_queues_changed: called with (topic, all its queues, ours) after each rebalance that changed either; a plain
-                function runs in a thread. ``poll`` hands out a new queue only after it returned, so it may ``seek``.
+            on_queues_changed: called with (topic, all its queues, ours) after each rebalance that changed either; a plain function runs in
+                a thread. ``poll`` hands out a new queue only after it returned, so it may ``seek``. Default nobody is called.
 
         Raises:
             ConfigurationError: queues were assigned, or the expression cannot be read.
@@ -195,7 +210,14 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         await self._changed()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Leave the queues of ``topic`` to others; their progress is persisted. Harmless when not subscribed."""
+        """Leave the queues of ``topic`` to others; their progress is persisted. Harmless when not subscribed.
+
+        Args:
+            topic: its name.
+
+        Raises:
+            ConfigurationError: that is no name of a topic.
+        """
         topic = wrap(self._options.namespace, check_topic(topic))
         self._subscriptions.pop(topic, None)
         self._listeners.pop(topic, None)
@@ -252,7 +274,19 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return sorted(map(self._outside, owned))
 
     async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
-        """All readable queues of ``topic``, sorted, whoever reads them. Raises TopicNotExist."""
+        """All readable queues of ``topic``, sorted, whoever reads them.
+
+        Args:
+            topic: its name.
+
+        Returns:
+            The queues.
+
+        Raises:
+            TopicNotExist: there is no such topic, or none of its queues can be read.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         running = self._started()
         wrapped = wrap(self._options.namespace, check_topic(topic))
         await running.instance.routes.refresh(wrapped)
@@ -266,9 +300,16 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return queues
 
     async def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
-        """Call ``listener(topic, all its queues)`` when a topic gets or loses queues; plain functions run in a thread.
+        """Call ``listener`` when a topic gets or loses queues.
 
         The queues are looked up each ``topic_metadata_check_interval_ms``; those there now are no news. For consumers that ``assign``.
+
+        Args:
+            topic: its name.
+            listener: called with (topic, all its queues); a plain function runs in a thread.
+
+        Raises:
+            ConfigurationError: that is no name of a topic, or no function.
         """
         topic = wrap(self._options.namespace, check_topic(topic))
         check_callable("listener", listener, "a function of a topic and its queues")
@@ -283,14 +324,21 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     # -- messages --------------------------------------------------------------------------------------------------------------
 
     async def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
-        """The next messages, oldest first per queue; waits for the first until ``timeout_ms``, returns [] when none came.
+        """The next messages; waits for the first until ``timeout_ms``.
 
         With ``auto_commit``, messages of earlier polls count as consumed from now on. A poll that is cancelled, or interrupted (Ctrl-C, a
         signal), has handed out nothing: its messages come with the next one.
 
         Args:
             max_messages: at most so many, over all queues.
-            timeout_ms: default ``poll_timeout_ms``; 0 takes what is there.
+            timeout_ms: how many milliseconds to wait for the first one; default ``poll_timeout_ms``; 0 takes what is there.
+
+        Returns:
+            The messages, oldest first per queue; an empty list when none came.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+            ClosedError: the consumer is not started, or was shut down.
         """
         return _messages(await self._poll(max_messages, timeout_ms))
 
@@ -325,7 +373,15 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
                 running.instance.spawn(running.persist_offsets())
 
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Fetch nothing more of ``queues`` (default: of all) until ``resume``; what was fetched before is still handed out."""
+        """Fetch nothing more of ``queues`` until ``resume``; what was fetched before is still handed out.
+
+        Args:
+            queues: which; default all.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         running = self._started()
         if queues is None:
             running.paused = True
@@ -334,7 +390,15 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             self._service(running).paused_queues.update(self._ours(running, inside))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """End ``pause`` of ``queues``; without an argument of everything."""
+        """End ``pause`` of ``queues``.
+
+        Args:
+            queues: which; default everything that was paused.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         running = self._started()
         if queues is None:
             running.paused = False
@@ -357,6 +421,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
         Progress follows with the next commit, also back.
 
+        Args:
+            queue: one that this consumer reads.
+            offset: of the message to go on with.
+
         Raises:
             ConfigurationError: the queue is not read by this consumer, or the offset is not between its oldest message and its end.
         """
@@ -370,13 +438,31 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._seek(running, queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message that is still there. As ``seek``."""
+        """Go on with the oldest message of ``queue``; what was fetched before is dropped.
+
+        Args:
+            queue: one that this consumer reads.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+        """
         running, queue = self._started(), self._inside(queue)
         self._ours(running, [queue])
         self._seek(running, queue, await self.min_offset(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on with the next message that arrives. As ``seek``."""
+        """Go on with what comes to ``queue`` from now on; what was fetched before is dropped.
+
+        Args:
+            queue: one that this consumer reads.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+        """
         running, queue = self._started(), self._inside(queue)
         self._ours(running, [queue])
         self._seek(running, queue, await self.max_offset(queue))
@@ -390,18 +476,52 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         """The offset of the first message stored at or after ``timestamp_ms``.
 
         When there is none, one behind the last message; a 4.9 broker names the last message itself then.
+
+        Args:
+            queue: of which topic, broker and number.
+            timestamp_ms: milliseconds since 1970.
+
+        Returns:
+            The offset.
+
+        Raises:
+            ConfigurationError: an argument is wrong.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
         """
         check_range("timestamp_ms", timestamp_ms, 0, MAX_OFFSET)
         running, queue = self._started(), self._inside(queue)
         return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The oldest message that is still there."""
+        """The oldest message that is still there.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            Its offset.
+
+        Raises:
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         running, queue = self._started(), self._inside(queue)
         return await running.instance.api.min_offset(await self._address(running, queue), queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """One behind the newest message."""
+        """One behind the newest message.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            The offset.
+
+        Raises:
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         running, queue = self._started(), self._inside(queue)
         return await running.instance.api.max_offset(await self._address(running, queue), queue)
 
@@ -431,8 +551,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         """Everything handed out is done; the brokers have it when this returns.
 
         Args:
-            offsets: by queue, the offset to go on at (one behind the last done); or queues, of which everything handed out is done;
-                default all queues.
+            offsets: by queue, the offset to go on at (one behind the last done); or queues, of which everything handed out is done; default
+                all queues.
             persist: False leaves the writing to the periodic one.
 
         Returns:
@@ -441,6 +561,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         Raises:
             ConfigurationError: an offset is no whole number, or below 0.
             RemoteError, NetworkError, RequestTimeout: a broker did not take it; call again, or leave it to the periodic writing.
+            ClosedError: the consumer is not started, or was shut down.
         """
         running = self._started()
         if not isinstance(persist, bool):
@@ -460,7 +581,19 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         *,
         persist: bool = True,
     ) -> asyncio.Future[dict[MessageQueue, int]]:
-        """Like ``commit``, without waiting: the future has what was committed or the exception."""
+        """Like ``commit``, without waiting.
+
+        Args:
+            offsets: by queue, the offset to go on at (one behind the last done); or queues, of which everything handed out is done; default
+                all queues.
+            persist: False leaves the writing to the periodic one.
+
+        Returns:
+            A future of what was committed, or of what ``commit`` raises.
+
+        Raises:
+            ConfigurationError, RemoteError, NetworkError, RequestTimeout, ClosedError: in the future.
+        """
         return asyncio.ensure_future(self.commit(offsets, persist=persist))
 
     def _to_commit(
@@ -498,7 +631,14 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's progress in ``queue``: what this consumer committed last, else what is stored; None when there is none.
 
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            The offset, or None.
+
         Raises:
+            ClosedError: the consumer is not started, or was shut down.
             RemoteError, NetworkError, RequestTimeout: the broker could not be asked.
         """
         running, queue = self._started(), self._inside(queue)
@@ -554,13 +694,22 @@ def _several(name: str, queues: Iterable[MessageQueue]) -> Iterable[MessageQueue
 
 
 class PullConsumer(BlockingFace):
-    """AsyncPullConsumer for callers without an event loop: the same verbs, each waits.
+    """Receives messages by ``poll`` (AsyncPullConsumer: for callers with an event loop).
 
     ::
 
         with PullConsumer("backfill", namesrv_addr="127.0.0.1:9876") as consumer:
             consumer.subscribe("flights")
             while messages := consumer.poll(timeout_ms=1000): ...
+
+    Args:
+        group: the consumer group.
+        options: as PullConsumerOptions and CommonOptions say (``help(sprocketmq.PullConsumerOptions)``): ``namesrv_addr``,
+            ``auto_commit``, ``consume_from_where``, ``pull_batch_size``, ...
+        engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PullConsumerOptions]) -> None:
@@ -569,6 +718,7 @@ class PullConsumer(BlockingFace):
 
     @property
     def group(self) -> str:
+        """As it was given; brokers see it within the namespace."""
         return self._async.group
 
     @property
@@ -578,7 +728,7 @@ class PullConsumer(BlockingFace):
 
     @property
     def auto_commit(self) -> bool:
-        """As ``AsyncPullConsumer.auto_commit``."""
+        """May be changed while running; what was handed out before is committed by the next ``poll`` or ``commit``."""
         return self._async.auto_commit
 
     @auto_commit.setter
@@ -586,11 +736,17 @@ class PullConsumer(BlockingFace):
         self._async.auto_commit = value
 
     def start(self) -> None:
-        """Join the client instance. Harmless when started already."""
+        """Join the client instance. Harmless when started already.
+
+        Raises:
+            ConfigurationError: the instance has a consumer of this group already.
+            NetworkError, RequestTimeout: no name server can be reached.
+            ClosedError: it was shut down meanwhile.
+        """
         self._run(self._async.start())
 
     def shutdown(self) -> None:
-        """As ``AsyncPullConsumer.shutdown``."""
+        """Commit what was handed out (with ``auto_commit``), persist progress, leave. Harmless twice."""
         self._run(self._async.shutdown())
 
     def __exit__(
@@ -599,25 +755,65 @@ class PullConsumer(BlockingFace):
         self._run(self._async.__aexit__(kind, error, trace))
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """As ``AsyncPullConsumer.add_hook``."""
+        """Tell ``hook`` of what polls hand out, or let it take messages out before. Before ``start``.
+
+        Args:
+            hook: has ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see ``sprocketmq.client.hooks``.
+
+        Raises:
+            ConfigurationError: the consumer is running, or the hook has none of these methods.
+        """
         self._async.add_hook(hook)
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
-        """As ``AsyncPullConsumer.update_name_server_address``."""
+        """Ask these name servers from now on. All clients of this instance do.
+
+        Args:
+            namesrv_addr: ``host:9876``, several separated by ``;``.
+
+        Raises:
+            ConfigurationError: that is no address.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._async.update_name_server_address(namesrv_addr)
 
     def subscribe(
         self, topic: str, expression: Expression = "*", *, on_queues_changed: MessageQueueListener | None = None
     ) -> None:
-        """As ``AsyncPullConsumer.subscribe``."""
+        """Share the queues of ``topic`` with the other members of the group.
+
+        Args:
+            topic: its name; one that does not exist yet is waited for.
+            expression: tags as ``"a || b"``, or ``sql92("...")``.
+            on_queues_changed: called with (topic, all its queues, ours) after each rebalance that changed either; a plain function runs in
+                a thread. ``poll`` hands out a new queue only after it returned, so it may ``seek``. Default nobody is called.
+
+        Raises:
+            ConfigurationError: queues were assigned, or the expression cannot be read.
+        """
         self._run(self._async.subscribe(topic, expression, on_queues_changed=on_queues_changed))
 
     def unsubscribe(self, topic: str) -> None:
-        """As ``AsyncPullConsumer.unsubscribe``."""
+        """Leave the queues of ``topic`` to others; their progress is persisted. Harmless when not subscribed.
+
+        Args:
+            topic: its name.
+
+        Raises:
+            ConfigurationError: that is no name of a topic.
+        """
         self._run(self._async.unsubscribe(topic))
 
     def assign(self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*") -> None:
-        """As ``AsyncPullConsumer.assign``."""
+        """Read exactly these queues, whatever the group does; a second call replaces the first.
+
+        Args:
+            queues: one at least.
+            expression: for all of them, or by topic.
+
+        Raises:
+            ConfigurationError: topics were subscribed, no queue is given, or the expression cannot be read.
+        """
         self._run(self._async.assign(queues, expression))
 
     @property
@@ -626,58 +822,176 @@ class PullConsumer(BlockingFace):
         return self._now(lambda: self._async.assigned_queues)
 
     def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
-        """As ``AsyncPullConsumer.fetch_message_queues``."""
+        """All readable queues of ``topic``, sorted, whoever reads them.
+
+        Args:
+            topic: its name.
+
+        Returns:
+            The queues.
+
+        Raises:
+            TopicNotExist: there is no such topic, or none of its queues can be read.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         return self._run(self._async.fetch_message_queues(topic))
 
     def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
-        """As ``AsyncPullConsumer.register_topic_message_queue_change_listener``."""
+        """Call ``listener`` when a topic gets or loses queues.
+
+        The queues are looked up each ``topic_metadata_check_interval_ms``; those there now are no news. For consumers that ``assign``.
+
+        Args:
+            topic: its name.
+            listener: called with (topic, all its queues); a plain function runs in a thread.
+
+        Raises:
+            ConfigurationError: that is no name of a topic, or no function.
+        """
         self._run(self._async.register_topic_message_queue_change_listener(topic, listener))
 
     def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
-        """As ``AsyncPullConsumer.poll``."""
+        """The next messages; waits for the first until ``timeout_ms``.
+
+        With ``auto_commit``, messages of earlier polls count as consumed from now on. A poll that is cancelled, or interrupted (Ctrl-C, a
+        signal), has handed out nothing: its messages come with the next one.
+
+        Args:
+            max_messages: at most so many, over all queues.
+            timeout_ms: how many milliseconds to wait for the first one; default ``poll_timeout_ms``; 0 takes what is there.
+
+        Returns:
+            The messages, oldest first per queue; an empty list when none came.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         poll = self._async._poll(max_messages, timeout_ms)
         return _messages(self._engine.run(poll, unreceived=self._async._hand_back))
 
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """As ``AsyncPullConsumer.pause``."""
+        """Fetch nothing more of ``queues`` until ``resume``; what was fetched before is still handed out.
+
+        Args:
+            queues: which; default all.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._now(lambda: self._async.pause(queues))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """As ``AsyncPullConsumer.resume``."""
+        """End ``pause`` of ``queues``.
+
+        Args:
+            queues: which; default everything that was paused.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._now(lambda: self._async.resume(queues))
 
     @property
     def paused_queues(self) -> list[MessageQueue]:
-        """As ``AsyncPullConsumer.paused_queues``."""
+        """The queues that are paused now, sorted. A queue that moved away and came back is not."""
         return self._now(lambda: self._async.paused_queues)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """As ``AsyncPullConsumer.seek``."""
+        """Go on at ``offset`` in a queue that this consumer reads now; what was fetched and not polled is forgotten.
+
+        Progress follows with the next commit, also back.
+
+        Args:
+            queue: one that this consumer reads.
+            offset: of the message to go on with.
+
+        Raises:
+            ConfigurationError: the queue is not read by this consumer, or the offset is not between its oldest message and its end.
+        """
         self._run(self._async.seek(queue, offset))
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
-        """As ``AsyncPullConsumer.seek_to_begin``."""
+        """Go on with the oldest message of ``queue``; what was fetched before is dropped.
+
+        Args:
+            queue: one that this consumer reads.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+        """
         self._run(self._async.seek_to_begin(queue))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """As ``AsyncPullConsumer.seek_to_end``."""
+        """Go on with what comes to ``queue`` from now on; what was fetched before is dropped.
+
+        Args:
+            queue: one that this consumer reads.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+        """
         self._run(self._async.seek_to_end(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """As ``AsyncPullConsumer.offset_for_timestamp``."""
+        """The offset of the first message stored at or after ``timestamp_ms``.
+
+        When there is none, one behind the last message; a 4.9 broker names the last message itself then.
+
+        Args:
+            queue: of which topic, broker and number.
+            timestamp_ms: milliseconds since 1970.
+
+        Returns:
+            The offset.
+
+        Raises:
+            ConfigurationError: an argument is wrong.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         return self._run(self._async.offset_for_timestamp(queue, timestamp_ms))
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """As ``AsyncPullConsumer.min_offset``."""
+        """The oldest message that is still there.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            Its offset.
+
+        Raises:
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         return self._run(self._async.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """As ``AsyncPullConsumer.max_offset``."""
+        """One behind the newest message.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            The offset.
+
+        Raises:
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         return self._run(self._async.max_offset(queue))
 
     @property
     def positions(self) -> Mapping[MessageQueue, int]:
-        """As ``AsyncPullConsumer.positions``."""
+        """Of each queue read now, the offset behind what ``poll`` handed out."""
         return self._now(lambda: self._async.positions)
 
     def commit(
@@ -686,7 +1000,21 @@ class PullConsumer(BlockingFace):
         *,
         persist: bool = True,
     ) -> dict[MessageQueue, int]:
-        """As ``AsyncPullConsumer.commit``."""
+        """Everything handed out is done; the brokers have it when this returns.
+
+        Args:
+            offsets: by queue, the offset to go on at (one behind the last done); or queues, of which everything handed out is done; default
+                all queues.
+            persist: False leaves the writing to the periodic one.
+
+        Returns:
+            What was committed. A queue that this consumer does not read any more is left out: its new owner keeps progress now.
+
+        Raises:
+            ConfigurationError: an offset is no whole number, or below 0.
+            RemoteError, NetworkError, RequestTimeout: a broker did not take it; call again, or leave it to the periodic writing.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         return self._run(self._async.commit(offsets, persist=persist))
 
     def commit_async(
@@ -695,11 +1023,34 @@ class PullConsumer(BlockingFace):
         *,
         persist: bool = True,
     ) -> concurrent.futures.Future[dict[MessageQueue, int]]:
-        """Like ``commit``, without waiting: the future has what was committed or the exception."""
+        """Like ``commit``, without waiting.
+
+        Args:
+            offsets: by queue, the offset to go on at (one behind the last done); or queues, of which everything handed out is done; default
+                all queues.
+            persist: False leaves the writing to the periodic one.
+
+        Returns:
+            A future of what was committed, or of what ``commit`` raises.
+
+        Raises:
+            ConfigurationError, RemoteError, NetworkError, RequestTimeout, ClosedError: in the future.
+        """
         return self._engine.submit(self._async.commit(offsets, persist=persist))
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """As ``AsyncPullConsumer.committed``."""
+        """The group's progress in ``queue``: what this consumer committed last, else what is stored; None when there is none.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            The offset, or None.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+            RemoteError, NetworkError, RequestTimeout: the broker could not be asked.
+        """
         return self._run(self._async.committed(queue))
 
     def _now(self, look: Callable[[], T]) -> T:

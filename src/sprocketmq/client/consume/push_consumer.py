@@ -78,8 +78,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     Args:
         group: the consumer group. Members share the work and must all subscribe alike.
-        options: those of ``ClientOptions`` (``namesrv_addr``, ``instance_name``, ...) and ``PushSettings`` (``consume_from_where``,
-            ``message_model``, ``max_reconsume_times``, ``consume_timeout_ms``, ...).
+        options: as PushConsumerOptions and CommonOptions say (``help(sprocketmq.PushConsumerOptions)``): ``namesrv_addr``,
+            ``instance_name``, ``consume_from_where``, ``message_model``, ``max_reconsume_times``, ``consume_timeout_ms``, ...
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
@@ -109,6 +109,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     @property
     def group(self) -> str:
+        """The consumer group, as it was given; brokers see it within the namespace."""
         return self._group
 
     @property
@@ -117,7 +118,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         return self._settings
 
     def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
-        """Take part in ``topic``; before ``start``, or (from the consumer's own loop) while running.
+        """Take part in ``topic``; before ``start``, or while running.
 
         Args:
             topic: its name; it may not exist yet.
@@ -132,13 +133,30 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             self._running.subscription_changed()
 
     def unsubscribe(self, topic: str) -> None:
-        """Leave ``topic``; harmless when not subscribed."""
+        """Leave ``topic``; harmless when not subscribed.
+
+        Args:
+            topic: its name.
+
+        Raises:
+            ConfigurationError: that is no name of a topic.
+        """
         topic = wrap(self._options.namespace, check_topic(topic))
         if self._subscriptions.pop(topic, None) is not None and self._running is not None:
             self._running.subscription_changed()
 
     def on_message(self, listener: OneListener) -> OneListener:
-        """Register a listener called with one MessageExt at a time: returning is success, raising is retry. ``async def`` works too."""
+        """Register a listener called with one message at a time: returning is success, raising is retry.
+
+        Args:
+            listener: a function of one MessageExt, plain or ``async def``.
+
+        Returns:
+            The listener itself: use it as a decorator.
+
+        Raises:
+            ConfigurationError: it is no function, or the consumer is running.
+        """
         self._set_listener(OneAtATime(listener), orderly=False, batch_size=1)
         return listener
 
@@ -152,10 +170,18 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         """Register the classic listener: ``(messages, context) -> ConsumeConcurrentlyStatus``.
 
         None, an exception, or anything else than CONSUME_SUCCESS means that the messages come again; ``context.ack_index`` and
-        ``context.delay_level_when_next_consume`` refine it. ``async def`` works too.
+        ``context.delay_level_when_next_consume`` refine it.
 
         Args:
+            listener: a function of (messages, context), plain or ``async def``; default: use it as a decorator,
+                ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
             batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
+
+        Returns:
+            The listener itself, or with ``batch_size`` alone a decorator.
+
+        Raises:
+            ConfigurationError: it is no function, ``batch_size`` is out of range, or the consumer is running.
         """
         return self._register(listener, batch_size, orderly=False)
 
@@ -167,7 +193,18 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``.
 
         SUCCESS goes on; SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception pauses this queue and gives the same messages again. With
-        ``context.auto_commit = False``, COMMIT and ROLLBACK decide about all messages since the last COMMIT. ``async def`` works too.
+        ``context.auto_commit = False``, COMMIT and ROLLBACK decide about all messages since the last COMMIT.
+
+        Args:
+            listener: a function of (messages, context), plain or ``async def``; default: use it as a decorator,
+                ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
+            batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
+
+        Returns:
+            The listener itself, or with ``batch_size`` alone a decorator.
+
+        Raises:
+            ConfigurationError: it is no function, ``batch_size`` is out of range, or the consumer is running.
         """
         return self._register(listener, batch_size, orderly=True)
 
@@ -191,6 +228,12 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             callback: called with a StuckListener, once per call that is stuck, at its deadline; in a thread, or on the consumer's loop when
                 it is ``async def``. What it raises is logged. The messages are sent back (and progress passes them) whether or not anybody
                 listens here; the same is in the log, with the stack, and in ``statistics``.
+
+        Returns:
+            The callback itself: use it as a decorator.
+
+        Raises:
+            ConfigurationError: it is no function.
         """
         if not callable(callback):
             raise ConfigurationError(f"the callback is {callback!r}, a function that takes a StuckListener is allowed")
@@ -278,7 +321,13 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         await super().wait()
 
     async def run_forever(self) -> None:
-        """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from elsewhere), shut down."""
+        """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from elsewhere), shut down.
+
+        Raises:
+            ConfigurationError: no listener, no subscription, or a second consumer of this group in the same instance.
+            NetworkError, RequestTimeout: no name server can be reached.
+            ClosedError: it was shut down before; make a new one.
+        """
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -319,19 +368,34 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         return self._started().queue_snapshots()
 
     def pause(self) -> None:
-        """Pull nothing more until ``resume``; what is cached is still consumed."""
+        """Pull nothing more until ``resume``; what is cached is still consumed.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._started().paused = True
 
     def resume(self) -> None:
-        """End ``pause``."""
+        """End ``pause``.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
         running = self._started()
         running.paused = False
         running.wake()
 
     async def set_consume_timeout_ms(self, limit_ms: int) -> None:
-        """Change the consume timeout; holds at once, also for messages that already run. 0 switches it off.
+        """Change the consume timeout; holds at once, also for messages that already run.
 
         Orderly consumption only tells of a call that is over it.
+
+        Args:
+            limit_ms: milliseconds; 0 switches it off.
+
+        Raises:
+            ConfigurationError: it is out of range.
+            ClosedError: the consumer is not started, or was shut down.
         """
         check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
         from sprocketmq.client.listen.concurrent_service import ConcurrentService
@@ -342,15 +406,31 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             service.consume_timeout_ms = limit_ms
 
     async def set_consume_thread_count(self, count: int) -> None:
-        """Change how many listener calls run at once."""
+        """Change how many listener calls run at once.
+
+        Args:
+            count: 1 to 1000.
+
+        Raises:
+            ConfigurationError: it is out of range.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._started().resize(check_range("consume_thread_count", count, 1, 1000))
 
     async def rebalance_now(self) -> None:
-        """One rebalance round now (Java: rebalanceImmediately)."""
+        """One rebalance round now (Java: rebalanceImmediately).
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
         await self._started().rebalance()
 
     async def persist_offsets(self) -> None:
-        """Write progress now instead of within 5 s."""
+        """Write progress now instead of within 5 s.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
         await self._started().persist_offsets()
 
     def _started(self) -> RunningConsumer:
@@ -365,8 +445,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
 
 class PushConsumer(BlockingFace):
-    """AsyncPushConsumer for callers without an event loop: same options and listeners. Listeners run in ``consume_thread_count`` threads
-    (``async def`` ones on the engine's loop), never on the caller's thread.
+    """Receives messages by calling a listener (AsyncPushConsumer: for callers with an event loop). Listeners run in
+    ``consume_thread_count`` threads (``async def`` ones on the engine's loop), never on the caller's thread.
 
     ::
 
@@ -377,6 +457,17 @@ class PushConsumer(BlockingFace):
         def handle(message): ...
 
         consumer.run_forever()          # or start() ... shutdown(), or ``with consumer:``
+
+    Args:
+        group: the consumer group. Members share the work and must all subscribe alike.
+        options: as PushConsumerOptions and CommonOptions say (``help(sprocketmq.PushConsumerOptions)``): ``namesrv_addr``,
+            ``instance_name``, ``consume_from_where``, ``message_model``, ``max_reconsume_times``, ``consume_timeout_ms``, ...
+        engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
+
+    At least once: a message whose listener call did not succeed, or was cut short by a crash, comes again.
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PushConsumerOptions]) -> None:
@@ -386,6 +477,7 @@ class PushConsumer(BlockingFace):
 
     @property
     def group(self) -> str:
+        """The consumer group, as it was given; brokers see it within the namespace."""
         return self._async.group
 
     @property
@@ -414,15 +506,40 @@ class PushConsumer(BlockingFace):
         return self._on_loop(lambda: self._async.process_queues)
 
     def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
-        """As ``AsyncPushConsumer.subscribe``; also while running."""
+        """Take part in ``topic``; before ``start``, or while running.
+
+        Args:
+            topic: its name; it may not exist yet.
+            expression: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``.
+
+        Raises:
+            ConfigurationError: the topic or the expression is wrong.
+        """
         self._on_loop(lambda: self._async.subscribe(topic, expression))
 
     def unsubscribe(self, topic: str) -> None:
-        """As ``AsyncPushConsumer.unsubscribe``."""
+        """Leave ``topic``; harmless when not subscribed.
+
+        Args:
+            topic: its name.
+
+        Raises:
+            ConfigurationError: that is no name of a topic.
+        """
         self._on_loop(lambda: self._async.unsubscribe(topic))
 
     def on_message(self, listener: OneListener) -> OneListener:
-        """As ``AsyncPushConsumer.on_message``."""
+        """Register a listener called with one message at a time: returning is success, raising is retry.
+
+        Args:
+            listener: a function of one MessageExt, plain or ``async def``.
+
+        Returns:
+            The listener itself: use it as a decorator.
+
+        Raises:
+            ConfigurationError: it is no function, or the consumer is running.
+        """
         return self._async.on_message(listener)
 
     @overload
@@ -432,7 +549,22 @@ class PushConsumer(BlockingFace):
     def concurrent_listener(
         self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
     ) -> Any:
-        """As ``AsyncPushConsumer.concurrent_listener``."""
+        """Register the classic listener: ``(messages, context) -> ConsumeConcurrentlyStatus``.
+
+        None, an exception, or anything else than CONSUME_SUCCESS means that the messages come again; ``context.ack_index`` and
+        ``context.delay_level_when_next_consume`` refine it.
+
+        Args:
+            listener: a function of (messages, context), plain or ``async def``; default: use it as a decorator,
+                ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
+            batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
+
+        Returns:
+            The listener itself, or with ``batch_size`` alone a decorator.
+
+        Raises:
+            ConfigurationError: it is no function, ``batch_size`` is out of range, or the consumer is running.
+        """
         return self._async._register(listener, batch_size, orderly=False)
 
     @overload
@@ -440,30 +572,79 @@ class PushConsumer(BlockingFace):
     @overload
     def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[Orderly], Orderly]: ...
     def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
-        """As ``AsyncPushConsumer.orderly_listener``."""
+        """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``.
+
+        SUCCESS goes on; SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception pauses this queue and gives the same messages again. With
+        ``context.auto_commit = False``, COMMIT and ROLLBACK decide about all messages since the last COMMIT.
+
+        Args:
+            listener: a function of (messages, context), plain or ``async def``; default: use it as a decorator,
+                ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
+            batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
+
+        Returns:
+            The listener itself, or with ``batch_size`` alone a decorator.
+
+        Raises:
+            ConfigurationError: it is no function, ``batch_size`` is out of range, or the consumer is running.
+        """
         return self._async._register(listener, batch_size, orderly=True)
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """As ``AsyncPushConsumer.add_hook``."""
+        """Call ``hook`` around every listener call, or before messages are cached; before ``start``.
+
+        Args:
+            hook: has ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see ``sprocketmq.client.hooks``.
+
+        Raises:
+            ConfigurationError: it has none of them, or the consumer is running.
+        """
         self._async.add_hook(hook)
 
     def on_consume_timeout(self, callback: C) -> C:
-        """As ``AsyncPushConsumer.on_consume_timeout``."""
+        """Be told when a listener call runs for longer than ``consume_timeout_ms``; before ``start``, usable as a decorator.
+
+        Args:
+            callback: called with a StuckListener, once per call that is stuck, at its deadline; in a thread, or on the consumer's loop when
+                it is ``async def``. What it raises is logged. The messages are sent back (and progress passes them) whether or not anybody
+                listens here; the same is in the log, with the stack, and in ``statistics``.
+
+        Returns:
+            The callback itself: use it as a decorator.
+
+        Raises:
+            ConfigurationError: it is no function.
+        """
         return self._async.on_consume_timeout(callback)
 
     def start(self) -> None:
-        """As ``AsyncPushConsumer.start``."""
+        """Join the group and begin to receive. Harmless when started already.
+
+        Raises:
+            ConfigurationError: no listener, no subscription, or a second consumer of this group in the same instance.
+            NetworkError, RequestTimeout: no name server can be reached.
+            ClosedError: it was shut down before; make a new one.
+        """
         self._run(self._async.start())
 
     def shutdown(self) -> None:
-        """As ``AsyncPushConsumer.shutdown``."""
+        """Stop pulling, wait for running listeners (``await_termination_ms``), persist progress, leave the group. Harmless twice.
+
+        A listener may call it: it returns at once there, and the listener's own result still counts.
+        """
         self._run(self._async.shutdown())
         self._over.set()
 
     def run_forever(self) -> None:
-        """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from another thread), shut down.
+        """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from elsewhere), shut down.
 
-        Signals are watched when called in the main thread; elsewhere it waits for ``shutdown``.
+        Raises:
+            ConfigurationError: no listener, no subscription, or a second consumer of this group in the same instance.
+            NetworkError, RequestTimeout: no name server can be reached.
+            ClosedError: it was shut down before; make a new one.
+
+        Note:
+            Signals are watched when called in the main thread; elsewhere it waits for ``shutdown``.
         """
         previous: dict[int, Any] = {}
 
@@ -480,27 +661,61 @@ class PushConsumer(BlockingFace):
                 signal.signal(number, handler)
 
     def pause(self) -> None:
-        """Pull nothing more until ``resume``; what is cached is still consumed."""
+        """Pull nothing more until ``resume``; what is cached is still consumed.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._on_loop(self._async.pause)
 
     def resume(self) -> None:
-        """End ``pause``."""
+        """End ``pause``.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._on_loop(self._async.resume)
 
     def set_consume_timeout_ms(self, limit_ms: int) -> None:
-        """As ``AsyncPushConsumer.set_consume_timeout_ms``."""
+        """Change the consume timeout; holds at once, also for messages that already run.
+
+        Orderly consumption only tells of a call that is over it.
+
+        Args:
+            limit_ms: milliseconds; 0 switches it off.
+
+        Raises:
+            ConfigurationError: it is out of range.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._run(self._async.set_consume_timeout_ms(limit_ms))
 
     def set_consume_thread_count(self, count: int) -> None:
-        """As ``AsyncPushConsumer.set_consume_thread_count``."""
+        """Change how many listener calls run at once.
+
+        Args:
+            count: 1 to 1000.
+
+        Raises:
+            ConfigurationError: it is out of range.
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._run(self._async.set_consume_thread_count(count))
 
     def rebalance_now(self) -> None:
-        """As ``AsyncPushConsumer.rebalance_now``."""
+        """One rebalance round now (Java: rebalanceImmediately).
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._run(self._async.rebalance_now())
 
     def persist_offsets(self) -> None:
-        """As ``AsyncPushConsumer.persist_offsets``."""
+        """Write progress now instead of within 5 s.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
         self._run(self._async.persist_offsets())
 
     def _on_loop(self, call: Callable[[], T]) -> T:

@@ -69,7 +69,7 @@ class AsyncDeadLetters(AdminSession):
 
     Args:
         group: whose dead letters.
-        options: those of ``ClientOptions`` (``namesrv_addr``, ``access_key``, ...).
+        options: as CommonOptions says (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``access_key``, ...
 
     Raises:
         ConfigurationError: an option or the group's name is wrong.
@@ -93,7 +93,15 @@ class AsyncDeadLetters(AdminSession):
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
     async def count(self) -> int:
-        """How many dead letters the brokers hold. Raises as ``read``."""
+        """How many dead letters the brokers hold.
+
+        Returns:
+            Their number.
+
+        Raises:
+            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+        """
         ends = await self._ends()
         return sum(end - begin for begin, end in ends.values())
 
@@ -110,15 +118,20 @@ class AsyncDeadLetters(AdminSession):
         """The dead letters that are there now, oldest first (broker by broker); the conditions narrow it down, all must hold.
 
         Args:
-            topic: first sent to this topic.
-            key: with this among its keys.
-            tags: with exactly these tags.
-            since_ms, until_ms: dead since this time, until that time (not included), in milliseconds since 1970.
-            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues begin at their oldest letter.
+            topic: first sent to this topic; default any.
+            key: with this among its keys; default any.
+            tags: with exactly these tags; default any.
+            since_ms: dead since this time, milliseconds since 1970; default ever since.
+            until_ms: dead before this time, milliseconds since 1970; default until now.
+            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues, and all by default, begin at their
+                oldest letter.
+
+        Yields:
+            Each letter.
 
         Raises:
             ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
-            NetworkError, RequestTimeout, RemoteError: the cluster cannot be asked.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
         """
         walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
         async with contextlib.aclosing(walk):
@@ -127,10 +140,17 @@ class AsyncDeadLetters(AdminSession):
                     yield letter
 
     async def get(self, message_id: str) -> DeadLetterMessage:
-        """The letter with this ``message_id`` (or ``offset_message_id`` of the letter or of the first copy); the newest of several.
+        """The letter with this ``message_id``; the newest of several.
+
+        Args:
+            message_id: of the message, or ``offset_message_id`` of the letter or of the first copy.
+
+        Returns:
+            The letter.
 
         Raises:
             ConfigurationError: there is none.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
         """
         found: DeadLetterMessage | None = None
         async for letter in self.read():
@@ -220,7 +240,11 @@ class AsyncDeadLetters(AdminSession):
         Every group that subscribes to that topic gets it, with the message id it had and no failed tries.
 
         Args:
-            topic: send it there instead.
+            letter: as ``read`` or ``get`` gave it.
+            topic: send it there instead; default where it came from.
+
+        Returns:
+            The SendResult of the copy.
 
         Raises:
             ConfigurationError: nothing in the letter says where it came from, and no ``topic`` is given.
@@ -260,11 +284,21 @@ class AsyncDeadLetters(AdminSession):
         """Replay every letter that ``read`` gives for these conditions, one after the other, up to the first that fails.
 
         Args:
-            to_topic: send them there instead of where each came from.
-            topic, key, tags, since_ms, until_ms, start_offsets: as for ``read``.
+            to_topic: send them there; default where each came from.
+            topic: first sent to this topic; default any.
+            key: with this among its keys; default any.
+            tags: with exactly these tags; default any.
+            since_ms: dead since this time, milliseconds since 1970; default ever since.
+            until_ms: dead before this time, milliseconds since 1970; default until now.
+            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues, and all by default, begin at their
+                oldest letter.
 
         Returns:
             What was done, and in ``error`` why it stopped early; RocketMQError is only raised where reading fails.
+
+        Raises:
+            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
         """
         report = ReplayReport()
         walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
@@ -301,7 +335,7 @@ def _fits(
 
 
 class DeadLetters(BlockingFace):
-    """AsyncDeadLetters for callers without an event loop.
+    """The dead letters of one group: read, looked at, sent again (AsyncDeadLetters: for callers with an event loop).
 
     ::
 
@@ -310,6 +344,14 @@ class DeadLetters(BlockingFace):
                 print(letter.message_id, letter.message.keys, letter.message.body)
             report = letters.replay_all(topic="flights")
             print(len(report.replayed), report.error)
+
+    Args:
+        group: whose dead letters.
+        options: as CommonOptions says (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``access_key``, ...
+        engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
+
+    Raises:
+        ConfigurationError: an option or the group's name is wrong.
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[CommonOptions]) -> None:
@@ -322,14 +364,22 @@ class DeadLetters(BlockingFace):
         return self._async.topic
 
     def start(self) -> None:
-        """Nothing is opened before the first request."""
+        """Nothing is opened before the first request; here so that ``with`` reads like the other clients."""
 
     def shutdown(self) -> None:
         """Close all connections; a later request opens new ones."""
         self._run(self._async.shutdown())
 
     def count(self) -> int:
-        """As ``AsyncDeadLetters.count``."""
+        """How many dead letters the brokers hold.
+
+        Returns:
+            Their number.
+
+        Raises:
+            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+        """
         return self._run(self._async.count())
 
     def read(
@@ -342,7 +392,24 @@ class DeadLetters(BlockingFace):
         until_ms: int | None = None,
         start_offsets: Mapping[MessageQueue, int] | None = None,
     ) -> Iterator[DeadLetterMessage]:
-        """As ``AsyncDeadLetters.read``."""
+        """The dead letters that are there now, oldest first (broker by broker); the conditions narrow it down, all must hold.
+
+        Args:
+            topic: first sent to this topic; default any.
+            key: with this among its keys; default any.
+            tags: with exactly these tags; default any.
+            since_ms: dead since this time, milliseconds since 1970; default ever since.
+            until_ms: dead before this time, milliseconds since 1970; default until now.
+            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues, and all by default, begin at their
+                oldest letter.
+
+        Yields:
+            Each letter.
+
+        Raises:
+            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+        """
         letters = self._async.read(
             topic=topic, key=key, tags=tags, since_ms=since_ms, until_ms=until_ms, start_offsets=start_offsets
         )
@@ -357,11 +424,36 @@ class DeadLetters(BlockingFace):
             self._run(letters.aclose())
 
     def get(self, message_id: str) -> DeadLetterMessage:
-        """As ``AsyncDeadLetters.get``."""
+        """The letter with this ``message_id``; the newest of several.
+
+        Args:
+            message_id: of the message, or ``offset_message_id`` of the letter or of the first copy.
+
+        Returns:
+            The letter.
+
+        Raises:
+            ConfigurationError: there is none.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+        """
         return self._run(self._async.get(message_id))
 
     def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
-        """As ``AsyncDeadLetters.replay``."""
+        """Send one letter again, to the topic it came from; the letter itself stays.
+
+        Every group that subscribes to that topic gets it, with the message id it had and no failed tries.
+
+        Args:
+            letter: as ``read`` or ``get`` gave it.
+            topic: send it there instead; default where it came from.
+
+        Returns:
+            The SendResult of the copy.
+
+        Raises:
+            ConfigurationError: nothing in the letter says where it came from, and no ``topic`` is given.
+            RemoteError, NetworkError, RequestTimeout: it could not be sent (after a timeout it may have been).
+        """
         return self._run(self._async.replay(letter, topic=topic))
 
     def replay_all(
@@ -375,7 +467,25 @@ class DeadLetters(BlockingFace):
         until_ms: int | None = None,
         start_offsets: Mapping[MessageQueue, int] | None = None,
     ) -> ReplayReport:
-        """As ``AsyncDeadLetters.replay_all``."""
+        """Replay every letter that ``read`` gives for these conditions, one after the other, up to the first that fails.
+
+        Args:
+            to_topic: send them there; default where each came from.
+            topic: first sent to this topic; default any.
+            key: with this among its keys; default any.
+            tags: with exactly these tags; default any.
+            since_ms: dead since this time, milliseconds since 1970; default ever since.
+            until_ms: dead before this time, milliseconds since 1970; default until now.
+            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues, and all by default, begin at their
+                oldest letter.
+
+        Returns:
+            What was done, and in ``error`` why it stopped early; RocketMQError is only raised where reading fails.
+
+        Raises:
+            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+        """
         return self._run(
             self._async.replay_all(
                 to_topic=to_topic,

@@ -46,8 +46,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
     Args:
         group: the producer group; any name, equal in all producers that do the same work.
-        options: those of ``ClientOptions`` (``namesrv_addr``, ``instance_name``, ...) and ``SendSettings`` (``send_msg_timeout_ms``,
-            ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...).
+        options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``): ``namesrv_addr``, ``instance_name``,
+            ``send_msg_timeout_ms``, ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
@@ -73,6 +73,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
     @property
     def group(self) -> str:
+        """The producer group, as it was given; brokers see it within the namespace."""
         return self._group
 
     @property
@@ -113,6 +114,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout.
 
         Whether it is stored, the futures say. What lingers in a batch is sent at once.
+
+        Raises:
+            ClosedError: the producer is not started, or was shut down.
         """
         self._started()
         parts = self._parts
@@ -176,8 +180,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             ConfigurationError: the message or an argument is wrong; nothing was sent.
             TopicNotExist: the topic has no route and no broker creates it.
             RemoteError: the broker refused it (after the retries that make sense).
-            NetworkError, RequestTimeout: no broker answered; the message may have been stored nevertheless.
+            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
             TooMuchRequest: with back-pressure on, its turn did not come in time; nothing was sent.
+            ClosedError: the producer is not started, or was shut down.
         """
         if self._permits is not None:
             given = {
@@ -197,7 +202,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                     if value is not None and (name, value) != ("delay_level", 0)
                 },
             )
-            return await self.send_permitted(message, how, await self.take_permit(message, how))
+            return await self._send_permitted(message, how, await self._take_permit(message, how))
         sender, batches = self._sender or self._started(), self._batches
         is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
         if batches is not None and not is_delayed:
@@ -222,15 +227,28 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         )
 
     def send_async(self, message: Message, **how: Unpack[SendArguments]) -> asyncio.Future[SendResult]:
-        """Like ``send``, without waiting: the future has the SendResult or the exception."""
+        """Like ``send``, without waiting.
+
+        Args:
+            message: what to send.
+            how: as SendArguments says: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``, ``deliver_time_ms``,
+                ``timeout_ms``.
+
+        Returns:
+            A future of the SendResult, or of what ``send`` raises.
+
+        Raises:
+            ConfigurationError, TopicNotExist, RemoteError, NetworkError, RequestTimeout, ClosedError: in the future.
+            TooMuchRequest: with back-pressure on, its turn did not come in time; nothing was sent.
+        """
         batches = self._batches
         if batches is None or self._permits is not None:
             return self._begin_send(message, how)
         future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
         if how or not batches.join(message, future):
-            if not self.takes_into_batches(message, how):
+            if not self._takes_into_batches(message, how):
                 return self._begin_send(message, how)
-            self.send_into(message, future, how)
+            self._send_into(message, future, how)
         return future
 
     def _begin_send(self, message: Message, how: SendArguments) -> asyncio.Future[SendResult]:
@@ -241,7 +259,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             task.add_done_callback(begun.discard)
         return task
 
-    async def send_begun(self, sending: Coroutine[Any, Any, SendResult]) -> SendResult:
+    async def _send_begun(self, sending: Coroutine[Any, Any, SendResult]) -> SendResult:
         """Run ``sending`` as a send that ``flush`` waits for."""
         task = asyncio.current_task()
         if self._parts is None or task is None:
@@ -254,11 +272,11 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             begun.discard(task)
 
     @property
-    def is_limited(self) -> bool:
+    def _is_limited(self) -> bool:
         """Whether back-pressure is on."""
         return self._permits is not None
 
-    async def take_permit(self, message: Message, how: SendArguments) -> int:
+    async def _take_permit(self, message: Message, how: SendArguments) -> int:
         """Wait for this send's turn, with back-pressure on; what is left of its timeout then."""
         sender = self._started()
         assert self._permits is not None
@@ -271,34 +289,34 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         await self._permits.take(len(message.body), timeout_ms)
         return max(1, timeout_ms - int((loop.time() - started_s) * 1000))
 
-    async def send_permitted(self, message: Message, how: SendArguments, timeout_ms: int) -> SendResult:
+    async def _send_permitted(self, message: Message, how: SendArguments, timeout_ms: int) -> SendResult:
         """Send a message whose turn has come, and let the next one have it."""
         assert self._permits is not None
         how = {**how, "timeout_ms": timeout_ms}
         try:
-            if not self.takes_into_batches(message, how):
+            if not self._takes_into_batches(message, how):
                 # Its turn may come while the producer ends, which waits for it.
                 parts = self._parts
                 sender = (parts.sender if parts is not None else None) or self._started()
                 return await sender.send(message, **how)
             future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-            self.send_into(message, future, how)
+            self._send_into(message, future, how)
             return await future
         finally:
             self._permits.give_back(len(message.body))
 
-    def takes_into_batches(self, message: Message, how: SendArguments) -> bool:
+    def _takes_into_batches(self, message: Message, how: SendArguments) -> bool:
         """Whether this send may travel in a batch."""
         return self._batches is not None and _BATCHED_HOW.issuperset(how) and self._batches.takes(message)
 
-    def send_into(self, message: Message, future: ResultFuture, how: SendArguments) -> None:
+    def _send_into(self, message: Message, future: ResultFuture, how: SendArguments) -> None:
         """Put a message into the batches; ``future`` has the SendResult or the exception. Only for what the batches take."""
         try:
             if self._batches is None:
                 self._started()
                 raise ClosedError(f"producer {self.group!r} was shut down")
             if how or not self._batches.join(message, future):
-                self._batches.add(message, future, **how)  # type: ignore[misc]  # takes_into_batches: no other arguments
+                self._batches.add(message, future, **how)  # type: ignore[misc]  # _takes_into_batches: no other arguments
         except RocketMQError as error:
             future.set_exception(error)
 
@@ -315,7 +333,24 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     ) -> None:
         """Hand the message to the connection and forget it: fast, and nobody says whether it was stored.
 
-        Raises as ``send`` until then, within ``send_msg_timeout_ms``."""
+        Until then it may fail, within ``send_msg_timeout_ms``.
+
+        Args:
+            message: what to send.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
+            delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once.
+            delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
+                once.
+            deliver_time_ms: delivered at this time, milliseconds since 1970 (brokers from 5.0 on); default at once.
+
+        Raises:
+            ConfigurationError: the message or an argument is wrong; nothing was sent.
+            TopicNotExist: the topic has no route and no broker creates it.
+            NetworkError, RequestTimeout: no route, or no connection to the broker, could be had.
+            ClosedError: the producer is not started, or was shut down.
+        """
         await self._started().send_oneway(
             message,
             queue=queue,
@@ -336,7 +371,21 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     ) -> SendResult:
         """Send messages of one topic in one request, stored all or none, one behind the other in one queue.
 
-        Not allowed in a batch: other topics, delays, retry topics, more than ``max_message_bytes`` in sum. Raises as ``send``.
+        Args:
+            messages: of one topic, without delays; not of a retry topic; no more than ``max_message_bytes`` in sum.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
+            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+
+        Returns:
+            SendResult, of which ``queue_offset`` is that of the first one, and ``message_id`` has them all, separated by commas.
+
+        Raises:
+            ConfigurationError: a message or an argument is wrong; nothing was sent.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            ClosedError: the producer is not started, or was shut down.
         """
         return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
 
@@ -370,8 +419,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         Raises:
             RequestTimeout: no reply came in time; the request may have been stored, and consumed.
             ConfigurationError: the message or an argument is wrong; nothing was sent.
-            RemoteError, NetworkError: the request could not be sent.
-            ClosedError: the producer is not started.
+            TopicNotExist, RemoteError, NetworkError: the request could not be sent.
+            ClosedError: the producer is not started, or was shut down.
         """
         from sprocketmq.client.produce.request_reply import ReplyDesk  # few ask, fewer answer
 
@@ -394,13 +443,17 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         Args:
             request: as it was received.
             body: the answer, at least one byte.
-            properties: go along with it.
-            timeout_ms: limit of all tries together; default ``send_msg_timeout_ms``.
+            properties: go along with it; default none.
+            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+
+        Returns:
+            The SendResult of the answer.
 
         Raises:
-            ConfigurationError: ``request`` is no request.
+            ConfigurationError: ``request`` is no request, or an argument is wrong.
             RemoteError: code 1: the broker could not reach who asked (it left, or waits no longer).
-            As ``send`` otherwise.
+            NetworkError, RequestTimeout: the broker did not answer.
+            ClosedError: the producer is not started, or was shut down.
         """
         from sprocketmq.client.produce.request_reply import send_reply
 
@@ -419,11 +472,25 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         Raises:
             ConfigurationError: that is no handle.
             RemoteError: the broker refused: it is delivered already, or the broker does not recall messages.
+            NetworkError, RequestTimeout: the broker did not answer.
+            ClosedError: the producer is not started, or was shut down.
         """
         return await self._started().recall(topic, recall_handle)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that messages to ``topic`` may go to (Java: fetchPublishMessageQueues)."""
+        """The queues that messages to ``topic`` may go to (Java: fetchPublishMessageQueues).
+
+        Args:
+            topic: its name; it may not exist yet, its queues are then those it would get.
+
+        Returns:
+            The queues, by broker and number.
+
+        Raises:
+            TopicNotExist: the topic has no route and no broker creates it.
+            NetworkError, RequestTimeout: no name server answered.
+            ClosedError: the producer is not started, or was shut down.
+        """
         return await self._started().publish_queues(topic)
 
     def _started(self) -> Sender:

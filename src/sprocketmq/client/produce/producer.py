@@ -24,12 +24,21 @@ __all__ = ["AsyncProducer", "Producer"]
 
 
 class Producer(BlockingFace):
-    """AsyncProducer for callers without an event loop: the same verbs and options, each waits. Safe to use from several threads.
+    """Sends messages; each verb waits for its result (AsyncProducer: for callers with an event loop). Safe to use from several threads.
 
     ::
 
         with Producer("ops", namesrv_addr="127.0.0.1:9876") as producer:
             producer.send(Message("flights", b"..."))
+
+    Args:
+        group: the producer group; any name, equal in all producers that do the same work.
+        options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``): ``namesrv_addr``, ``instance_name``,
+            ``send_msg_timeout_ms``, ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...
+        engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[ProducerOptions]) -> None:
@@ -43,6 +52,7 @@ class Producer(BlockingFace):
 
     @property
     def group(self) -> str:
+        """The producer group, as it was given; brokers see it within the namespace."""
         return self._async.group
 
     @property
@@ -51,15 +61,30 @@ class Producer(BlockingFace):
         return self._async.client_id
 
     def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
-        """As ``AsyncProducer.add_hook``."""
+        """Call ``hook`` around every try of a send, or when a transaction ends; before ``start``.
+
+        Args:
+            hook: has ``before_send`` and ``after_send``, ``check_forbidden``, ``end_transaction``, or several of them; see
+                ``sprocketmq.client.hooks``.
+
+        Raises:
+            ConfigurationError: it has none of them, or the producer is started.
+        """
         self._async.add_hook(hook)
 
     def start(self) -> None:
-        """As ``AsyncProducer.start``."""
+        """Join the client instance; connections open with the first send. Harmless when started already.
+
+        Raises:
+            ConfigurationError: the instance has a producer of that group already.
+            ClosedError: it was shut down meanwhile.
+        """
         self._run(self._async.start())
 
     def shutdown(self) -> None:
-        """As ``AsyncProducer.shutdown``."""
+        """Leave. What was begun by ``send_async`` is answered first, or fails within its timeout; other sends that still run fail with
+        ClosedError or ConnectionLost. Harmless when not started.
+        """
         self._run(self._async.shutdown())
 
     def send(
@@ -74,7 +99,33 @@ class Producer(BlockingFace):
         deliver_time_ms: int | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """As ``AsyncProducer.send``. A ``selector`` runs on the engine's thread and must not block."""
+        """Send one message and wait until the broker has it.
+
+        Args:
+            message: what to send. It goes to a queue chosen in turn, unless one of the next three is given.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
+            delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once.
+            delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
+                once.
+            deliver_time_ms: delivered at this time, milliseconds since 1970 (brokers from 5.0 on); default at once.
+            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+
+        Returns:
+            SendResult; every status in it means that the message is stored.
+
+        Raises:
+            ConfigurationError: the message or an argument is wrong; nothing was sent.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            TooMuchRequest: with back-pressure on, its turn did not come in time; nothing was sent.
+            ClosedError: the producer is not started, or was shut down.
+
+        Note:
+            A ``selector`` runs on the engine's thread and must not block.
+        """
         return self._run(
             self._async.send(
                 message,
@@ -89,22 +140,41 @@ class Producer(BlockingFace):
         )
 
     def send_async(self, message: Message, **how: Unpack[SendArguments]) -> concurrent.futures.Future[SendResult]:
-        """Like ``send``, without waiting: the future has the SendResult or the exception.
+        """Like ``send``, without waiting.
 
-        With ``enable_backpressure_for_async_mode`` it waits for its turn here, and raises TooMuchRequest when that does not come in time.
+        Args:
+            message: what to send.
+            how: as SendArguments says: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``, ``deliver_time_ms``,
+                ``timeout_ms``.
+
+        Returns:
+            A future of the SendResult, or of what ``send`` raises.
+
+        Raises:
+            ConfigurationError, TopicNotExist, RemoteError, NetworkError, RequestTimeout, ClosedError: in the future.
+            TooMuchRequest: with back-pressure on, its turn did not come in time; nothing was sent.
+
+        Note:
+            With ``enable_backpressure_for_async_mode`` the call itself waits for its turn.
         """
-        if self._async.is_limited:
-            left_ms = self._run(self._async.take_permit(message, how))
-            return self._begin(self._async.send_permitted(message, how, left_ms))
-        if self._async.takes_into_batches(message, how) and not self._engine.is_inherited:
+        if self._async._is_limited:
+            left_ms = self._run(self._async._take_permit(message, how))
+            return self._begin(self._async._send_permitted(message, how, left_ms))
+        if self._async._takes_into_batches(message, how) and not self._engine.is_inherited:
             return self._into_batches(message, how)
         return self._begin(self._async.send(message, **how))
 
     def _begin(self, sending: Coroutine[Any, Any, SendResult]) -> concurrent.futures.Future[SendResult]:
-        return self._engine.submit(self._async.send_begun(sending))
+        return self._engine.submit(self._async._send_begun(sending))
 
     def flush(self) -> None:
-        """As ``AsyncProducer.flush``."""
+        """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout.
+
+        Whether it is stored, the futures say. What lingers in a batch is sent at once.
+
+        Raises:
+            ClosedError: the producer is not started, or was shut down.
+        """
         self._run(self._async.flush())
 
     def _into_batches(self, message: Message, how: SendArguments) -> concurrent.futures.Future[SendResult]:
@@ -118,11 +188,11 @@ class Producer(BlockingFace):
 
     def _empty_inbox(self) -> None:
         self._is_awake = False  # before taking: what is appended from here on wakes the engine again
-        inbox, send_into = self._inbox, self._async.send_into
+        inbox, _send_into = self._inbox, self._async._send_into
         while inbox:
             message, future, how = inbox.popleft()
             if future.set_running_or_notify_cancel():
-                send_into(message, future, how)
+                _send_into(message, future, how)
 
     def send_oneway(
         self,
@@ -135,7 +205,26 @@ class Producer(BlockingFace):
         delay_ms: int | None = None,
         deliver_time_ms: int | None = None,
     ) -> None:
-        """As ``AsyncProducer.send_oneway``."""
+        """Hand the message to the connection and forget it: fast, and nobody says whether it was stored.
+
+        Until then it may fail, within ``send_msg_timeout_ms``.
+
+        Args:
+            message: what to send.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
+            delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once.
+            delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
+                once.
+            deliver_time_ms: delivered at this time, milliseconds since 1970 (brokers from 5.0 on); default at once.
+
+        Raises:
+            ConfigurationError: the message or an argument is wrong; nothing was sent.
+            TopicNotExist: the topic has no route and no broker creates it.
+            NetworkError, RequestTimeout: no route, or no connection to the broker, could be had.
+            ClosedError: the producer is not started, or was shut down.
+        """
         self._run(
             self._async.send_oneway(
                 message,
@@ -156,7 +245,24 @@ class Producer(BlockingFace):
         sharding_key: str | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """As ``AsyncProducer.send_batch``."""
+        """Send messages of one topic in one request, stored all or none, one behind the other in one queue.
+
+        Args:
+            messages: of one topic, without delays; not of a retry topic; no more than ``max_message_bytes`` in sum.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
+            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+
+        Returns:
+            SendResult, of which ``queue_offset`` is that of the first one, and ``message_id`` has them all, separated by commas.
+
+        Raises:
+            ConfigurationError: a message or an argument is wrong; nothing was sent.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            ClosedError: the producer is not started, or was shut down.
+        """
         return self._run(
             self._async.send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
         )
@@ -170,7 +276,24 @@ class Producer(BlockingFace):
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
     ) -> MessageExt:
-        """As ``AsyncProducer.request``."""
+        """Send one message and wait for the reply of whoever consumes it (see ``reply``).
+
+        Args:
+            message: the request.
+            timeout_ms: limit of both, sending and waiting, milliseconds; it travels along as TTL.
+            queue: exactly this queue; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: requests of one key go to one queue; default none.
+
+        Returns:
+            The reply: ``body``, and the properties that the replier gave it.
+
+        Raises:
+            RequestTimeout: no reply came in time; the request may have been stored, and consumed.
+            ConfigurationError: the message or an argument is wrong; nothing was sent.
+            TopicNotExist, RemoteError, NetworkError: the request could not be sent.
+            ClosedError: the producer is not started, or was shut down.
+        """
         return self._run(
             self._async.request(
                 message, timeout_ms=timeout_ms, queue=queue, selector=selector, sharding_key=sharding_key
@@ -178,7 +301,18 @@ class Producer(BlockingFace):
         )
 
     def request_async(self, message: Message, **how: Unpack[RequestArguments]) -> concurrent.futures.Future[MessageExt]:
-        """Like ``request``, without waiting: the future has the reply or the exception."""
+        """Like ``request``, without waiting.
+
+        Args:
+            message: the request.
+            how: as RequestArguments says: ``timeout_ms``, ``queue``, ``selector``, ``sharding_key``.
+
+        Returns:
+            A future of the reply, or of what ``request`` raises.
+
+        Raises:
+            RequestTimeout, ConfigurationError, TopicNotExist, RemoteError, NetworkError, ClosedError: in the future.
+        """
         return self._engine.submit(self._async.request(message, **how))
 
     def reply(
@@ -189,15 +323,60 @@ class Producer(BlockingFace):
         properties: Mapping[str, str] | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """As ``AsyncProducer.reply``; in a listener of a blocking PushConsumer it may be called as it is."""
+        """Answer a message that was sent by ``request``, from within or after the listener that received it.
+
+        Args:
+            request: as it was received.
+            body: the answer, at least one byte.
+            properties: go along with it; default none.
+            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+
+        Returns:
+            The SendResult of the answer.
+
+        Raises:
+            ConfigurationError: ``request`` is no request, or an argument is wrong.
+            RemoteError: code 1: the broker could not reach who asked (it left, or waits no longer).
+            NetworkError, RequestTimeout: the broker did not answer.
+            ClosedError: the producer is not started, or was shut down.
+
+        Note:
+            In a listener of a PushConsumer it may be called as it is.
+        """
         return self._run(self._async.reply(request, body, properties=properties, timeout_ms=timeout_ms))
 
     def recall(self, topic: str, recall_handle: str) -> str:
-        """As ``AsyncProducer.recall``."""
+        """Take back a message that waits for its delivery time (5.x brokers with ``recallMessageEnable=true``).
+
+        Args:
+            topic: where it was sent.
+            recall_handle: of its SendResult.
+
+        Returns:
+            Its message id.
+
+        Raises:
+            ConfigurationError: that is no handle.
+            RemoteError: the broker refused: it is delivered already, or the broker does not recall messages.
+            NetworkError, RequestTimeout: the broker did not answer.
+            ClosedError: the producer is not started, or was shut down.
+        """
         return self._run(self._async.recall(topic, recall_handle))
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """As ``AsyncProducer.publish_queues``."""
+        """The queues that messages to ``topic`` may go to (Java: fetchPublishMessageQueues).
+
+        Args:
+            topic: its name; it may not exist yet, its queues are then those it would get.
+
+        Returns:
+            The queues, by broker and number.
+
+        Raises:
+            TopicNotExist: the topic has no route and no broker creates it.
+            NetworkError, RequestTimeout: no name server answered.
+            ClosedError: the producer is not started, or was shut down.
+        """
         return self._run(self._async.publish_queues(topic))
 
     def __repr__(self) -> str:

@@ -103,10 +103,11 @@ class AsyncTransactionProducer(AsyncProducer):
         group: the producer group. All members must be able to answer for each other: the broker asks any of them.
         check: called with the half message (a MessageExt) when the broker does not know how its transaction ended; returns a
             LocalTransactionState. Plain or ``async def``. It must look at what is stored, not at what this process remembers.
-        execute: default of ``send_in_transaction``.
+        execute: what ``send_in_transaction`` calls when it is not told; by default it must be told.
         check_thread_pool_max_size: how many checks run at once, 1 to 1000.
         check_request_hold_max: how many may wait or run; the broker asks again for those beyond.
-        options: as of AsyncProducer. ``topics=[...]`` tells the brokers of these topics of this producer at start, so that they can ask it
+        options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``).
+            ``topics=[...]`` tells the brokers of these topics of this producer at start, so that they can ask it
             about transactions of members that died, before it sends anything.
 
     Raises:
@@ -149,49 +150,66 @@ class AsyncTransactionProducer(AsyncProducer):
     ) -> TransactionSendResult:
         """Store ``message`` as a half message that nobody sees, run ``execute``, and let the message appear or vanish.
 
+        What is raised here was raised before ``execute`` was called: nothing happened locally.
+
         Args:
-            message: no delay of any kind is allowed.
+            message: what to send; no delay of any kind is allowed.
             execute: called with ``message``, whose ``transaction_id`` is set; does the local work and returns a LocalTransactionState. A
-                plain function runs in a worker thread. What it raises counts as UNKNOWN and is in the result.
-            queue, selector, sharding_key: as of ``send``.
-            check_immunity_time_s: the broker does not ask before so many seconds (default: its own ``transactionTimeOut``, 6 s).
-            timeout_ms: limit of storing the half; ``execute`` may take any time.
+                plain function runs in a worker thread (of TransactionProducer: in the calling one, so that it shares that thread's database
+                session). What it raises counts as UNKNOWN and is in the result. Default that of the producer.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
+            check_immunity_time_s: the broker does not ask before so many seconds; default its own ``transactionTimeOut``, 6 s.
+            timeout_ms: limit of storing the half, milliseconds, default ``send_msg_timeout_ms``; ``execute`` may take any time.
 
         Returns:
             TransactionSendResult. The local work stands as ``local_transaction_state`` says, whether or not the broker could be told.
 
         Raises:
-            As ``send``, before ``execute`` was called: nothing happened locally.
+            ConfigurationError: the message (a delay?) or an argument is wrong, or no ``execute`` is given.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            ClosedError: the producer is not started, or was shut down.
         """
-        run = self.chosen_execute(execute)
-        half = await self.send_half(message, queue, selector, sharding_key, check_immunity_time_s, timeout_ms)
+        run = self._chosen_execute(execute)
+        half = await self._send_half(message, queue, selector, sharding_key, check_immunity_time_s, timeout_ms)
         if half.status is not SendStatus.SEND_OK:
-            return await self.end(message, half, LocalTransactionState.ROLLBACK_MESSAGE)
+            return await self._end(message, half, LocalTransactionState.ROLLBACK_MESSAGE)
         try:
             answer = run(message) if inspect.iscoroutinefunction(run) else asyncio.to_thread(run, message)
-            state = self.state_of(await answer)
+            state = self._state_of(await answer)
         except Exception as error:  # noqa: BLE001 - whatever it raises, the half must not stay behind unheard of
-            return await self.end(message, half, LocalTransactionState.UNKNOWN, error)
+            return await self._end(message, half, LocalTransactionState.UNKNOWN, error)
         except BaseException:
             self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
             raise
-        return await self.end(message, half, state)
+        return await self._end(message, half, state)
 
     async def send_prepared(
         self, message: Message, *, queue: MessageQueue | None = None, timeout_ms: int | None = None
     ) -> tuple[SendResult, HalfPlace]:
         """Store ``message`` as a half message that others will end: somebody who writes down how, or ``check``, who reads it.
 
+        A half whose send failed may be stored all the same; ``check`` must know that it does not count.
+
         Args:
-            message, queue, timeout_ms: as of ``send_in_transaction``.
+            message: what to send; no delay of any kind is allowed.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
 
         Returns:
             The acknowledgement, and where the half lies; nothing of it is kept here. With a status other than SEND_OK it may get lost.
 
         Raises:
-            As ``send``. It may be stored all the same; ``check`` must know that it does not count.
+            ConfigurationError: the message (a delay?) or an argument is wrong.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            ClosedError: the producer is not started, or was shut down.
         """
-        half = await self.send_half(message, queue, None, None, None, timeout_ms)
+        half = await self._send_half(message, queue, None, None, None, timeout_ms)
         if half.status is SendStatus.SEND_OK:
             self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
         return half, _place(half)
@@ -199,22 +217,42 @@ class AsyncTransactionProducer(AsyncProducer):
     def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> BegunHalf | None:
         """Begin ``send_prepared`` without waiting, for who has many of them in flight.
 
+        Args:
+            message: what to send; no delay of any kind is allowed.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+
         Returns:
-            None when it cannot be begun now (its route or connection is not there yet, it must be signed, the broker does not read):
-            nothing was sent; use ``send_prepared``.
+            What ``prepared`` takes; None when it cannot be begun now (its route or connection is not there yet, it must be signed, the
+            broker does not read): nothing was sent; use ``send_prepared``.
+
+        Raises:
+            ConfigurationError: the message (a delay?) is wrong.
+            ClosedError: the producer is not started, or was shut down.
         """
         self._refuse_delay(message)
         begun = self._started().begin(message, queue, self._half_properties)
         return None if begun is None else BegunHalf(*begun)
 
     async def prepared(self, half: BegunHalf) -> tuple[SendResult, HalfPlace]:
-        """What became of a half that was begun; as ``send_prepared``, without another try."""
+        """What became of a half that was begun; there is no other try.
+
+        Args:
+            half: as ``begin_prepared`` gave it.
+
+        Returns:
+            The acknowledgement, and where the half lies.
+
+        Raises:
+            RemoteError: the broker refused it.
+            NetworkError, RequestTimeout: the broker did not answer; it may have been stored nevertheless.
+            ClosedError: the producer is not started, or was shut down.
+        """
         result = await self._started().deliver(half.outgoing, half.begun.target, None, None, half.begun)
         return result, _place(result)
 
     # -- the steps, which the blocking face takes one by one ---------------------------------------------------------------------------
 
-    def chosen_execute(self, execute: ExecuteCallback | None) -> ExecuteCallback:
+    def _chosen_execute(self, execute: ExecuteCallback | None) -> ExecuteCallback:
         chosen = execute if execute is not None else self._execute
         if chosen is None:
             raise ConfigurationError(
@@ -222,7 +260,7 @@ class AsyncTransactionProducer(AsyncProducer):
             )
         return _callback("execute", chosen)
 
-    async def send_half(
+    async def _send_half(
         self,
         message: Message,
         queue: MessageQueue | None,
@@ -260,7 +298,7 @@ class AsyncTransactionProducer(AsyncProducer):
                     f"the message has {name}={message.properties[name]}, a message sent in a transaction cannot be delayed"
                 )
 
-    def state_of(self, answer: object) -> LocalTransactionState:
+    def _state_of(self, answer: object) -> LocalTransactionState:
         state, allowed = local_transaction_state(answer)
         if not allowed:
             log.error(
@@ -268,7 +306,7 @@ class AsyncTransactionProducer(AsyncProducer):
             )  # fmt: skip
         return state
 
-    async def end(
+    async def _end(
         self,
         message: Message,
         half: SendResult,
@@ -306,8 +344,8 @@ class AsyncTransactionProducer(AsyncProducer):
 
 
 class TransactionProducer(Producer):
-    """AsyncTransactionProducer for callers without an event loop. A plain ``execute`` runs in the thread that sends, so that it shares that
-    thread's database session.
+    """A producer whose messages appear together with a local transaction, or not at all (AsyncTransactionProducer: for callers with an
+    event loop). A plain ``execute`` runs in the thread that sends, so that it shares that thread's database session.
 
     ::
 
@@ -315,6 +353,21 @@ class TransactionProducer(Producer):
 
         with rmq.TransactionProducer("ops", check=check, namesrv_addr="127.0.0.1:9876") as producer:
             producer.send_in_transaction(rmq.Message("payments", b"...", keys="o-1"), execute=pay)
+
+    Args:
+        group: the producer group. All members must be able to answer for each other: the broker asks any of them.
+        check: called with the half message (a MessageExt) when the broker does not know how its transaction ended; returns a
+            LocalTransactionState. Plain or ``async def``. It must look at what is stored, not at what this process remembers.
+        execute: what ``send_in_transaction`` calls when it is not told; by default it must be told.
+        check_thread_pool_max_size: how many checks run at once, 1 to 1000.
+        check_request_hold_max: how many may wait or run; the broker asks again for those beyond.
+        options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``).
+            ``topics=[...]`` tells the brokers of these topics of this producer at start, so that they can ask it
+            about transactions of members that died, before it sends anything.
+        engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range, or a callback cannot be called; nothing was opened.
     """
 
     def __init__(
@@ -349,22 +402,46 @@ class TransactionProducer(Producer):
         check_immunity_time_s: int | None = None,
         timeout_ms: int | None = None,
     ) -> TransactionSendResult:
-        """As ``AsyncTransactionProducer.send_in_transaction``; a plain ``execute`` is called by this very thread."""
+        """Store ``message`` as a half message that nobody sees, run ``execute``, and let the message appear or vanish.
+
+        What is raised here was raised before ``execute`` was called: nothing happened locally.
+
+        Args:
+            message: what to send; no delay of any kind is allowed.
+            execute: called with ``message``, whose ``transaction_id`` is set; does the local work and returns a LocalTransactionState. A
+                plain function runs in a worker thread (of TransactionProducer: in the calling one, so that it shares that thread's database
+                session). What it raises counts as UNKNOWN and is in the result. Default that of the producer.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
+            check_immunity_time_s: the broker does not ask before so many seconds; default its own ``transactionTimeOut``, 6 s.
+            timeout_ms: limit of storing the half, milliseconds, default ``send_msg_timeout_ms``; ``execute`` may take any time.
+
+        Returns:
+            TransactionSendResult. The local work stands as ``local_transaction_state`` says, whether or not the broker could be told.
+
+        Raises:
+            ConfigurationError: the message (a delay?) or an argument is wrong, or no ``execute`` is given.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            ClosedError: the producer is not started, or was shut down.
+        """
         steps = self._transactional
-        run = steps.chosen_execute(execute)
-        half = self._run(steps.send_half(message, queue, selector, sharding_key, check_immunity_time_s, timeout_ms))
+        run = steps._chosen_execute(execute)
+        half = self._run(steps._send_half(message, queue, selector, sharding_key, check_immunity_time_s, timeout_ms))
         if half.status is not SendStatus.SEND_OK:
-            return self._run(steps.end(message, half, LocalTransactionState.ROLLBACK_MESSAGE))
+            return self._run(steps._end(message, half, LocalTransactionState.ROLLBACK_MESSAGE))
         try:
             answer = self._run(_awaited(run(message))) if inspect.iscoroutinefunction(run) else run(message)
-            state = steps.state_of(answer)
+            state = steps._state_of(answer)
         except Exception as error:  # noqa: BLE001 - whatever it raises, the half must not stay behind unheard of
-            return self._run(steps.end(message, half, LocalTransactionState.UNKNOWN, error))
+            return self._run(steps._end(message, half, LocalTransactionState.UNKNOWN, error))
         except BaseException as error:
             with contextlib.suppress(RocketMQError):
-                self._run(steps.end(message, half, LocalTransactionState.UNKNOWN, error))
+                self._run(steps._end(message, half, LocalTransactionState.UNKNOWN, error))
             raise
-        return self._run(steps.end(message, half, state))
+        return self._run(steps._end(message, half, state))
 
     def __repr__(self) -> str:
         return repr(self._async).replace("AsyncTransactionProducer", "TransactionProducer", 1)

@@ -131,18 +131,23 @@ class QueueReader:
         namesrv_addr: ``host:port``, several separated by ``;``; default NAMESRV_ADDR.
         group: consumer group named in the pulls; it must exist or the broker must be allowed to create it.
         ranges: (queue, first offset, end offset exclusive) each; ends beyond the queue's end wait for messages, then count as moved.
-        expression, expression_type: ``"a || b"`` with TAG (the broker compares hash codes, check the tags again) or an SQL92 condition.
+        expression: ``"a || b"`` (the broker compares hash codes, check the tags again), or an SQL92 condition.
+        expression_type: "TAG" or "SQL92".
         max_messages: wanted per pull; brokers cap it.
         pulls_in_flight: how many pulls to keep under way over all ranges.
-        timeout_ms: of one pull. ``retry_timeout_ms``: how long to go on trying when a broker does not answer.
+        timeout_ms: milliseconds for one pull.
+        retry_timeout_ms: how many milliseconds to go on trying when a broker does not answer.
         on_offset_moved: ``(queue, wanted, min, max)``, called when messages are gone; returning skips them, raising ends the read with
             that exception. Default: raise RemoteError with code 21.
-        api: send through this one (and its connections) instead of own ones; it must live on ``engine``.
-        credentials, ssl_context: of own connections.
+        api: send through this one (and its connections), it must live on ``engine``; default own ones.
+        engine: whose thread pulls; default one thread, shared by all blocking clients of the process.
+        credentials: what own connections sign with; default nothing.
+        ssl_context: what own connections speak TLS with; default they are plain.
 
-    Raises (from iteration):
-        NetworkError, RequestTimeout: no answer within ``retry_timeout_ms``.
-        TopicNotExist, RemoteError: the broker refused.
+    Raises:
+        ConfigurationError: an argument is wrong; nothing was opened.
+        NetworkError, RequestTimeout: while it is iterated: no answer within ``retry_timeout_ms``.
+        TopicNotExist, RemoteError: while it is iterated: the broker refused.
     """
 
     def __init__(

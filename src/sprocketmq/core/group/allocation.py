@@ -208,6 +208,7 @@ class AllocateMachineRoomNearby(Struct, frozen=True):
 
     @property
     def name(self) -> str:
+        """As brokers and Java name it, with the strategy within rooms."""
         return f"MACHINE_ROOM_NEARBY-{strategy_name(self.strategy)}"
 
     def __call__(

@@ -56,6 +56,9 @@ def sql92(expression: str) -> FilterExpression:
     Args:
         expression: for example ``"distance > 1000 AND carrier = 'UA'"``. It is carried as it is; the broker judges its grammar.
 
+    Returns:
+        What ``subscribe`` takes.
+
     Raises:
         ConfigurationError: the expression is blank.
     """

@@ -20,12 +20,22 @@ class Body(msgspec.Struct, rename="camel"):
     """Base of the typed bodies: camelCase on the wire, every field with the default of Java's class where a peer may leave it out."""
 
     def encode(self) -> bytes:
-        """The JSON text in the dialect of fastjson: see ``wire.fastjson``."""
+        """The JSON text in the dialect of fastjson: see ``wire.fastjson``.
+
+        Returns:
+            UTF-8.
+        """
         return fastjson.dumps(self)
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview) -> Self:
         """The body in ``data``.
+
+        Args:
+            data: JSON as fastjson writes it.
+
+        Returns:
+            It, with defaults for what a peer left out.
 
         Raises:
             ProtocolError: it is no JSON, or not of this shape.
@@ -34,7 +44,17 @@ class Body(msgspec.Struct, rename="camel"):
 
     @classmethod
     def of_request(cls, data: bytes | bytearray | memoryview) -> Self:
-        """As ``decode``, for what a stranger sent: a long text has to be standard JSON, which is read quickly. Raises the same."""
+        """The body in ``data``, for what a stranger sent: a long text has to be standard JSON, which is read quickly.
+
+        Args:
+            data: JSON as fastjson writes it.
+
+        Returns:
+            It, with defaults for what a peer left out.
+
+        Raises:
+            ProtocolError: it is too long, no JSON, or not of this shape.
+        """
         if len(data) > fastjson.MAX_REQUEST_BYTES:
             allowed = fastjson.MAX_REQUEST_BYTES
             raise ProtocolError(
