@@ -61,6 +61,10 @@ class Layout:
                 place = self.at[name] + self.width(name)
         return struct.Struct(">" + "".join(parts))
 
+    def single(self, name: str) -> struct.Struct:
+        """One field alone, used at the place where it begins."""
+        return struct.Struct(">" + self.types[name])
+
     def repeated(self, name: str, count: int) -> struct.Struct:
         """One field of each of ``count`` rows."""
         before, behind = self.at[name], self.size - self.at[name] - self.width(name)

@@ -14,6 +14,7 @@ import msgspec
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import properties as props
+from sprocketmq.wire.message_id import offset_message_id
 from sprocketmq.wire.record_head import LateField, LateHost
 
 __all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "format_host"]
@@ -244,10 +245,7 @@ class MessageExt(Message):
     @property
     def offset_message_id(self) -> str:
         """Hex of (store host, commit log offset): finds this stored copy on its broker (VIEW_MESSAGE_BY_ID)."""
-        address, port = self._store_host
-        return (
-            (address + port.to_bytes(4, "big") + self.commit_log_offset.to_bytes(8, "big", signed=True)).hex().upper()
-        )
+        return offset_message_id(self._store_host, self.commit_log_offset)
 
     @property
     def message_id(self) -> str:

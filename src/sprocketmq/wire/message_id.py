@@ -7,15 +7,17 @@ offset message id       names one stored copy: hex of store ip (4 or 16), port i
 
 from __future__ import annotations
 
-import struct
 from typing import Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.layout import Layout
+from sprocketmq.wire.record_layout import IPV4_BYTES, IPV6_BYTES
 
 __all__ = ["decode_offset_message_id", "offset_message_id", "unique_key_after", "unique_key_prefix"]
 
-_UNIQUE_PREFIX: Final = struct.Struct(">HI")
-_OFFSET_TAIL: Final = struct.Struct(">Iq")
+_UNIQUE_PREFIX: Final = Layout(("pid", "H"), ("class_loader_hash", "I")).struct
+_OFFSET_TAIL: Final = Layout(("port", "I"), ("offset", "q")).struct  # behind the address
+_OFFSET_ID_BYTES: Final = (IPV4_BYTES + _OFFSET_TAIL.size, IPV6_BYTES + _OFFSET_TAIL.size)
 
 
 def unique_key_prefix(ip: bytes, pid: int, class_loader_hash: int) -> str:
@@ -60,7 +62,7 @@ def decode_offset_message_id(message_id: str) -> tuple[tuple[bytes, int], int]:
         raw = bytes.fromhex(message_id)
     except ValueError:
         raw = b""
-    if len(raw) not in (16, 28) or any(blank in message_id for blank in " \t\r\n"):
+    if len(raw) not in _OFFSET_ID_BYTES or any(blank in message_id for blank in " \t\r\n"):
         raise ConfigurationError(
             f"{message_id!r} is not an offset message id, which is 32 (IPv4) or 56 (IPv6) hexadecimal digits"
         )

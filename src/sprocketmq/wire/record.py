@@ -19,6 +19,7 @@ from sprocketmq.wire.compression import decompress as decompress_body
 from sprocketmq.wire.message import MessageExt
 from sprocketmq.wire.record_layout import (
     BLANK_BYTES,
+    BODY_CRC_MASK,
     HOSTS_V6,
     IPV6_BYTES,
     LAYOUTS,
@@ -55,7 +56,6 @@ __all__ = [
 
 _WRAPPED: Final = NEED_UNWRAP | INNER_BATCH
 _OPEN_FIRST: Final = COMPRESSED | NEED_UNWRAP
-_CRC_MASK: Final = 0x7FFFFFFF
 
 Buffer = bytes | bytearray | memoryview
 Host = tuple[bytes, int]
@@ -138,7 +138,7 @@ def encode_record(
             head.pack(
                 size,
                 MAGIC_V2 if v2 else MAGIC_V1,
-                zlib.crc32(body) & _CRC_MASK,
+                zlib.crc32(body) & BODY_CRC_MASK,
                 queue_id,
                 flag,
                 queue_offset,
@@ -192,7 +192,7 @@ def write_plain_record(
     _PACK_BEHIND_MAGIC(
         view,
         at + _BEHIND_MAGIC,
-        crc32(body) & _CRC_MASK,
+        crc32(body) & BODY_CRC_MASK,
         queue_id,
         flag,
         queue_offset,
@@ -397,7 +397,7 @@ def check_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> RecordV
     """
     view = RecordView(buffer, at)
     if check_crc:
-        crc = zlib.crc32(view.body) & _CRC_MASK
+        crc = zlib.crc32(view.body) & BODY_CRC_MASK
         # Java writes the masked value; a writer that did not mask is forgiven nothing, as Java forgives nothing.
         if crc != view.body_crc:
             raise ProtocolError(

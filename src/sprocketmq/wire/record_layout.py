@@ -11,7 +11,6 @@ A filler ends a commit log file: the bytes that remain, and ``MAGIC_BLANK``, in 
 
 from __future__ import annotations
 
-import struct
 from typing import Final
 
 from sprocketmq.wire.layout import Layout
@@ -19,6 +18,7 @@ from sprocketmq.wire.sys_flag import BORNHOST_V6, STOREHOSTADDRESS_V6
 
 __all__ = [
     "BLANK_BYTES",
+    "BODY_CRC_MASK",
     "HOSTS_V6",
     "IPV4_BYTES",
     "IPV6_BYTES",
@@ -31,6 +31,7 @@ __all__ = [
     "MAX_TOPIC_V2_BYTES",
     "MIN_RECORD_BYTES",
     "PROPERTIES_LENGTH",
+    "PROPERTIES_LENGTH_TYPE",
     "RECORD",
     "SIZE_AND_MAGIC",
     "TOPIC_LENGTH_V1",
@@ -50,7 +51,7 @@ IPV6_BYTES: Final = 16
 FIELDS: Final[tuple[tuple[str, str | int], ...]] = (
     ("size", "i"),  # of the whole record
     ("magic", "I"),  # MAGIC_V1 or MAGIC_V2
-    ("body_crc", "I"),  # CRC-32 of the body, 31 bits of it
+    ("body_crc", "I"),  # CRC-32 of the body & BODY_CRC_MASK
     ("queue_id", "i"),
     ("flag", "i"),  # the application's
     ("queue_offset", "q"),
@@ -65,13 +66,16 @@ FIELDS: Final[tuple[tuple[str, str | int], ...]] = (
     ("body_length", "i"),
 )
 
-TOPIC_LENGTH_V1: Final = struct.Struct(">B")
-TOPIC_LENGTH_V2: Final = struct.Struct(">H")
-PROPERTIES_LENGTH: Final = struct.Struct(">H")
+TOPIC_LENGTH_V1: Final = Layout(("topic_length", "B")).struct
+TOPIC_LENGTH_V2: Final = Layout(("topic_length", "H")).struct
+_PROPERTIES: Final = Layout(("properties_length", "H"))
+PROPERTIES_LENGTH: Final = _PROPERTIES.struct
+PROPERTIES_LENGTH_TYPE: Final = _PROPERTIES.numpy_type("properties_length")
 MAX_TOPIC_V1_BYTES: Final = 127  # Java's lengths have signs
 MAX_TOPIC_V2_BYTES: Final = 32_767
 MAX_PROPERTIES_BYTES: Final = 32_767
 
+BODY_CRC_MASK: Final = 0x7FFFFFFF
 HOSTS_V6: Final = BORNHOST_V6 | STOREHOSTADDRESS_V6
 V6_SHIFT: Final = 4  # LAYOUTS[(sys_flag & HOSTS_V6) >> V6_SHIFT]
 

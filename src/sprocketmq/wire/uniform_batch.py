@@ -23,7 +23,7 @@ from zlib import crc32
 
 from sprocketmq.wire.batch import ELEMENT
 from sprocketmq.wire.properties import KEYS, UNIQ_KEY
-from sprocketmq.wire.record_layout import PROPERTIES_LENGTH, RECORD
+from sprocketmq.wire.record_layout import BODY_CRC_MASK, PROPERTIES_LENGTH, RECORD
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,6 @@ _FREE_IN_HEAD: Final = slice(ELEMENT.at["magic"], ELEMENT.at["body_length"])  # 
 _FLAG_OF_ELEMENT: Final = ELEMENT.span("flag")
 _FLAG: Final = RECORD.span("flag")
 _LENGTH_BYTES: Final = PROPERTIES_LENGTH.size
-_CRC_MASK: Final = 0x7FFFFFFF
 _NAMES: Final = (UNIQ_KEY.encode() + b"\x01", KEYS.encode() + b"\x01")
 _MANY: Final = 4096
 
@@ -124,7 +123,7 @@ class UniformBatch:
             records[:, properties + begin : properties + end] = table[:, moved + begin : moved + end]
         bodies = chain.from_iterable(_bodies(body_bytes, table.shape[1]).iter_unpack(self._data))
         fields = records.view(_fields(size))[:, 0]
-        fields["body_crc"] = np.fromiter(map(crc32, bodies), np.uint32, count) & np.uint32(_CRC_MASK)
+        fields["body_crc"] = np.fromiter(map(crc32, bodies), np.uint32, count) & np.uint32(BODY_CRC_MASK)
         numbers = _numbers(count)
         fields["queue_offset"] = numbers + queue_offset
         fields["physical_offset"] = numbers * size + physical_offset

@@ -14,7 +14,7 @@ from sprocketmq.store.message_store import MessageStore, StoredMessage
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.record import record_parts
-from sprocketmq.wire.record_layout import PROPERTIES_LENGTH, RECORD
+from sprocketmq.wire.record_layout import PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
 __all__ = ["WaitingRecord", "WaitingRecords", "copy_of", "destination"]
 
@@ -44,8 +44,8 @@ class WaitingRecords:
         end = (
             physical_offset - self._start + size_bytes - len(record[2]) - PROPERTIES_LENGTH.size
         )  # its properties and their length come last
-        begin = end - len(topic) - 1
-        return record if self._window[begin:end] == bytes((len(topic),)) + topic else None
+        begin = end - len(topic) - TOPIC_LENGTH_V1.size
+        return record if self._window[begin:end] == TOPIC_LENGTH_V1.pack(len(topic)) + topic else None
 
     def get(self, physical_offset: int) -> WaitingRecord | None:
         """The record that begins there, None when it is gone or damaged."""

@@ -33,7 +33,14 @@ from sprocketmq.wire import sys_flag as flags
 from sprocketmq.wire.compression import decompress
 from sprocketmq.wire.message import MessageExt, format_host
 from sprocketmq.wire.record import decode_records
-from sprocketmq.wire.record_layout import MAGIC_V1, MIN_RECORD_BYTES, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
+from sprocketmq.wire.record_layout import (
+    MAGIC_V1,
+    MIN_RECORD_BYTES,
+    PROPERTIES_LENGTH,
+    PROPERTIES_LENGTH_TYPE,
+    RECORD,
+    TOPIC_LENGTH_V1,
+)
 
 __all__ = ["BatchDecoder"]
 
@@ -183,7 +190,7 @@ class _Rows:
         if (properties_at + PROPERTIES_LENGTH.size > starts + sizes).any():
             raise ProtocolError("a record's topic length exceeds its total size")
         self.property_starts = properties_at + PROPERTIES_LENGTH.size
-        self.property_sizes = np.ndarray((len(data) - 1,), ">i2", data, strides=(1,))[properties_at].astype(np.int64)
+        self.property_sizes = _lengths_of_properties(data)[properties_at].astype(np.int64)
         if (self.property_starts + self.property_sizes != starts + sizes).any():
             raise ProtocolError("a record's field sizes do not sum to its total size")
 
@@ -221,6 +228,11 @@ class _Rows:
     def property(self, name: str) -> Array:
         """One property as a column, null where a message has it not."""
         return self.properties.column(name)
+
+
+def _lengths_of_properties(data: Any) -> Any:
+    """Of properties that would begin behind each byte."""
+    return np.ndarray((len(data) - PROPERTIES_LENGTH.size + 1,), PROPERTIES_LENGTH_TYPE, data, strides=(1,))
 
 
 def _hosts(values: Any) -> Array:

@@ -25,7 +25,7 @@ from sprocketmq.spark.send.row_messages import LEFT_OUT, SEND_COLUMNS
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.batch import ELEMENT
 from sprocketmq.wire.properties import MAX_PROPERTIES_BYTES
-from sprocketmq.wire.record_layout import PROPERTIES_LENGTH
+from sprocketmq.wire.record_layout import PROPERTIES_LENGTH, PROPERTIES_LENGTH_TYPE
 
 __all__ = ["Elements", "element_rows"]
 
@@ -101,7 +101,7 @@ def _elements(
     heads = np.zeros(len(body), _HEAD)
     heads["size"] = ELEMENT.size + _LENGTH_BYTES + body_sizes + text_sizes
     heads["body_length"] = body_sizes
-    lengths = text_sizes.astype(">u2")
+    lengths = text_sizes.astype(PROPERTIES_LENGTH_TYPE)
     joined = pc.binary_join_element_wise(_fixed(heads, ELEMENT.size), body, _fixed(lengths, _LENGTH_BYTES), text, b"")
     offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1]
     return Elements(to, offsets, memoryview(joined.buffers()[2]))

@@ -1,20 +1,7 @@
 """How far the disk was known to be good: where recovery may begin after a crash. Java: StoreCheckpoint.
 
-    0  physicMsgTimestamp   int64   store time of the last flushed record
-    8  logicsMsgTimestamp   int64   ... whose queue entry is flushed too (and whose keys are in the index, law 2)
-    16 indexMsgTimestamp    int64   no index file in use ends later (law 3)
-    24 masterFlushedOffset  int64   5.x, kept as found
-    32 confirmPhyOffset     int64   5.x, kept as found
-    2048 "SPRKTMQ1", durable offset int64: a record begins there, and it and all before it are flushed with their queue entries
-    2112 "SPRKTIX1", offset int64, 17 characters, int32, int32, int32, int64: everything before the offset is in the index, whose newest
-         file has that name; numbers of slots and entries of each index file; how many entries of the newest file are counted (its
-         header's indexCount); store time of the record before the offset
-    2176 "SPRKTCQ1", int64 each: end of the log, number of queues with entries, sum of their ends, at the last clean stop
-    2208 "SPRKTTM1", int64, int64: the first two timestamps as we wrote them; a Java broker that writes the file has others
-    2240 "SPRKTSL1", int32: CRC-32 of the bytes 2048 to 2240; where it is wrong a bit has flipped, and none of ours counts
-         (these five are ours; Java leaves them alone)
-
-4096 bytes, zero elsewhere. Timestamps find a file (Java's rule), ours finds a record, so that a restart scans a second of writes and not
+Java's timestamps come first; five parts of ours, each behind a mark, stand further back, where Java leaves them alone. 4096 bytes, zero
+elsewhere. Timestamps find a file (Java's rule), ours finds a record, so that a restart scans a second of writes and not
 a whole gigabyte. The log only grows, so an old value of ours is merely early; recovery checks that a record begins there.
 
 Laws: what a Java broker that opens the store of a killed one makes of the timestamps must leave no hole
@@ -29,36 +16,65 @@ from __future__ import annotations
 
 import logging
 import os
-import struct
 import threading
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.disk_space import write_all
 from sprocketmq.store.files.mapped_file import not_writable
+from sprocketmq.wire.layout import Layout
 
 __all__ = ["INDEX_AHEAD_MS", "Checkpoint", "IndexProgress"]
 
 _SIZE_BYTES = 4096
-_TIMES = struct.Struct(">qqqqq")
-_OURS = struct.Struct(">8sq")
+_LAYOUT = Layout(
+    ("physic_msg_timestamp", "q"),  # store time of the last flushed record
+    ("logics_msg_timestamp", "q"),  # ... whose queue entry is flushed too (and whose keys are in the index, law 2)
+    ("index_msg_timestamp", "q"),  # no index file in use ends later (law 3)
+    ("master_flushed_offset", "q"),  # 5.x, kept as found
+    ("confirm_phy_offset", "q"),  # 5.x, kept as found
+)
+_TIMES = _LAYOUT.struct
+_INDEX_TIME_AT = _LAYOUT.at["index_msg_timestamp"]
+_INDEX_TIME = _LAYOUT.single("index_msg_timestamp")
+
+
+class _Part:
+    """A part of ours: its place, its mark, its fields."""
+
+    def __init__(self, at: int, mark: bytes, *fields: tuple[str, str]) -> None:
+        self.at, self._mark = at, mark
+        self._struct = Layout(("mark", f"{len(mark)}s"), *fields).struct
+
+    def read(self, raw: bytes) -> tuple[Any, ...] | None:
+        """The values; None without the mark."""
+        mark, *values = self._struct.unpack_from(raw, self.at)
+        return tuple(values) if mark == self._mark else None
+
+    def write(self, raw: bytearray, *values: Any) -> None:
+        self._struct.pack_into(raw, self.at, self._mark, *values)
+
+
 _OURS_AT = 2048
-_INDEX = struct.Struct(">8sq17siiiq")
-_INDEX_AT = 2112
-_INDEX_MARK = b"SPRKTIX1"
-_CENSUS = struct.Struct(">8sqqq")
-_CENSUS_AT = 2176
-_CENSUS_MARK = b"SPRKTCQ1"
-_STAMP = struct.Struct(">8sqq")
-_STAMP_AT = 2208
-_STAMP_MARK = b"SPRKTTM1"
-_MARK = b"SPRKTMQ1"
-_SEAL = struct.Struct(">8sI")
-_SEAL_AT = 2240
-_SEAL_MARK = b"SPRKTSL1"
-_INDEX_TIME = struct.Struct(">q")
-_INDEX_TIME_AT = 16
+# A record begins there, and it and all before it are flushed with their queue entries.
+_DURABLE = _Part(_OURS_AT, b"SPRKTMQ1", ("offset", "q"))
+_INDEX = _Part(
+    2112,
+    b"SPRKTIX1",
+    ("offset", "q"),  # every record before it is in the index
+    ("newest_file", "17s"),  # its name
+    ("slot_count", "i"),  # of each index file
+    ("entry_limit", "i"),
+    ("index_count", "i"),  # of the newest file's header
+    ("store_timestamp_ms", "q"),  # of the record before the offset
+)
+# At the last clean stop.
+_CENSUS = _Part(2176, b"SPRKTCQ1", ("end_of_log", "q"), ("queues", "q"), ("sum_of_their_ends", "q"))
+# The first two timestamps as we wrote them; a Java broker that writes the file has others.
+_STAMP = _Part(2208, b"SPRKTTM1", ("physic_msg_timestamp", "q"), ("logics_msg_timestamp", "q"))
+# CRC-32 of ours before it; where it is wrong a bit has flipped, and none of ours counts.
+_SEAL = _Part(2240, b"SPRKTSL1", ("crc", "I"))
 INDEX_AHEAD_MS = 60_000
 _LARGEST_INT64 = (1 << 63) - 1
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
@@ -118,20 +134,19 @@ class Checkpoint:
             self.master_flushed_offset,
             self.confirm_phy_offset,
         ) = _TIMES.unpack_from(raw)
-        seal_mark, seal = _SEAL.unpack_from(raw, _SEAL_AT)
-        if seal_mark == _SEAL_MARK and seal != zlib.crc32(raw[_OURS_AT:_SEAL_AT]):
+        seal = _SEAL.read(raw)
+        if seal is not None and seal != (zlib.crc32(raw[_OURS_AT : _SEAL.at]),):
             _log.warning("%s is damaged: the start looks at the log more closely", self.path)
             return
-        mark, offset = _OURS.unpack_from(raw, _OURS_AT)
-        self.durable_offset = offset if mark == _MARK else None
-        mark, offset, name, slot_count, entry_limit, count, time_ms = _INDEX.unpack_from(raw, _INDEX_AT)
-        self.index_numbers = (slot_count, entry_limit) if mark == _INDEX_MARK and slot_count > 0 < entry_limit else None
-        mark_of_census, *census = _CENSUS.unpack_from(raw, _CENSUS_AT)
-        self.census = (census[0], census[1], census[2]) if mark_of_census == _CENSUS_MARK else None
-        if mark == _INDEX_MARK:
+        (self.durable_offset,) = _DURABLE.read(raw) or (None,)
+        self.index_numbers = None
+        if (index := _INDEX.read(raw)) is not None:
+            offset, name, slot_count, entry_limit, count, time_ms = index
+            self.index_numbers = (slot_count, entry_limit) if slot_count > 0 < entry_limit else None
             self.index_mark = IndexProgress(name.rstrip(b"\0").decode("ascii", "replace"), offset, count, time_ms)
-        stamp = _STAMP_MARK, self.physic_msg_timestamp, self.logics_msg_timestamp
-        self.is_ours = _STAMP.unpack_from(raw, _STAMP_AT) == stamp
+        census = _CENSUS.read(raw)
+        self.census = None if census is None else (census[0], census[1], census[2])
+        self.is_ours = _STAMP.read(raw) == (self.physic_msg_timestamp, self.logics_msg_timestamp)
 
     def save(self) -> None:
         """Write and sync, in place: the length never changes and each value is valid on its own.
@@ -162,18 +177,16 @@ class Checkpoint:
             raw, 0, self.physic_msg_timestamp, logics_ms, self.index_msg_timestamp, self.master_flushed_offset,
             self.confirm_phy_offset,
         )  # fmt: skip
-        _STAMP.pack_into(raw, _STAMP_AT, _STAMP_MARK, self.physic_msg_timestamp, logics_ms)
+        _STAMP.write(raw, self.physic_msg_timestamp, logics_ms)
         if self.durable_offset is not None:
-            _OURS.pack_into(raw, _OURS_AT, _MARK, self.durable_offset)
+            _DURABLE.write(raw, self.durable_offset)
         if self.index_mark is not None:
             name, offset, count, time_ms = self.index_mark
             numbers = self.index_numbers or (0, 0)
-            _INDEX.pack_into(
-                raw, _INDEX_AT, _INDEX_MARK, offset, name.encode("ascii", "replace"), *numbers, count, time_ms
-            )
+            _INDEX.write(raw, offset, name.encode("ascii", "replace"), *numbers, count, time_ms)
         if self.census is not None:
-            _CENSUS.pack_into(raw, _CENSUS_AT, _CENSUS_MARK, *self.census)
-        _SEAL.pack_into(raw, _SEAL_AT, _SEAL_MARK, zlib.crc32(raw[_OURS_AT:_SEAL_AT]))
+            _CENSUS.write(raw, *self.census)
+        _SEAL.write(raw, zlib.crc32(raw[_OURS_AT : _SEAL.at]))
         return raw
 
     def cover_index(self, store_timestamp_ms: int) -> None:

@@ -1,13 +1,9 @@
 """One key index file: where the messages with a given key are. Java: index.IndexFile, index.IndexHeader.
 
-     0 beginTimestamp  int64    store time of the first and of the last      40  slots: int32 each, number of the newest entry whose key's
-     8 endTimestamp    int64    record that has an entry                         hash falls there (hash mod the number of slots), 0 = none
-    16 beginPhyOffset  int64    their physical offsets                           entries, 20 bytes each, numbered from 1:
-    24 endPhyOffset    int64                                                         key hash int32 | physical offset int64
-    32 hashSlotCount   int32    slots in use                                         seconds since beginTimestamp int32
-    36 indexCount      int32    number that the next entry gets, 1 at first          number of the entry before it in its slot int32
+    header | slots | entries, numbered from 1
 
-The hash is ``wire.hashing.index_hash(topic#key)``. Laws (``store.tools.check`` tests them):
+A slot holds the number of the newest entry whose key's hash falls there (hash mod the number of slots), 0 = none. The hash is
+``wire.hashing.index_hash(topic#key)``. Laws (``store.tools.check`` tests them):
 1. Entries never change once written, and their physical offsets never go down.
 2. The entries of a slot form a chain of falling numbers that begins at the slot and ends at 0.
 3. The header in the file follows entries and slots at once, so that a killed process leaves a whole file: a Java broker takes a slot
@@ -27,12 +23,12 @@ import contextlib
 import errno
 import mmap
 import os
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, allow_writes_at_ends, write_zeros
 from sprocketmq.store.files.mapped_file import create_sparse, not_writable, sync_path
+from sprocketmq.wire.layout import Layout
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,12 +38,24 @@ if TYPE_CHECKING:
 
 __all__ = ["ENTRY_SIZE_BYTES", "HEADER_SIZE_BYTES", "IndexFile", "IndexHeader", "file_size_bytes"]
 
-HEADER_SIZE_BYTES = 40
-SLOT_SIZE_BYTES = 4
-ENTRY_SIZE_BYTES = 20
-_HEADER = struct.Struct(">qqqqii")
-_ENTRY = struct.Struct(">iqii")
-_SLOT = struct.Struct(">i")
+_HEADER_LAYOUT = Layout(
+    ("begin_timestamp", "q"),  # store time of the first record that has an entry, ms
+    ("end_timestamp", "q"),  # ... of the last one
+    ("begin_physical_offset", "q"),
+    ("end_physical_offset", "q"),
+    ("used_slot_count", "i"),
+    ("index_count", "i"),  # the number that the next entry gets, 1 at first
+)
+_SLOT_LAYOUT = Layout(("number", "i"))
+_ENTRY_LAYOUT = Layout(
+    ("hash", "i"),  # of the key
+    ("physical_offset", "q"),
+    ("seconds", "i"),  # since the header's begin_timestamp
+    ("before", "i"),  # number of the entry before it in its slot, 0 = none
+)
+_HEADER, _SLOT, _ENTRY = _HEADER_LAYOUT.struct, _SLOT_LAYOUT.struct, _ENTRY_LAYOUT.struct
+HEADER_SIZE_BYTES, SLOT_SIZE_BYTES, ENTRY_SIZE_BYTES = _HEADER.size, _SLOT.size, _ENTRY.size
+_SLOT_TYPE = _SLOT_LAYOUT.numpy_type("number")
 _ENTRY_STEP_BYTES = 256 * 1024
 _LARGEST_INT32 = 0x7FFFFFFF
 _NUMBER_BITS = 31  # of a place among the entries; a slot's number takes as many at most
@@ -184,7 +192,7 @@ class IndexFile:
             import numpy as np
 
             mapping = self._mapping()
-            self._slots = np.ndarray((self.slot_count,), ">i4", buffer=mapping, offset=HEADER_SIZE_BYTES)
+            self._slots = np.ndarray((self.slot_count,), _SLOT_TYPE, buffer=mapping, offset=HEADER_SIZE_BYTES)
             self._entries = np.ndarray((self.entry_limit,), _entry_type(), buffer=mapping, offset=self._entries_at)
         return self._slots, self._entries
 
@@ -405,7 +413,8 @@ class IndexFile:
 
         if self.path is None:
             return self._arrays()[0].astype(np.int64)
-        return np.frombuffer(self._read(HEADER_SIZE_BYTES, self.slot_count * SLOT_SIZE_BYTES), ">i4").astype(np.int64)
+        raw = self._read(HEADER_SIZE_BYTES, self.slot_count * SLOT_SIZE_BYTES)
+        return np.frombuffer(raw, _SLOT_TYPE).astype(np.int64)
 
     def _read(self, at: int, length: int) -> bytes:
         """By an ordinary read: a hole in the file stays one."""
@@ -418,7 +427,8 @@ class IndexFile:
 def _entry_type() -> np.dtype[np.void]:
     import numpy as np
 
-    return np.dtype([("hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("before", ">i4")])
+    columns: np.dtype[np.void] = np.dtype(_ENTRY_LAYOUT.columns())
+    return columns
 
 
 def _step(used_bytes: int) -> int:

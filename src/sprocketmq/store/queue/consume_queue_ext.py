@@ -1,7 +1,4 @@
-"""The extension of consume queues: what does not fit a unit's 20 bytes. Java: ConsumeQueueExt. Off by default, as with Apache.
-
-    consumequeue_ext/TOPIC/QUEUE_ID/FILES        unit = size int16 (of the whole unit) | tags code int64 | store time int64
-                                                        | size of the bit map int16 | bit map
+"""The extension of consume queues: what does not fit a unit of theirs. Java: ConsumeQueueExt. Off by default, as with Apache.
 
 The unit of the consume queue then has an address instead of its tags code: the position of the extension's unit, less 2^63. Java reads any
 value up to -2^31 - 1 as an address; tags codes are 32-bit numbers, so the two cannot be mixed up. A file ends with size -1 where the next
@@ -15,17 +12,23 @@ is set, so that an Apache broker finds what it expects.
 from __future__ import annotations
 
 import os
-import struct
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.files.mapped_file import StoreFile
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.files.paths import path_below, remove_below
+from sprocketmq.wire.layout import Layout
 
 __all__ = ["ConsumeQueueExtTable", "is_extension_address"]
 
-_UNIT = struct.Struct(">hqqh")
-_SIZE = struct.Struct(">h")
+_LAYOUT = Layout(
+    ("size", "h"),  # of the whole unit, its bit map included
+    ("tags_code", "q"),
+    ("store_timestamp_ms", "q"),
+    ("bit_map_size", "h"),  # the bit map is behind it
+)
+_UNIT = _LAYOUT.struct
+_SIZE = _LAYOUT.picked("size")
 _END_BYTES = 4
 _LARGEST_ADDRESS = -(1 << 31) - 1
 _LOWEST = -(1 << 63)

@@ -36,6 +36,7 @@ from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit
 from sprocketmq.store.recovery.entry_repair import confirms, find_record, mend_entry
 from sprocketmq.wire.properties import TAGS
 from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.record_layout import BODY_CRC_MASK
 
 if TYPE_CHECKING:
     import numpy as np
@@ -325,7 +326,7 @@ class Recovery:
                 batch.body_crc.tolist(),
                 strict=True,
             )
-            whole &= np.array([crc32(data[begin:end]) & 0x7FFFFFFF == crc for begin, end, crc in bodies], bool)
+            whole &= np.array([crc32(data[begin:end]) & BODY_CRC_MASK == crc for begin, end, crc in bodies], bool)
         return len(batch) if whole.all() else int(np.argmin(whole))
 
     def _index_batch(self, batch: RecordBatch, from_first: bool) -> bool:

@@ -1,44 +1,42 @@
 """How far the timer messages are: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
 
-    0  lastReadTimeMs          i64   all slots before it are delivered        32 state version  i64
-    8  lastTimerLogFlushPos    i64   the timer log is on the disk up to here  40 timestamp      i64
-    16 lastTimerQueueOffset    i64   of rmq_sys_wheel_timer: all before are   48 counter        i64
-    24 masterTimerQueueOffset  i64      in the log and the wheel              2048 ours, see ``live_progress``
-
-4096 bytes, zero elsewhere. The first part is written when log and wheel are on the disk; a slave asks its master for it.
+4096 bytes: the fields of ``TimerCheck``, an int64 each; at 2048 ours, see ``live_progress``; zero elsewhere. The first part is
+written when log and wheel are on the disk; a slave asks its master for it.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 from typing import Final
 
 import msgspec
 
 from sprocketmq.store.files.disk_space import write_all
 from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
+from sprocketmq.wire.layout import Layout
 
 __all__ = ["TimerCheck", "load_timer_check", "save_timer_check"]
 
-_FIELDS: Final = struct.Struct(">7q")
 _FILE_BYTES: Final = 4096
 
 
 class TimerCheck(msgspec.Struct, gc=False):
     """The fields, in their order."""
 
-    last_read_time_ms: int = 0
-    last_timer_log_flush_pos: int = 0
-    last_timer_queue_offset: int = 0
+    last_read_time_ms: int = 0  # all slots before it are delivered
+    last_timer_log_flush_pos: int = 0  # the timer log is on the disk up to here
+    last_timer_queue_offset: int = 0  # of rmq_sys_wheel_timer: all before are in the log and the wheel
     master_timer_queue_offset: int = 0
     state_version: int = 0
     timestamp: int = 0
     counter: int = 0
 
     def encode(self) -> bytes:
-        """The 56 bytes."""
+        """Its bytes."""
         return _FIELDS.pack(*msgspec.structs.astuple(self))
+
+
+_FIELDS: Final = Layout(*((name, "q") for name in TimerCheck.__struct_fields__)).struct
 
 
 def load_timer_check(path: str | None) -> TimerCheck | None:

@@ -1,23 +1,17 @@
-"""The timer log: one unit of 52 bytes for each message that waits for its time, linked backwards by slot. Java: timer.TimerLog.
+"""The timer log: one unit for each message that waits for its time, linked backwards by slot. Java: timer.TimerLog.
 
-    0  size            i32  52                 24 delayed        i32  slot's time - write time, ms
-    4  previous        i64  unit of the slot   28 physical       i64  of the waiting record in the commit log
-    12 magic           i32  1 | 2 roll | 4     36 size           i32  of that record
-       delete                                  40 topic hash     i32  Java's hash of the real topic
-    16 write time      i64  ms, a slot         44 reserved       i64
-
-Files of ``timerlog/`` have 100 MiB; what no longer fits a unit and a blank is closed by ``i32 rest, i64 0, i32 BLANK``. Positions count
-through all files, as in the commit log. Files go when the last record they point to has gone.
+Files of ``timerlog/`` have 100 MiB; what no longer fits a unit and a blank is closed by a blank. Positions count through all files, as in
+the commit log. Files go when the last record they point to has gone.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from sprocketmq.store.files.mapped_file import StoreFile, sync_directory
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
+from sprocketmq.wire.layout import Layout
 
 __all__ = ["MAGIC_DEFAULT", "MAGIC_DELETE", "MAGIC_ROLL", "UNIT_BYTES", "TimerLog", "TimerUnit"]
 
@@ -26,14 +20,23 @@ MAGIC_ROLL: Final = 2
 MAGIC_DELETE: Final = 4
 _MAGIC_LIMIT: Final = 0xF
 _MAGIC_BLANK: Final = 0xBBCCDDEE ^ (1_880_681_586 + 8)
-_UNIT: Final = struct.Struct(">iqiqiqiiq")
-_PIECE_BYTES: Final = _UNIT.size * 20_000
-_BLANK: Final = struct.Struct(">iqI")
-UNIT_BYTES: Final = _UNIT.size
-_FIELDS: Final = [
-    ("size", ">i4"), ("previous", ">i8"), ("magic", ">i4"), ("write_ms", ">i8"), ("delayed_ms", ">i4"),
-    ("physical", ">i8"), ("record_size", ">i4"), ("topic_hash", ">i4"), ("reserved", ">i8"),
-]  # fmt: skip
+_LAYOUT: Final = Layout(
+    ("size", "i"),  # of the unit
+    ("previous", "q"),  # position of the slot's unit before this one
+    ("magic", "i"),  # 1, and 2 of a message that is stored again rather than delivered, and 4 of a recall
+    ("write_ms", "q"),  # when it was written: a slot
+    ("delayed_ms", "i"),  # the slot's time - write_ms
+    ("physical", "q"),  # of the waiting record in the commit log
+    ("record_size", "i"),
+    ("topic_hash", "i"),  # Java's hash of the real topic
+    ("reserved", "q"),
+)
+_BLANK: Final = Layout(
+    ("size", "i"), ("previous", "q"), ("magic", "I")
+).struct  # what remains of the file, 0, _MAGIC_BLANK
+_UNIT: Final = _LAYOUT.struct
+UNIT_BYTES: Final = _LAYOUT.size
+_PIECE_BYTES: Final = UNIT_BYTES * 20_000
 
 
 class TimerUnit(NamedTuple):
@@ -143,7 +146,7 @@ class TimerLog:
     def scan(self, begin: int) -> Iterator[tuple[int, Any]]:
         """(position of the first, array of units) of each file from the unit at ``begin`` on, up to the end.
 
-        The arrays are copies with the fields of the module's head: size, previous, magic, write_ms, delayed_ms, physical, record_size.
+        The arrays are copies, their fields those of the layout.
         """
         for file in self.files.files:
             first = max(begin, file.start)
@@ -153,7 +156,7 @@ class TimerLog:
                 at = first - file.start
                 import numpy as np  # takes a tenth of a second: not before there is a unit
 
-                units = np.frombuffer(file.readable[at : at + count * UNIT_BYTES], _FIELDS).copy()
+                units = np.frombuffer(file.readable[at : at + count * UNIT_BYTES], _LAYOUT.columns()).copy()
                 yield first, units
 
     def align(self, position: int) -> int:
@@ -203,7 +206,7 @@ def _good_until(file: StoreFile, at: int) -> int:
     while True:
         # Copies, piece by piece: a sparse file must not be mapped in to its end, and a view of it could not be cut.
         raw = file.read(at, _PIECE_BYTES)
-        units = np.frombuffer(raw, _FIELDS, count=len(raw) // UNIT_BYTES)
+        units = np.frombuffer(raw, _LAYOUT.columns(), count=len(raw) // UNIT_BYTES)
         bad = np.flatnonzero((units["size"] != UNIT_BYTES) | (units["magic"] < 0) | (units["magic"] > _MAGIC_LIMIT))
         if len(bad):
             return at + int(bad[0]) * UNIT_BYTES

@@ -1,20 +1,13 @@
 """The timer wheel: for each second, where the list of messages due then ends in the timer log. Java: timer.TimerWheel, Slot.
 
-    0  time / precision  i64     what this slot is about; slots are used again after two weeks, so an old time means: empty
-    8  first position    i64     of the slot's units in the timer log
-    16 last position     i64     units are linked backwards from here
-    24 number            i32     waiting messages, less recalled ones: what flow control counts
-    28 magic             i32     kept as found
-
-The file ``timerwheel`` has 2 x 604,800 slots of 32 bytes; the slot of a time is at ``time / precision % slots``. It is sparse and made
-with the first timer message. The slots that still matter are also kept in a dict, which is what is asked; the file only follows.
+The file ``timerwheel`` has the slots of two weeks, 2 x 604,800; the slot of a time is at ``time / precision % slots``. It is sparse and
+made with the first timer message. The slots that still matter are also kept in a dict, which is what is asked; the file only follows.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import struct
 from typing import BinaryIO, Final
 
 import msgspec
@@ -22,11 +15,21 @@ import msgspec
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, data_ranges
 from sprocketmq.store.files.mapped_file import not_writable, sync_directory, sync_path
+from sprocketmq.wire.layout import Layout
 
 __all__ = ["WHEEL_BYTES", "WHEEL_SLOTS", "Slot", "TimerWheel"]
 
 WHEEL_SLOTS: Final = 2 * 7 * 24 * 3600
-_SLOT: Final = struct.Struct(">qqqii")
+_SLOT: Final = Layout(
+    (
+        "time",
+        "q",
+    ),  # / precision: what this slot is about; slots are used again after two weeks, so an old time means: empty
+    ("first", "q"),  # position of the slot's first unit in the timer log
+    ("last", "q"),  # units are linked backwards from here
+    ("number", "i"),  # waiting messages, less recalled ones: what flow control counts
+    ("magic", "i"),  # kept as found
+).struct
 WHEEL_BYTES: Final = WHEEL_SLOTS * _SLOT.size
 _READ_BYTES: Final = 1 << 20
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows
