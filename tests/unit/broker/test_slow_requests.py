@@ -35,3 +35,27 @@ def test_ten_lines_in_ten_seconds_and_the_next_one_says_how_many_are_missing(cap
     slow.note(PEER, Command(10), 0.1, 15.0)
     assert caplog.messages[-1].endswith("took 100 ms (15 slow requests before it are not shown)")
     assert slow.count == 26
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "named"),
+    [
+        (310, {"a": "writers", "b": "orders", "i": "KEYS\x01private"}, {"topic": "orders"}),
+        (
+            11,
+            {"topic": "orders", "consumerGroup": "readers", "subscription": "a"},
+            {"topic": "orders", "group": "readers"},
+        ),
+        (314, {"srcGroup": "a", "destGroup": "b"}, {"group": "a, b"}),
+        (50, {"accessKey": "Account7", "secretKey": "a secret"}, {}),
+        (310, {"b": "x" * 1_000}, {"topic": "x" * 300 + "... (1000 characters)"}),
+        (31_999, {"topic": "orders"}, {}),
+    ],
+)
+def test_topic_and_group_are_told_and_no_other_field(
+    caplog: pytest.LogCaptureFixture, code: int, fields: dict[str, str], named: dict[str, str]
+) -> None:
+    SlowRequests(100).note(PEER, Command(code, ext_fields=fields), 0.1, 1.0)
+    told = caplog.records[0].__dict__
+    assert {name: told[name] for name in ("topic", "group") if name in told} == named
+    assert not any("secret" in str(value) or "private" in str(value) for value in told.values())

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from sprocketmq.broker import Broker, NameServer
+from sprocketmq.broker.name_checks import NAMES, TEXTS, refusal_of_names
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Command
 from sprocketmq.wire.requests.access import AddressNeed, FieldNeed, ReplyNeed
 from sprocketmq.wire.requests.declaration import Peer, Request
 
 ROOT = Path(__file__).resolve().parents[3]
 # Ours alone: Apache's servers do not know it, so nothing can be compared.
 OURS = {RequestCode.HANDOVER}
+# Texts that name nothing: values, filters, addresses and ids, each read by its own handler; lists of names, which are taken apart first.
+# bname is the broker that a sender chose, and nothing here reads it.
+NO_NAMES = frozenset(
+    (
+        "accessKey", "aclFileFullPath", "attributes", "boundaryType", "brokerAddr", "clientAddr", "dataVersion", "defaultGroupPerm",
+        "defaultTopicPerm", "expressionType", "filter", "filterGroups", "globalWhiteAddrs", "groupPerms", "haServerAddr", "i", "indexType",
+        "masterAddress", "masterHaAddress", "msgId", "n", "originMsgId", "policyType", "properties", "proxyFrowardClientId", "recallHandle",
+        "resource", "resourceFilter", "secretKey", "step", "subject", "subjectFilter", "subscription", "topicFilterType", "topicList",
+        "topicPerms", "transactionId", "value", "whiteRemoteAddress",
+    )
+)  # fmt: skip
+SERVED = [one for one in requests.declared() if one.served_by & (Peer.BROKER | Peer.NAME_SERVER)]
 
 
 def test_every_code_is_declared_once_under_its_own_name() -> None:
@@ -47,6 +61,31 @@ def test_accounts_are_of_brokers_and_addresses_of_name_servers(one: Request[Any,
     assert all(of_addresses) if Peer.NAME_SERVER in one.served_by else not any(of_addresses)
     if Peer.NAME_SERVER in one.served_by:
         assert of_addresses, "whether it changes anything is not said"
+
+
+def text_fields(one: Request[Any, Any, Any]) -> list[str]:
+    """The header's fields that are texts, by their names on the wire."""
+    if one.header is None:
+        return []
+    types = get_type_hints(one.header)
+    fields = zip(one.header.__struct_fields__, one.header.__struct_encode_fields__, strict=True)
+    return [wire for field, wire in fields if str in (types[field], *get_args(types[field]))]
+
+
+@pytest.mark.parametrize("one", SERVED, ids=lambda one: one.name)
+def test_each_text_of_a_header_is_looked_at_before_its_handler_or_known_to_name_nothing(
+    one: Request[Any, Any, Any],
+) -> None:
+    for field in text_fields(one):
+        answer = refusal_of_names(Command(one.code, ext_fields={field: "a\nb"}))
+        assert (answer is not None) is (field not in NO_NAMES), field
+        if field in NAMES:
+            assert refusal_of_names(Command(one.code, ext_fields={field: "../x"})) is not None, field
+
+
+def test_the_lists_of_fields_hold_nothing_that_no_header_has() -> None:
+    known = {field for one in SERVED for field in text_fields(one)}
+    assert sorted((NAMES | TEXTS | NO_NAMES) - known) == []
 
 
 def test_a_server_has_a_handler_for_what_it_serves_and_for_nothing_else() -> None:

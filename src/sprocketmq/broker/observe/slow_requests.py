@@ -1,8 +1,9 @@
 """The slow-request log: requests whose handling held the broker's loop for longer than they should.
 
-All requests share one loop, so one slow one is everybody's delay: the line names who asked for what and how long it took. What only
-waits (a parked pull, an answer that waits for the disk or for a slave) holds nobody up and is not slow. At most ten lines in ten
-seconds; what was left out is counted in the next line, so that a slow disk cannot fill it further by its own log.
+All requests share one loop, so one slow one is everybody's delay: the line names who asked for what and how long it took; in JSON it has
+the topic and the group as well. What only waits (a parked pull, an answer that waits for the disk or for a slave) holds nobody up and is
+not slow. At most ten lines in ten seconds; what was left out is counted in the next line, so that a slow disk cannot fill it further by
+its own log.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.core.access.rights import shown
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.requests.access import FieldNeed, ReplyNeed
 
 if TYPE_CHECKING:
     from sprocketmq.net.connection import Connection
@@ -55,8 +59,27 @@ class SlowRequests:
                 "remote_address": connection.remote_address,
                 "took_ms": round(took_s * 1000, 1),
                 "body_bytes": len(command.body),
+                **_named_in(command),
             },
         )
+
+
+def _named_in(command: Command) -> dict[str, str]:
+    """``topic`` and ``group``: the names for which the request needs a right. Of other fields nothing is told."""
+    named: dict[str, str] = {}
+    for kind, field in _NAMING.get(command.code, ()):
+        name = command.ext_fields.get(field)
+        if name:
+            named[kind] = shown(f"{named[kind]}, {name}" if kind in named else name)
+    return named
+
+
+_NAMING: Final = {
+    int(one.code): tuple(
+        (need.kind, need.field) for need in one.access or () if isinstance(need, FieldNeed | ReplyNeed)
+    )
+    for one in requests.declared()
+}
 
 
 def _name(code: int) -> str:

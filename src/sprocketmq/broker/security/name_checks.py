@@ -21,6 +21,7 @@ from sprocketmq.core.resource_names import (
     queue_number_problem,
     text_problem,
 )
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     HeartbeatData,
     LockBatchRequestBody,
@@ -28,7 +29,7 @@ from sprocketmq.wire.bodies import (
     QueueData,
     TopicConfig,
 )
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Command, response
 
 __all__ = [
@@ -63,14 +64,38 @@ TEXTS: Final = frozenset(
 """Fields of headers that name something which is only ever compared and told: Apache takes any of them."""
 
 _MOST_SETTINGS_BYTES: Final = 64 * 1024
-# They call producerGroup, topic and defaultTopic by letters: a, b and c.
-_SENDS_BY_LETTERS: Final = frozenset(
-    (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
-)
-
+_NOT_READ: Final = frozenset(("bname",))  # no handler reads it, however it is called
 
 _MOST_GOOD: Final = 4_096
 _good: set[str] = set()  # names that were looked at and taken: most requests bring one of a few
+
+
+def _by_other_names() -> dict[int, tuple[tuple[str, str, bool], ...]]:
+    """Of requests whose header calls such fields otherwise: name on the wire, its usual name, whether it is one of NAMES.
+
+    Sends of V2 call them by letters.
+    """
+    found = {}
+    for one in requests.declared():
+        if one.header is None:
+            continue
+        fields = zip(one.header.__struct_encode_fields__, map(_usual, one.header.__struct_fields__), strict=True)
+        renamed = tuple(
+            (wire, usual, usual in NAMES) for wire, usual in fields if wire not in _LOOKED_AT and usual in _LOOKED_AT
+        )
+        if renamed:
+            found[int(one.code)] = renamed
+    return found
+
+
+def _usual(field: str) -> str:
+    """How a field of a header is called on the wire, as a rule: in camel case."""
+    first, *others = field.split("_")
+    return first + "".join(map(str.title, others))
+
+
+_LOOKED_AT: Final = (NAMES | TEXTS) - _NOT_READ
+_OTHERWISE_CALLED: Final = _by_other_names()
 
 
 def refusal_of_names(command: Command) -> Command | None:
@@ -81,10 +106,9 @@ def refusal_of_names(command: Command) -> Command | None:
         problem = problem or _problem_of_name(field, fields[field])
     for field in TEXTS.intersection(fields):
         problem = problem or control_character_problem(field, fields[field])
-    if command.code in _SENDS_BY_LETTERS:
-        problem = problem or control_character_problem("producerGroup", fields.get("a", ""))
-        problem = problem or _problem_of_name("topic", fields.get("b", ""))
-        problem = problem or _problem_of_name("defaultTopic", fields.get("c", ""))
+    for field, usual, is_name in _OTHERWISE_CALLED.get(command.code, ()):
+        look = _problem_of_name if is_name else control_character_problem
+        problem = problem or look(usual, fields.get(field, ""))
     return None if problem is None else response(command, ResponseCode.INVALID_PARAMETER, problem)
 
 

@@ -120,6 +120,10 @@ class ReplyNeed(Struct, frozen=True):
 
     field: str
 
+    @property
+    def kind(self) -> str:
+        return "topic"
+
 
 class BodyNeed(Struct, frozen=True):
     """A right on each topic and group in the body. ``names`` decodes it as the handler does, and raises ProtocolError as that."""
