@@ -13,8 +13,8 @@ from typing import Final
 from sprocketmq.broker.steps import STEP
 from sprocketmq.broker.tables.consumers import ConsumerGroup
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import encode_command, request
+from sprocketmq.wire import requests
+from sprocketmq.wire.command import encode_command
 from sprocketmq.wire.headers import NotifyConsumerIdsChangedRequestHeader
 
 __all__ = ["MemberNotices"]
@@ -61,6 +61,6 @@ class MemberNotices:
     def _begin(self, group: ConsumerGroup) -> None:
         header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group.name)
         # One-way, and the opaque is of no use to the peer: a member that cannot be told rebalances by its own timer.
-        command = request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True)
+        command = requests.consumers.NOTIFY_CONSUMER_IDS_CHANGED.command(header, oneway=True)
         self._name, self._frame, self._members = group.name, encode_command(command), iter(list(group.members))
         self._left -= 1

@@ -10,10 +10,9 @@ from typing import Final
 from sprocketmq.errors import ConfigurationError, RocketMQError, remote_error
 from sprocketmq.net.engine import new_event_loop
 from sprocketmq.net.pool import ConnectionPool, split_address
+from sprocketmq.wire import requests
 from sprocketmq.wire.acl_signature import Credentials
 from sprocketmq.wire.bodies import HandoverStatus
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import request
 from sprocketmq.wire.headers import HandoverRequestHeader
 
 __all__ = ["hand_over"]
@@ -48,7 +47,7 @@ async def _hand_over(broker: str, timeout_s: float, credentials: Credentials | N
 
     async def step(name: str, timeout_ms: int | None = None) -> HandoverStatus:
         header = HandoverRequestHeader(step=name, timeout_ms=timeout_ms)
-        answer = await pool.invoke(broker, request(RequestCode.HANDOVER, header), _TIMEOUT_MS)
+        answer = await pool.invoke(broker, requests.brokers.HANDOVER.command(header), _TIMEOUT_MS)
         if answer.code:
             raise remote_error(answer.code, answer.remark, broker)
         return HandoverStatus.decode(answer.body)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import encode_command, request
+from sprocketmq.wire import requests
+from sprocketmq.wire.command import encode_command
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
 __all__ = ["EndTemplate"]
@@ -32,7 +32,7 @@ class EndTemplate:
 
     def __init__(self, header: EndTransactionRequestHeader) -> None:
         fields = {**header.to_ext(), "tranStateTableOffset": str(_QUEUE_MARK), "commitLogOffset": str(_LOG_MARK)}
-        command = request(RequestCode.END_TRANSACTION, header)
+        command = requests.messages.END_TRANSACTION.command(header)
         command.ext_fields, command.opaque = fields, _OPAQUE_MARK
         text = encode_command(command)[8:].replace(b"%", b"%%")
         for mark, name in ((_QUEUE_MARK, b"%(queue)d"), (_LOG_MARK, b"%(log)d"), (_OPAQUE_MARK, b"%(opaque)d")):

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from sprocketmq.broker import Broker, NameServer
-from sprocketmq.broker.name_checks import NAMES, TEXTS, refusal_of_names
+from sprocketmq.broker.security.name_checks import NAMES, TEXTS, refusal_of_names
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode

@@ -39,8 +39,7 @@ from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.clock import Timer
 from sprocketmq.store.message_store import AppendResult, StoredMessage
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire import requests
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import CheckTransactionStateRequestHeader
 from sprocketmq.wire.record import RecordView, encode_record
@@ -397,7 +396,7 @@ class Transactions:
             sys_flag=half.sys_flag,
             reconsume_times=half.reconsume_times,
         )
-        connection.push(request(RequestCode.CHECK_TRANSACTION_STATE, header, body, oneway=True))
+        connection.push(requests.messages.CHECK_TRANSACTION_STATE.command(header, body, oneway=True))
 
     def _save_progress(self) -> None:
         offsets, table = self._broker.offsets, self._table

@@ -30,8 +30,8 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.server import Server
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire import requests
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, request, response
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import NotifyMinBrokerIdChangeRequestHeader
 from sprocketmq.wire.java_properties import format_properties
 from sprocketmq.wire.requests.declaration import Peer
@@ -222,7 +222,7 @@ class NameServer(Service):
     async def _tell(pool: ConnectionPool, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
         try:
             connection = await pool.connection(address)
-            if not connection.push(request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header, oneway=True)):
+            if not connection.push(requests.name_servers.NOTIFY_MIN_BROKER_ID_CHANGE.command(header, oneway=True)):
                 log.warning(
                     "broker %s does not read, so it was not told who has the lowest id of its group now", address
                 )

@@ -15,9 +15,8 @@ from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import request
 from sprocketmq.wire.headers import GetRouteInfoRequestHeader
 from sprocketmq.wire.message import MessageQueue
 
@@ -87,7 +86,9 @@ class RouteLookup:
             assert pool is not None
             try:
                 header = GetRouteInfoRequestHeader(topic=topic)
-                answer = await pool.invoke(address, request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header), _TIMEOUT_MS)
+                answer = await pool.invoke(
+                    address, requests.name_servers.GET_ROUTEINFO_BY_TOPIC.command(header), _TIMEOUT_MS
+                )
                 return TopicRouteData() if answer.code else TopicRouteData.decode(answer.body)
             except RocketMQError:
                 continue

@@ -23,9 +23,8 @@ from sprocketmq.broker.service import Periodic
 from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, remote_error
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import request
 from sprocketmq.wire.headers import RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader
 
 __all__ = ["Registration", "part_version", "parts_of"]
@@ -137,7 +136,7 @@ class Registration:
         number = 0
         try:
             while (body := parts.get(number)) is not None:
-                asked = request(RequestCode.REGISTER_BROKER, header, body)
+                asked = requests.name_servers.REGISTER_BROKER.command(header, body)
                 answer = await self._pool.invoke(address, asked, _TIMEOUT_MS)
                 if answer.code:
                     raise remote_error(answer.code, answer.remark, address)
@@ -149,7 +148,9 @@ class Registration:
 
     async def _unregister(self, address: str, header: UnRegisterBrokerRequestHeader) -> None:
         try:
-            await self._pool.invoke(address, request(RequestCode.UNREGISTER_BROKER, header), _UNREGISTER_TIMEOUT_MS)
+            await self._pool.invoke(
+                address, requests.name_servers.UNREGISTER_BROKER.command(header), _UNREGISTER_TIMEOUT_MS
+            )
         except (NetworkError, RequestTimeout) as error:
             log.info("name server %s was not told that broker %s stops: %s", address, self._broker_name, error)
 

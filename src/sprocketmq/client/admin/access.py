@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping
 
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire import bodies, fastjson, headers
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Header
+from sprocketmq.wire import bodies, fastjson, headers, requests
+from sprocketmq.wire.requests.declaration import A, B, H, Request
 
 __all__ = ["AccessRequests"]
 
@@ -44,7 +43,7 @@ class AccessRequests(AdminSession):
         """
         info = bodies.UserInfo(username=username, password=password, user_type=_one_of("user_type", user_type, _TYPES))
         await self._tell(
-            RequestCode.AUTH_CREATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
+            requests.accounts.AUTH_CREATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
         )
 
     async def update_user(
@@ -78,7 +77,7 @@ class AccessRequests(AdminSession):
             _one_of("user_status", user_status, ("enable", "disable"))
         info = bodies.UserInfo(username=username, password=password, user_type=user_type, user_status=user_status)
         await self._tell(
-            RequestCode.AUTH_UPDATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
+            requests.accounts.AUTH_UPDATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
         )
 
     async def delete_user(self, username: str, *, cluster: str | None = None, broker: str | None = None) -> None:
@@ -95,7 +94,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         await self._tell(
-            RequestCode.AUTH_DELETE_USER, headers.UserRequestHeader(username=username), None, cluster, broker
+            requests.accounts.AUTH_DELETE_USER, headers.UserRequestHeader(username=username), None, cluster, broker
         )
 
     async def user(self, broker: str, username: str) -> bodies.UserInfo | None:
@@ -114,8 +113,8 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UserRequestHeader(username=username)
-        answer = await self._ask(await self._one(broker), RequestCode.AUTH_GET_USER, header)
-        return bodies.UserInfo.decode(answer.body) if answer.body else None
+        answer = await self._ask(await self._one(broker), requests.accounts.AUTH_GET_USER, header)
+        return requests.accounts.AUTH_GET_USER.answer_body_in(answer) if answer.body else None
 
     async def users(self, broker: str, name_filter: str | None = None) -> list[bodies.UserInfo]:
         """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x).
@@ -133,7 +132,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.ListUsersRequestHeader(filter=name_filter)
-        answer = await self._ask(await self._one(broker), RequestCode.AUTH_LIST_USER, header)
+        answer = await self._ask(await self._one(broker), requests.accounts.AUTH_LIST_USER, header)
         return fastjson.decode(answer.body, list[bodies.UserInfo]) if answer.body else []
 
     async def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
@@ -158,8 +157,8 @@ class AccessRequests(AdminSession):
             if usernames is not None and name not in usernames:
                 continue
             known = await self.user(destination, name)
-            code = RequestCode.AUTH_CREATE_USER if known is None else RequestCode.AUTH_UPDATE_USER
-            await self._tell(code, headers.UserRequestHeader(username=name), user, None, destination)
+            asked = requests.accounts.AUTH_CREATE_USER if known is None else requests.accounts.AUTH_UPDATE_USER
+            await self._tell(asked, headers.UserRequestHeader(username=name), user, None, destination)
             copied.append(name)
         return copied
 
@@ -194,7 +193,7 @@ class AccessRequests(AdminSession):
         """
         info = _acl(subject, resources, actions, decision, source_ips)
         await self._tell(
-            RequestCode.AUTH_CREATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
+            requests.accounts.AUTH_CREATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
         )
 
     async def update_acl(
@@ -226,7 +225,7 @@ class AccessRequests(AdminSession):
         """
         info = _acl(subject, resources, actions, decision, source_ips)
         await self._tell(
-            RequestCode.AUTH_UPDATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
+            requests.accounts.AUTH_UPDATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
         )
 
     async def delete_acl(
@@ -246,7 +245,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteAclRequestHeader(subject=subject, resource=resource)
-        await self._tell(RequestCode.AUTH_DELETE_ACL, header, None, cluster, broker)
+        await self._tell(requests.accounts.AUTH_DELETE_ACL, header, None, cluster, broker)
 
     async def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
         """All policies of ``User:name`` at one broker, None when there are none (mqadmin: getAcl; 5.x).
@@ -264,8 +263,8 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.AclSubjectRequestHeader(subject=subject)
-        answer = await self._ask(await self._one(broker), RequestCode.AUTH_GET_ACL, header)
-        return bodies.AclInfo.decode(answer.body) if answer.body else None
+        answer = await self._ask(await self._one(broker), requests.accounts.AUTH_GET_ACL, header)
+        return requests.accounts.AUTH_GET_ACL.answer_body_in(answer) if answer.body else None
 
     async def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
@@ -286,7 +285,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.ListAclsRequestHeader(subject_filter=subject_filter, resource_filter=resource_filter)
-        answer = await self._ask(await self._one(broker), RequestCode.AUTH_LIST_ACL, header)
+        answer = await self._ask(await self._one(broker), requests.accounts.AUTH_LIST_ACL, header)
         return fastjson.decode(answer.body, list[bodies.AclInfo]) if answer.body else []
 
     async def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
@@ -311,8 +310,8 @@ class AccessRequests(AdminSession):
             if subjects is not None and subject not in subjects:
                 continue
             known = await self.acl(destination, subject)
-            code = RequestCode.AUTH_CREATE_ACL if known is None else RequestCode.AUTH_UPDATE_ACL
-            await self._tell(code, headers.AclSubjectRequestHeader(subject=subject), info, None, destination)
+            asked = requests.accounts.AUTH_CREATE_ACL if known is None else requests.accounts.AUTH_UPDATE_ACL
+            await self._tell(asked, headers.AclSubjectRequestHeader(subject=subject), info, None, destination)
             copied.append(subject)
         return copied
 
@@ -361,7 +360,7 @@ class AccessRequests(AdminSession):
             group_perms=_perms(group_perms),
             admin=admin,
         )
-        await self._tell(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header, None, cluster, broker)
+        await self._tell(requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG, header, None, cluster, broker)
 
     async def delete_account(self, access_key: str, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete an account (mqadmin: deleteAclConfig; 4.9).
@@ -377,7 +376,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteAccessConfigRequestHeader(access_key=access_key)
-        await self._tell(RequestCode.DELETE_ACL_CONFIG, header, None, cluster, broker)
+        await self._tell(requests.accounts.DELETE_ACL_CONFIG, header, None, cluster, broker)
 
     async def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
@@ -395,33 +394,20 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UpdateGlobalWhiteAddrsConfigRequestHeader(global_white_addrs=",".join(addresses))
-        await self._tell(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
+        await self._tell(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
 
     async def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
-        """Which state of its accounts a broker has (mqadmin: clusterAclConfigVersion; 4.9).
-
-        Args:
-            broker: which one, by name (its master) or ``host:port``.
-
-        Returns:
-            The state of each file of accounts.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
-            NetworkError, RequestTimeout: a server did not answer.
-        """
-        answer = await self._ask(await self._one(broker), RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
-        return answer.header(headers.GetBrokerAclConfigResponseHeader)
+        """Which state of its accounts a broker has (mqadmin: clusterAclConfigVersion; 4.9)."""
+        return await self._ask_header(await self._one(broker), requests.accounts.GET_BROKER_CLUSTER_ACL_INFO)
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
     async def _tell(
-        self, code: int, header: Header, body: bodies.Body | None, cluster: str | None, broker: str | None
+        self, asked: Request[H, A, B], header: H, body: bodies.Body | None, cluster: str | None, broker: str | None
     ) -> None:
         content = b"" if body is None else body.encode()
         masters = (await self._masters(cluster, broker)).values()
-        await asyncio.gather(*(self._ask(address, code, header, content) for address in masters))
+        await asyncio.gather(*(self._ask(address, asked, header, content) for address in masters))
 
 
 _TYPES = ("Normal", "Super")

@@ -10,8 +10,8 @@ from typing import Any
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
-from sprocketmq.wire import bodies, headers
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import bodies, headers, requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.command import Buffer
 from sprocketmq.wire.java_properties import format_properties, parse_properties
 
@@ -139,43 +139,17 @@ class BrokerRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=stats_name, stats_key=stats_key)
-        answer = await self._ask(await self._one(broker), RequestCode.VIEW_BROKER_STATS_DATA, header)
-        return bodies.BrokerStatsData.decode(answer.body)
+        return await self._ask_body(await self._one(broker), requests.brokers.VIEW_BROKER_STATS_DATA, header)
 
     async def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
-        """How far a master's slaves are, or how far a slave is (mqadmin: haStatus; 5.x).
-
-        Args:
-            broker: which one, by name (its master) or ``host:port``.
-
-        Returns:
-            Offsets and rates, per slave.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
-            NetworkError, RequestTimeout: a server did not answer.
-        """
-        answer = await self._ask(await self._one(broker), RequestCode.GET_BROKER_HA_STATUS)
-        return bodies.HARuntimeInfo.decode(answer.body)
+        """How far a master's slaves are, or how far a slave is (mqadmin: haStatus; 5.x)."""
+        return await self._ask_body(await self._one(broker), requests.brokers.GET_BROKER_HA_STATUS)
 
     # -- settings --------------------------------------------------------------------------------------------------------------
 
     async def broker_config(self, broker: str) -> dict[str, str]:
-        """All settings of a broker, as Apache names them (mqadmin: getBrokerConfig).
-
-        Args:
-            broker: which one, by name (its master) or ``host:port``.
-
-        Returns:
-            By name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
-            NetworkError, RequestTimeout: a server did not answer.
-        """
-        return _settings((await self._ask(await self._one(broker), RequestCode.GET_BROKER_CONFIG)).body)
+        """All settings of a broker, as Apache names them (mqadmin: getBrokerConfig)."""
+        return _settings((await self._ask(await self._one(broker), requests.brokers.GET_BROKER_CONFIG)).body)
 
     async def update_broker_config(
         self, settings: Mapping[str, Any], *, cluster: str | None = None, broker: str | None = None
@@ -197,7 +171,7 @@ class BrokerRequests(AdminSession):
                 "neither broker nor cluster is given, one of them is needed: settings differ by broker"
             )
         for address in await self._replicas(cluster, broker):
-            await self._ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=_text(settings))
+            await self._ask(address, requests.brokers.UPDATE_BROKER_CONFIG, body=_text(settings))
 
     # -- upkeep ----------------------------------------------------------------------------------------------------------------
 
@@ -214,7 +188,7 @@ class BrokerRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+            await self._ask(address, requests.brokers.CLEAN_EXPIRED_CONSUMEQUEUE)
 
     async def delete_expired_commit_logs(self, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete log files that are older than the brokers keep them, at whatever hour it is (mqadmin: deleteExpiredCommitLog).
@@ -229,7 +203,7 @@ class BrokerRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, RequestCode.DELETE_EXPIRED_COMMITLOG)
+            await self._ask(address, requests.brokers.DELETE_EXPIRED_COMMITLOG)
 
     # -- name servers ----------------------------------------------------------------------------------------------------------
 
@@ -255,8 +229,8 @@ class BrokerRequests(AdminSession):
         header = headers.WipeWritePermOfBrokerRequestHeader(broker_name=broker_name)
         changed: dict[str, int] = {}
         for address in self.name_servers:
-            answer = await self._ask(address, RequestCode.WIPE_WRITE_PERM_OF_BROKER, header)
-            changed[address] = answer.header(headers.WipeWritePermOfBrokerResponseHeader).wipe_topic_count
+            answer = await self._ask_header(address, requests.name_servers.WIPE_WRITE_PERM_OF_BROKER, header)
+            changed[address] = answer.wipe_topic_count
         return changed
 
     async def add_write_perm(self, broker_name: str) -> dict[str, int]:
@@ -276,8 +250,8 @@ class BrokerRequests(AdminSession):
         header = headers.AddWritePermOfBrokerRequestHeader(broker_name=broker_name)
         changed: dict[str, int] = {}
         for address in self.name_servers:
-            answer = await self._ask(address, RequestCode.ADD_WRITE_PERM_OF_BROKER, header)
-            changed[address] = answer.header(headers.AddWritePermOfBrokerResponseHeader).add_topic_count
+            answer = await self._ask_header(address, requests.name_servers.ADD_WRITE_PERM_OF_BROKER, header)
+            changed[address] = answer.add_topic_count
         return changed
 
     async def put_kv_config(self, namespace: str, key: str, value: str) -> None:
@@ -295,7 +269,7 @@ class BrokerRequests(AdminSession):
         """
         header = headers.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
         for address in self.name_servers:
-            await self._ask(address, RequestCode.PUT_KV_CONFIG, header)
+            await self._ask(address, requests.name_servers.PUT_KV_CONFIG, header)
 
     async def kv_config(self, namespace: str, key: str) -> str | None:
         """A text kept at the name servers; None when there is none.
@@ -314,12 +288,12 @@ class BrokerRequests(AdminSession):
         """
         header = headers.GetKVConfigRequestHeader(namespace=namespace, key=key)
         try:
-            answer = await self._ask_name_server(RequestCode.GET_KV_CONFIG, header)
+            answer = await self._ask_name_server(requests.name_servers.GET_KV_CONFIG, header)
         except RemoteError as error:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 return None
             raise
-        return answer.header(headers.GetKVConfigResponseHeader).value
+        return requests.name_servers.GET_KV_CONFIG.answer_header_in(answer).value
 
     async def kv_configs(self, namespace: str) -> dict[str, str]:
         """All texts of a namespace, by key; empty when there are none.
@@ -337,12 +311,12 @@ class BrokerRequests(AdminSession):
         """
         header = headers.GetKVListByNamespaceRequestHeader(namespace=namespace)
         try:
-            answer = await self._ask_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, header)
+            answer = await self._ask_name_server(requests.name_servers.GET_KVLIST_BY_NAMESPACE, header)
         except RemoteError as error:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 return {}
             raise
-        return dict(sorted(bodies.KVTable.decode(answer.body).table.items()))
+        return dict(sorted(requests.name_servers.GET_KVLIST_BY_NAMESPACE.answer_body_in(answer).table.items()))
 
     async def delete_kv_config(self, namespace: str, key: str) -> None:
         """Forget a text kept at the name servers (mqadmin: deleteKvConfig).
@@ -358,7 +332,7 @@ class BrokerRequests(AdminSession):
         """
         header = headers.DeleteKVConfigRequestHeader(namespace=namespace, key=key)
         for address in self.name_servers:
-            await self._ask(address, RequestCode.DELETE_KV_CONFIG, header)
+            await self._ask(address, requests.name_servers.DELETE_KV_CONFIG, header)
 
     async def namesrv_config(self) -> dict[str, dict[str, str]]:
         """All settings, by name server (mqadmin: getNamesrvConfig).
@@ -372,7 +346,7 @@ class BrokerRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         return {
-            address: _settings((await self._ask(address, RequestCode.GET_NAMESRV_CONFIG)).body)
+            address: _settings((await self._ask(address, requests.name_servers.GET_NAMESRV_CONFIG)).body)
             for address in self.name_servers
         }
 
@@ -388,7 +362,7 @@ class BrokerRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in self.name_servers:
-            await self._ask(address, RequestCode.UPDATE_NAMESRV_CONFIG, body=_text(settings))
+            await self._ask(address, requests.name_servers.UPDATE_NAMESRV_CONFIG, body=_text(settings))
 
 
 def _settings(body: Buffer) -> dict[str, str]:

@@ -11,8 +11,8 @@ from sprocketmq.client.admin.session import NO_DATA, PAGE, AdminSession, all_pag
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
 from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, GroupNotExist, RemoteError
-from sprocketmq.wire import bodies, headers
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import bodies, headers, requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class GroupRequests(AdminSession):
 
         async def tell(address: str) -> None:
             try:
-                await self._ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
+                await self._ask(address, requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
             except RemoteError as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
@@ -149,7 +149,7 @@ class GroupRequests(AdminSession):
         )
         topics = (retry_topic(group), dlq_topic(group))
         for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+            await self._ask(address, requests.topics.DELETE_SUBSCRIPTIONGROUP, header)
             for topic in topics:
                 await self._api.delete_topic(address, topic)
         if cluster is None and broker is None:
@@ -195,8 +195,8 @@ class GroupRequests(AdminSession):
             header = headers.GetAllSubscriptionGroupRequestHeader(
                 group_seq=first, data_version=version, max_group_num=PAGE
             )
-            answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
-            body = bodies.SubscriptionGroupWrapper.decode(answer.body)
+            answer = await self._ask(address, requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
+            body = requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG.answer_body_in(answer)
             total = int(answer.ext_fields.get("totalGroupNum") or 0)
             return body.subscription_group_table, body.data_version.encode().decode(), total
 
@@ -262,7 +262,7 @@ class GroupRequests(AdminSession):
             pop_share_queue_num=check_range("pop_share_queue_num", pop_share_queue_num, -1, 65_535),
         ).encode()
         for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
+            await self._ask(address, requests.consumers.SET_MESSAGE_REQUEST_MODE, body=body)
 
     async def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
         """Whether ``group`` may read ``topic``, by broker name, after setting it when ``readable`` is given (5.x).
@@ -283,8 +283,8 @@ class GroupRequests(AdminSession):
         header = headers.UpdateGroupForbiddenRequestHeader(group=check_group(group), topic=topic, readable=readable)
         answers: dict[str, bool] = {}
         for name, address in (await self._masters_of(topic)).items():
-            answer = await self._ask(address, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
-            answers[name] = bodies.GroupForbidden.decode(answer.body).readable
+            answer = await self._ask_body(address, requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
+            answers[name] = answer.readable
         return answers
 
     # -- progress --------------------------------------------------------------------------------------------------------------
@@ -315,9 +315,9 @@ class GroupRequests(AdminSession):
         header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
         masters = (await self._masters(None, None)).values()
         answers = await asyncio.gather(
-            *(self._ask_if_any(address, RequestCode.GET_CONSUME_STATS, header) for address in masters)
+            *(self._ask_if_any(address, requests.offsets.GET_CONSUME_STATS, header) for address in masters)
         )
-        return [bodies.ConsumeStats.decode(answer.body) for answer in answers if answer is not None]
+        return [requests.offsets.GET_CONSUME_STATS.answer_body_in(answer) for answer in answers if answer is not None]
 
     async def lag(self, group: str, topic: str | None = None) -> int:
         """Messages that ``group`` has not consumed yet, in sum.
@@ -385,8 +385,7 @@ class GroupRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetConsumeStatsInBrokerHeader(is_order=only_ordered)
-        answer = await self._ask(await self._one(broker), RequestCode.GET_BROKER_CONSUME_STATS, header)
-        return bodies.ConsumeStatsList.decode(answer.body)
+        return await self._ask_body(await self._one(broker), requests.offsets.GET_BROKER_CONSUME_STATS, header)
 
     async def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
         """Per queue, the store times of the oldest, the newest and the last consumed message, and how late the group is.
@@ -406,8 +405,8 @@ class GroupRequests(AdminSession):
         header = headers.QueryConsumeTimeSpanRequestHeader(topic=topic, group=check_group(group))
         spans: list[bodies.QueueTimeSpan] = []
         for address in (await self._masters_of(topic)).values():
-            answer = await self._ask(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header)
-            spans += bodies.QueryConsumeTimeSpanBody.decode(answer.body).consume_time_span_set
+            answer = await self._ask_body(address, requests.offsets.QUERY_CONSUME_TIME_SPAN, header)
+            spans += answer.consume_time_span_set
         return sorted(spans, key=lambda span: span.message_queue)
 
     # -- members ---------------------------------------------------------------------------------------------------------------
@@ -479,8 +478,9 @@ class GroupRequests(AdminSession):
             consumer_group=check_group(group), client_id=client_id, jstack_enable=jstack
         )
         address = await self._broker_that_knows(group, client_id)
-        answer = await self._ask(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, timeout_ms=_CALL_TIMEOUT_MS)
-        return bodies.ConsumerRunningInfo.decode(answer.body)
+        return await self._ask_body(
+            address, requests.consumers.GET_CONSUMER_RUNNING_INFO, header, timeout_ms=_CALL_TIMEOUT_MS
+        )
 
     async def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
         """What each member says of itself, by client id (mqadmin: consumerStatus).
@@ -527,28 +527,16 @@ class GroupRequests(AdminSession):
         header = headers.GetProducerConnectionListRequestHeader(producer_group=group)
         found: dict[str, bodies.Connection] = {}
         for address in (await self._masters_of(topic)).values():
-            answer = await self._ask_if_any(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header)
+            answer = await self._ask_if_any(address, requests.consumers.GET_PRODUCER_CONNECTION_LIST, header)
             if answer is not None:
-                connections = bodies.ProducerConnection.decode(answer.body).connection_set
+                connections = requests.consumers.GET_PRODUCER_CONNECTION_LIST.answer_body_in(answer).connection_set
                 found.update({connection.client_id: connection for connection in connections})
         return [found[client_id] for client_id in sorted(found)]
 
     async def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
-        """All producers that are connected to one broker, by group (mqadmin: producer).
-
-        Args:
-            broker: which one, by name (its master) or ``host:port``.
-
-        Returns:
-            By producer group.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
-            NetworkError, RequestTimeout: a server did not answer.
-        """
-        answer = await self._ask(await self._one(broker), RequestCode.GET_ALL_PRODUCER_INFO)
-        return dict(sorted(bodies.ProducerTableInfo.decode(answer.body).data.items()))
+        """All producers that are connected to one broker, by group (mqadmin: producer)."""
+        answer = await self._ask_body(await self._one(broker), requests.consumers.GET_ALL_PRODUCER_INFO)
+        return dict(sorted(answer.data.items()))
 
     async def topics_of_group(self, group: str) -> list[str]:
         """The topics in which ``group`` has progress, sorted (5.x).
@@ -567,8 +555,8 @@ class GroupRequests(AdminSession):
         header = headers.QueryTopicsByConsumerRequestHeader(group=check_group(group))
         topics: set[str] = set()
         for address in (await self._masters(None, None)).values():
-            answer = await self._ask(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
-            topics.update(bodies.TopicList.decode(answer.body).topic_list)
+            answer = await self._ask_body(address, requests.topics.QUERY_TOPICS_BY_CONSUMER, header)
+            topics.update(answer.topic_list)
         return sorted(topics)
 
     async def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
@@ -588,8 +576,8 @@ class GroupRequests(AdminSession):
         """
         header = headers.QuerySubscriptionByConsumerRequestHeader(group=check_group(group), topic=topic)
         for address in (await self._masters_of(topic)).values():
-            answer = await self._ask(address, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header)
-            found = bodies.QuerySubscriptionResponseBody.decode(answer.body).subscription_data
+            answer = await self._ask_body(address, requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER, header)
+            found = answer.subscription_data
             if found is not None:
                 return found
         return None

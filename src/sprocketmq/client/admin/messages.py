@@ -14,9 +14,8 @@ from sprocketmq.client.settings.validators import check_group, check_range, chec
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription, matches_tags
 from sprocketmq.errors import RemoteError
-from sprocketmq.wire import bodies, headers
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire import bodies, headers, requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageExt, MessageQueue, format_host
 from sprocketmq.wire.message_id import decode_offset_message_id
 from sprocketmq.wire.record import decode_record, decode_records
@@ -185,7 +184,7 @@ class MessageRequests(TopicRequests, OffsetRequests):
         )
 
         async def ask(name: str, address: str) -> list[MessageExt]:
-            command = request(RequestCode.QUERY_MESSAGE, header)
+            command = requests.messages.QUERY_MESSAGE.command(header)
             command.ext_fields = {**command.ext_fields, headers.UNIQUE_KEY_QUERY: str(unique).lower()}
             answer = await self._api.invoke(address, command, self._api.timeout_ms * 3)
             if answer.code == ResponseCode.QUERY_NOT_FOUND:
@@ -343,8 +342,9 @@ class MessageRequests(TopicRequests, OffsetRequests):
         header = headers.ConsumeMessageDirectlyResultRequestHeader(
             consumer_group=check_group(group), client_id=client_id, msg_id=message_id, topic=topic
         )
-        answer = await self._ask(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header, timeout_ms=_CALL_TIMEOUT_MS)
-        return bodies.ConsumeMessageDirectlyResult.decode(answer.body)
+        return await self._ask_body(
+            address, requests.consumers.CONSUME_MESSAGE_DIRECTLY, header, timeout_ms=_CALL_TIMEOUT_MS
+        )
 
     async def consume_queue(
         self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None
@@ -373,8 +373,7 @@ class MessageRequests(TopicRequests, OffsetRequests):
             count=check_range("count", count, 1, 10_000),
             consumer_group=group,
         )
-        answer = await self._ask(await self._address_of(queue), RequestCode.QUERY_CONSUME_QUEUE, header)
-        return bodies.QueryConsumeQueueResponseBody.decode(answer.body)
+        return await self._ask_body(await self._address_of(queue), requests.offsets.QUERY_CONSUME_QUEUE, header)
 
     async def resume_half_message(self, topic: str, offset_message_id: str) -> None:
         """Have the producers asked again about a transaction whose checks are used up.
@@ -390,4 +389,4 @@ class MessageRequests(TopicRequests, OffsetRequests):
         """
         address, _ = self.decode_message_id(offset_message_id)
         header = headers.ResumeCheckHalfMessageRequestHeader(msg_id=offset_message_id, topic=topic)
-        await self._ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
+        await self._ask(address, requests.messages.RESUME_CHECK_HALF_MESSAGE, header)

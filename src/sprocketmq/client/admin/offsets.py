@@ -15,8 +15,8 @@ from typing import Final
 from sprocketmq.client.admin.groups import GroupRequests
 from sprocketmq.client.settings.validators import check_group, check_range
 from sprocketmq.errors import ConfigurationError, RemoteError
-from sprocketmq.wire import bodies, headers
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import headers, requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["OffsetRequests"]
@@ -85,8 +85,8 @@ class OffsetRequests(GroupRequests):
             timestamp=_ms(timestamp_ms),
             boundary_type="upper" if last else None,
         )
-        answer = await self._ask(await self._address_of(queue), RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
-        return answer.header(headers.SearchOffsetResponseHeader).offset
+        address = await self._address_of(queue)
+        return (await self._ask_header(address, requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP, header)).offset
 
     async def earliest_store_time_ms(self, queue: MessageQueue) -> int:
         """When the oldest message was stored, -1 for an empty queue.
@@ -186,7 +186,7 @@ class OffsetRequests(GroupRequests):
 
         async def ask(name: str, address: str) -> Mapping[MessageQueue, int]:
             try:
-                answer = await self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+                answer = await self._ask(address, requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, header)
             except RemoteError as error:
                 # 4.9 wants members online, and progress in each queue to compare with.
                 if error.code == ResponseCode.CONSUMER_NOT_ONLINE or (
@@ -194,7 +194,7 @@ class OffsetRequests(GroupRequests):
                 ):
                     return await self._reset_stored(name, address, group, topic, timestamp_ms, force)
                 raise
-            return bodies.ResetOffsetBody.decode(answer.body).offset_table
+            return requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET.answer_body_in(answer).offset_table
 
         masters = await self._masters_of(topic)
         tables = await asyncio.gather(*(ask(name, address) for name, address in masters.items()))
@@ -241,7 +241,7 @@ class OffsetRequests(GroupRequests):
             header = headers.ResetOffsetRequestHeader(
                 topic=queue.topic, group=group, timestamp=0, is_force=True, queue_id=queue.queue_id, offset=offset
             )
-            await self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+            await self._ask(address, requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, header)
             return
         if members := await self._api.consumer_ids(address, check_group(group)):
             raise ConfigurationError(
@@ -253,7 +253,7 @@ class OffsetRequests(GroupRequests):
     async def _moves_single_queues(self, address: str, topic: str) -> bool:
         """Whether a broker speaks 5.x, found by asking something harmless that 4.9 does not know: what it calls itself is no promise."""
         try:
-            await self._ask(address, RequestCode.GET_TOPIC_CONFIG, headers.GetTopicConfigRequestHeader(topic=topic))
+            await self._ask(address, requests.topics.GET_TOPIC_CONFIG, headers.GetTopicConfigRequestHeader(topic=topic))
         except RemoteError as error:
             if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 return False
@@ -311,10 +311,9 @@ class OffsetRequests(GroupRequests):
         )
         found: dict[str, dict[MessageQueue, int]] = {}
         for address in (await self._masters_of(topic)).values():
-            answer = await self._ask(
-                address, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header, timeout_ms=_CALL_TIMEOUT_MS
-            )
-            for member, offsets in bodies.GetConsumerStatusBody.decode(answer.body).consumer_table.items():
+            asked = requests.offsets.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+            answer = await self._ask_body(address, asked, header, timeout_ms=_CALL_TIMEOUT_MS)
+            for member, offsets in answer.consumer_table.items():
                 found.setdefault(member, {}).update(offsets)
         return dict(sorted(found.items()))
 

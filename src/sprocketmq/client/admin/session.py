@@ -17,12 +17,13 @@ from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import check_topic
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.core.produce.route_table import MASTER_ID
-from sprocketmq.errors import ConfigurationError, RemoteError, TopicNotExist, remote_error
+from sprocketmq.errors import ConfigurationError, RemoteError, TopicNotExist
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Buffer, Command, Header, request
+from sprocketmq.wire.command import Buffer, Command
 from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.requests.declaration import A, B, H, Request
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -121,31 +122,40 @@ class AdminSession(AsyncClient[AdminParts]):
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
     async def _ask(
-        self, address: str, code: int, header: Header | None = None, body: Buffer = b"", timeout_ms: int | None = None
+        self,
+        address: str,
+        asked: Request[H, A, B],
+        header: H | None = None,
+        body: Buffer = b"",
+        timeout_ms: int | None = None,
     ) -> Command:
         """One request and its answer. Raises RemoteError for every code but SUCCESS."""
-        api = self._api
-        answer = await api.invoke(address, request(code, header, body), timeout_ms or api.timeout_ms)
-        if answer.code != ResponseCode.SUCCESS:
-            raise remote_error(answer.code, answer.remark, address)
-        return answer
+        return await self._api.ask(address, asked, header, body, timeout_ms)
 
-    async def _ask_if_any(self, address: str, code: int, header: Header | None = None) -> Command | None:
+    async def _ask_header(
+        self, address: str, asked: Request[H, A, B], header: H | None = None, timeout_ms: int | None = None
+    ) -> A:
+        """As ``_ask``: the header of the answer."""
+        return await self._api.ask_header(address, asked, header, timeout_ms)
+
+    async def _ask_body(
+        self, address: str, asked: Request[H, A, B], header: H | None = None, timeout_ms: int | None = None
+    ) -> B:
+        """As ``_ask``: the body of the answer."""
+        return await self._api.ask_body(address, asked, header, timeout_ms=timeout_ms)
+
+    async def _ask_if_any(self, address: str, asked: Request[H, A, B], header: H | None = None) -> Command | None:
         """As ``_ask``; None where the broker has nothing about what is asked."""
         try:
-            return await self._ask(address, code, header)
+            return await self._ask(address, asked, header)
         except RemoteError as error:
             if error.code in NO_DATA:
                 return None
             raise
 
-    async def _ask_name_server(self, code: int, header: Header | None = None) -> Command:
+    async def _ask_name_server(self, asked: Request[H, A, B], header: H | None = None) -> Command:
         """The chosen name server, or the next one that answers."""
-        servers = self._api.name_servers
-        answer = await servers.invoke(request(code, header), self._api.timeout_ms)
-        if answer.code != ResponseCode.SUCCESS:
-            raise remote_error(answer.code, answer.remark, servers.chosen)
-        return answer
+        return await self._api.ask_name_server(asked, header)
 
     # -- who -------------------------------------------------------------------------------------------------------------------
 

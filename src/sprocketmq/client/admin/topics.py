@@ -12,8 +12,8 @@ from sprocketmq.client.settings.validators import check_range, check_topic
 from sprocketmq.core.group import allocation
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
 from sprocketmq.errors import RemoteError, RequestTimeout
-from sprocketmq.wire import bodies, headers
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import bodies, headers, requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["TopicRequests", "TopicTraffic"]
@@ -142,7 +142,7 @@ class TopicRequests(AdminSession):
 
         async def tell(address: str) -> None:
             try:
-                await self._ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
+                await self._ask(address, requests.topics.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
             except RemoteError as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
@@ -209,25 +209,16 @@ class TopicRequests(AdminSession):
         if cluster is None:
             return sorted(await self._api.topic_list())
         header = headers.GetTopicsByClusterRequestHeader(cluster=cluster)
-        answer = await self._ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header)
-        return sorted(bodies.TopicList.decode(answer.body).topic_list)
+        answer = await self._ask_name_server(requests.name_servers.GET_TOPICS_BY_CLUSTER, header)
+        return sorted(requests.name_servers.GET_TOPICS_BY_CLUSTER.answer_body_in(answer).topic_list)
 
     async def system_topics(self) -> list[str]:
-        """The topics that belong to the brokers and the name server, sorted.
-
-        Returns:
-            Their names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
-            NetworkError, RequestTimeout: a server did not answer.
-        """
-        answer = await self._ask_name_server(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
-        found = set(bodies.TopicList.decode(answer.body).topic_list)
+        """The topics that belong to the brokers and the name server, sorted."""
+        answer = await self._ask_name_server(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+        found = set(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS.answer_body_in(answer).topic_list)
         for address in (await self._masters(None, None)).values():
-            mine = await self._ask(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-            found.update(bodies.TopicList.decode(mine.body).topic_list)
+            mine = await self._ask_body(address, requests.topics.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+            found.update(mine.topic_list)
         return sorted(found)
 
     async def route(self, topic: str) -> bodies.TopicRouteData:
@@ -361,8 +352,8 @@ class TopicRequests(AdminSession):
 
         async def page(first: int, version: str) -> tuple[dict[str, bodies.TopicConfig], str, int]:
             header = headers.GetAllTopicConfigRequestHeader(topic_seq=first, data_version=version, max_topic_num=PAGE)
-            answer = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, header)
-            body = bodies.TopicConfigSerializeWrapper.decode(answer.body)
+            answer = await self._ask(address, requests.topics.GET_ALL_TOPIC_CONFIG, header)
+            body = requests.topics.GET_ALL_TOPIC_CONFIG.answer_body_in(answer)
             total = int(answer.ext_fields.get("totalTopicNum") or 0)
             return body.topic_config_table, body.data_version.encode().decode(), total
 
@@ -372,14 +363,14 @@ class TopicRequests(AdminSession):
         async def ask(address: str) -> bodies.TopicConfig | None:
             header = headers.GetTopicConfigRequestHeader(topic=topic)
             try:
-                answer = await self._ask(address, RequestCode.GET_TOPIC_CONFIG, header)
+                answer = await self._ask(address, requests.topics.GET_TOPIC_CONFIG, header)
             except RemoteError as error:
                 if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     return (await self.topic_configs(address)).get(topic)
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
                     return None
                 raise
-            return bodies.TopicConfig.decode(answer.body)
+            return requests.topics.GET_TOPIC_CONFIG.answer_body_in(answer)
 
         found = await asyncio.gather(*map(ask, masters.values()))
         configs = {name: config for name, config in zip(masters, found, strict=True) if config is not None}
@@ -405,8 +396,8 @@ class TopicRequests(AdminSession):
         header = headers.QueryTopicConsumeByWhoRequestHeader(topic=topic)
         groups: set[str] = set()
         for address in (await self._masters_of(topic)).values():
-            answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
-            groups.update(bodies.GroupList.decode(answer.body).group_list)
+            answer = await self._ask_body(address, requests.topics.QUERY_TOPIC_CONSUME_BY_WHO, header)
+            groups.update(answer.group_list)
         return sorted(groups)
 
     async def topic_traffic(self, topic: str) -> list[TopicTraffic]:
@@ -431,9 +422,9 @@ class TopicRequests(AdminSession):
             behind = 0
             for address in masters:
                 header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
-                answer = await self._ask_if_any(address, RequestCode.GET_CONSUME_STATS, header)
+                answer = await self._ask_if_any(address, requests.offsets.GET_CONSUME_STATS, header)
                 if answer is not None:
-                    offsets = bodies.ConsumeStats.decode(answer.body).offset_table.values()
+                    offsets = requests.offsets.GET_CONSUME_STATS.answer_body_in(answer).offset_table.values()
                     behind += sum(max(0, one.broker_offset - max(0, one.consumer_offset)) for one in offsets)
             rows.append(TopicTraffic(topic, group, behind, incoming[0], outgoing[0], incoming[1], outgoing[1]))
         return rows or [TopicTraffic(topic, None, 0, incoming[0], 0.0, incoming[1], 0)]
@@ -443,9 +434,9 @@ class TopicRequests(AdminSession):
         tps, count = 0.0, 0
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
         for address in addresses:
-            answer = await self._ask_if_any(address, RequestCode.VIEW_BROKER_STATS_DATA, header)
+            answer = await self._ask_if_any(address, requests.brokers.VIEW_BROKER_STATS_DATA, header)
             if answer is not None:
-                data = bodies.BrokerStatsData.decode(answer.body)
+                data = requests.brokers.VIEW_BROKER_STATS_DATA.answer_body_in(answer)
                 tps += data.stats_minute.tps
                 count += data.stats_day.sum or data.stats_hour.sum or data.stats_minute.sum
         return tps, count
@@ -466,12 +457,12 @@ class TopicRequests(AdminSession):
         """
         header = headers.GetKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
         try:
-            answer = await self._ask_name_server(RequestCode.GET_KV_CONFIG, header)
+            answer = await self._ask_name_server(requests.name_servers.GET_KV_CONFIG, header)
         except RemoteError as error:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 return {}
             raise
-        value = answer.header(headers.GetKVConfigResponseHeader).value or ""
+        value = requests.name_servers.GET_KV_CONFIG.answer_header_in(answer).value or ""
         parts = (part.rpartition(":") for part in value.split(";") if part)
         return {name: int(count) for name, _, count in parts}
 
@@ -492,7 +483,7 @@ class TopicRequests(AdminSession):
         )
         header = headers.PutKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic), value=value)
         for address in self._api.name_servers.addresses:
-            await self._ask(address, RequestCode.PUT_KV_CONFIG, header)
+            await self._ask(address, requests.name_servers.PUT_KV_CONFIG, header)
 
     async def delete_order_conf(self, topic: str) -> None:
         """Forget ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Harmless when there is none.
@@ -507,7 +498,7 @@ class TopicRequests(AdminSession):
         """
         header = headers.DeleteKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
         for address in self._api.name_servers.addresses:
-            await self._ask(address, RequestCode.DELETE_KV_CONFIG, header)
+            await self._ask(address, requests.name_servers.DELETE_KV_CONFIG, header)
 
     async def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete the queue files of topics that are gone (mqadmin: cleanUnusedTopic).
@@ -522,7 +513,7 @@ class TopicRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, RequestCode.CLEAN_UNUSED_TOPIC)
+            await self._ask(address, requests.brokers.CLEAN_UNUSED_TOPIC)
 
 
 def _addresses(route: bodies.TopicRouteData, broker_name: str) -> list[str]:

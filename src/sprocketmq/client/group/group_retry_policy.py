@@ -21,10 +21,9 @@ from sprocketmq.core.retry.retry_policy import RetryPolicy, read_retry_policy
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import NetworkError, ProtocolError, RemoteError, RequestTimeout
 from sprocketmq.net.clock import Clock
-from sprocketmq.wire import headers
+from sprocketmq.wire import headers, requests
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire.codes import ResponseCode
 
 __all__ = ["GroupRetryPolicy"]
 
@@ -57,7 +56,7 @@ class GroupRetryPolicy:
         header = headers.GetSubscriptionGroupConfigRequestHeader(group=self._group)
         try:
             answer = await self._api.invoke(
-                address, request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header), _TIMEOUT_MS
+                address, requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG.command(header), _TIMEOUT_MS
             )
             if answer.code != ResponseCode.SUCCESS:
                 log.debug("group %s: %s reports no retry policy: code %d", self._group, address, answer.code)

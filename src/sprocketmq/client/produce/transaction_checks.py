@@ -28,8 +28,9 @@ from sprocketmq.core.transactions.open_transactions import (
 from sprocketmq.errors import NetworkError, ProtocolError, RequestTimeout
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import properties as props
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.command import Command
 from sprocketmq.wire.headers import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
 from sprocketmq.wire.message import MessageExt
 from sprocketmq.wire.record import decode_record
@@ -160,7 +161,7 @@ class TransactionChecks:
             topic=check.header.topic,
             bname=check.header.bname,
         )
-        command = request(RequestCode.END_TRANSACTION, header, oneway=True)
+        command = requests.messages.END_TRANSACTION.command(header, oneway=True)
         if self.hooks is not None and self.hooks.end_transaction:
             self._call_hooks(self.hooks, check, state)
         if check.failure is not None:

@@ -54,10 +54,11 @@ from sprocketmq.errors import (
 )
 from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import requests
 from sprocketmq.wire.acl_signature import Credentials
 from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Buffer, request
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Buffer
 from sprocketmq.wire.headers import GetTopicConfigRequestHeader
 from sprocketmq.wire.message import MessageQueue
 from sprocketmq.wire.record_layout import RECORD
@@ -370,7 +371,7 @@ class QueueReader:
     async def _is_compacted(self, queue: MessageQueue) -> bool:
         """Whether the topic has holes by its own will. A 4.9 broker knows neither the question nor such topics."""
         assert self._api is not None
-        command = request(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequestHeader(topic=queue.topic))
+        command = requests.topics.GET_TOPIC_CONFIG.command(GetTopicConfigRequestHeader(topic=queue.topic))
         answer = await self._api.invoke(await self._address(queue), command, self._timeout_ms)
         if answer.code != ResponseCode.SUCCESS:
             return False

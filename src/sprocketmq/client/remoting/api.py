@@ -14,14 +14,14 @@ from sprocketmq.core.consume.pull_cursor import pull_status
 from sprocketmq.core.produce.route_table import checked_route
 from sprocketmq.errors import remote_error
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.wire import bodies, headers
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Buffer, Command, Header, request
+from sprocketmq.wire import bodies, headers, requests
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.command import Buffer, Command
 from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.requests.declaration import A, B, H, Request
 from sprocketmq.wire.sys_flag import pull_sys_flag
 
 __all__ = ["RemotingApi"]
-
 
 _LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 
@@ -38,30 +38,28 @@ class RemotingApi:
 
     async def route(self, topic: str) -> bodies.TopicRouteData | None:
         """GET_ROUTEINFO_BY_TOPIC; None when the name server knows no such topic. Raises ProtocolError for one that no cluster can have."""
-        command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRouteInfoRequestHeader(topic=topic))
+        command = requests.name_servers.GET_ROUTEINFO_BY_TOPIC.command(headers.GetRouteInfoRequestHeader(topic=topic))
         answer = await self.name_servers.invoke(command, self.timeout_ms)
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         self._expect_success(answer, self.name_servers.chosen)
-        return checked_route(topic, bodies.TopicRouteData.decode(answer.body))
+        return checked_route(topic, requests.name_servers.GET_ROUTEINFO_BY_TOPIC.answer_body_in(answer))
 
     async def cluster_info(self) -> bodies.ClusterInfo:
         """GET_BROKER_CLUSTER_INFO."""
-        answer = await self.name_servers.invoke(request(RequestCode.GET_BROKER_CLUSTER_INFO), self.timeout_ms)
-        self._expect_success(answer, self.name_servers.chosen)
-        return bodies.ClusterInfo.decode(answer.body)
+        answer = await self.ask_name_server(requests.name_servers.GET_BROKER_CLUSTER_INFO)
+        return requests.name_servers.GET_BROKER_CLUSTER_INFO.answer_body_in(answer)
 
     async def topic_list(self) -> list[str]:
         """GET_ALL_TOPIC_LIST_FROM_NAMESERVER."""
-        command = request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        answer = await self.name_servers.invoke(command, self.timeout_ms)
-        self._expect_success(answer, self.name_servers.chosen)
-        return list(bodies.TopicList.decode(answer.body).topic_list)
+        answer = await self.ask_name_server(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return list(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER.answer_body_in(answer).topic_list)
 
     async def delete_topic_in_namesrv(self, topic: str) -> None:
         """DELETE_TOPIC_IN_NAMESRV, at every name server: they do not tell each other."""
         for address in self.name_servers.addresses:
-            await self._ask(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, headers.DeleteTopicRequestHeader(topic=topic))
+            header = headers.DeleteTopicFromNamesrvRequestHeader(topic=topic)
+            await self.ask(address, requests.name_servers.DELETE_TOPIC_IN_NAMESRV, header)
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
@@ -81,8 +79,7 @@ class RemotingApi:
 
     async def recall_message(self, address: str, header: headers.RecallMessageRequestHeader, timeout_ms: int) -> str:
         """RECALL_MESSAGE (5.x): the unique key of the timer message that was taken back."""
-        answer = await self._ask(address, RequestCode.RECALL_MESSAGE, header, timeout_ms=timeout_ms)
-        return answer.header(headers.RecallMessageResponseHeader).msg_id
+        return (await self.ask_header(address, requests.messages.RECALL_MESSAGE, header, timeout_ms=timeout_ms)).msg_id
 
     async def send_message_with_marks(
         self, address: str, command: Command, timeout_ms: int
@@ -95,7 +92,7 @@ class RemotingApi:
         self, address: str, header: headers.ConsumerSendMsgBackRequestHeader, timeout_ms: int = 5_000
     ) -> None:
         """CONSUMER_SEND_MSG_BACK: the broker makes the retry copy."""
-        await self._ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout_ms=timeout_ms)
+        await self.ask(address, requests.messages.CONSUMER_SEND_MSG_BACK, header, timeout_ms=timeout_ms)
 
     # -- pulling ---------------------------------------------------------------------------------------------------------------
 
@@ -103,7 +100,7 @@ class RemotingApi:
         self, address: str, header: headers.PullMessageRequestHeader, timeout_ms: int = 30_000
     ) -> PullResult:
         """PULL_MESSAGE. Always code 11: a 4.9 broker does not know LITE_PULL_MESSAGE."""
-        answer = await self.invoke(address, request(RequestCode.PULL_MESSAGE, header), timeout_ms)
+        answer = await self.invoke(address, requests.messages.PULL_MESSAGE.command(header), timeout_ms)
         return self.pull_result(answer, address)
 
     async def read_queue(
@@ -142,7 +139,7 @@ class RemotingApi:
         status = pull_status(answer.code)
         if status is None:
             raise remote_error(answer.code, answer.remark, address)
-        header = answer.header(headers.PullMessageResponseHeader)
+        header = requests.messages.PULL_MESSAGE.answer_header_in(answer)
         return PullResult(
             status,
             header.next_begin_offset,
@@ -167,11 +164,11 @@ class RemotingApi:
             queue_id=queue.queue_id,
             set_zero_if_not_found=None if zero_if_young else False,
         )
-        answer = await self.invoke(address, request(RequestCode.QUERY_CONSUMER_OFFSET, header), self.timeout_ms)
+        answer = await self.invoke(address, requests.offsets.QUERY_CONSUMER_OFFSET.command(header), self.timeout_ms)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
         self._expect_success(answer, address)
-        return answer.header(headers.QueryConsumerOffsetResponseHeader).offset
+        return requests.offsets.QUERY_CONSUMER_OFFSET.answer_header_in(answer).offset
 
     async def update_consumer_offset(
         self, address: str, group: str, queue: MessageQueue, offset: int, *, oneway: bool = False
@@ -180,7 +177,7 @@ class RemotingApi:
         header = headers.UpdateConsumerOffsetRequestHeader(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
         )
-        command = request(RequestCode.UPDATE_CONSUMER_OFFSET, header, oneway=oneway)
+        command = requests.offsets.UPDATE_CONSUMER_OFFSET.command(header, oneway=oneway)
         if oneway:
             await self.pool.invoke_oneway(address, command)
         else:
@@ -189,32 +186,28 @@ class RemotingApi:
     async def max_offset(self, address: str, queue: MessageQueue) -> int:
         """GET_MAX_OFFSET: one behind the last message."""
         header = headers.GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
-        answer = await self._ask(address, RequestCode.GET_MAX_OFFSET, header)
-        return answer.header(headers.GetMaxOffsetResponseHeader).offset
+        return (await self.ask_header(address, requests.offsets.GET_MAX_OFFSET, header)).offset
 
     async def min_offset(self, address: str, queue: MessageQueue) -> int:
         """GET_MIN_OFFSET: the first message that is still there."""
         header = headers.GetMinOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
-        answer = await self._ask(address, RequestCode.GET_MIN_OFFSET, header)
-        return answer.header(headers.GetMinOffsetResponseHeader).offset
+        return (await self.ask_header(address, requests.offsets.GET_MIN_OFFSET, header)).offset
 
     async def search_offset(self, address: str, queue: MessageQueue, timestamp_ms: int) -> int:
         """SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after ``timestamp_ms``."""
         header = headers.SearchOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
-        answer = await self._ask(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
-        return answer.header(headers.SearchOffsetResponseHeader).offset
+        return (await self.ask_header(address, requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP, header)).offset
 
     async def earliest_store_time(self, address: str, queue: MessageQueue) -> int:
         """GET_EARLIEST_MSG_STORETIME in milliseconds, -1 when the queue is empty."""
         header = headers.GetEarliestMsgStoretimeRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
-        answer = await self._ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
-        return answer.header(headers.GetEarliestMsgStoretimeResponseHeader).timestamp
+        return (await self.ask_header(address, requests.offsets.GET_EARLIEST_MSG_STORETIME, header)).timestamp
 
     # -- membership ------------------------------------------------------------------------------------------------------------
 
     async def heartbeat(self, address: str, heartbeat: bodies.HeartbeatData) -> None:
         """HEART_BEAT."""
-        await self._ask(address, RequestCode.HEART_BEAT, body=heartbeat.encode())
+        await self.ask(address, requests.consumers.HEART_BEAT, body=heartbeat.encode())
 
     async def unregister_client(
         self, address: str, client_id: str, producer_group: str | None, consumer_group: str | None
@@ -223,43 +216,45 @@ class RemotingApi:
         header = headers.UnregisterClientRequestHeader(
             client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
         )
-        await self._ask(address, RequestCode.UNREGISTER_CLIENT, header)
+        await self.ask(address, requests.consumers.UNREGISTER_CLIENT, header)
 
     async def consumer_ids(self, address: str, group: str) -> list[str]:
         """GET_CONSUMER_LIST_BY_GROUP; empty when the broker has none (it answers code 1 then)."""
         header = headers.GetConsumerListByGroupRequestHeader(consumer_group=group)
-        answer = await self.invoke(address, request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header), self.timeout_ms)
+        answer = await self.invoke(
+            address, requests.consumers.GET_CONSUMER_LIST_BY_GROUP.command(header), self.timeout_ms
+        )
         if answer.code == ResponseCode.SYSTEM_ERROR:
             return []
         self._expect_success(answer, address)
-        return list(bodies.GetConsumerListByGroupResponseBody.decode(answer.body).consumer_id_list)
+        return list(requests.consumers.GET_CONSUMER_LIST_BY_GROUP.answer_body_in(answer).consumer_id_list)
 
     async def query_assignment(
         self, address: str, body: bodies.QueryAssignmentRequestBody
     ) -> list[bodies.MessageQueueAssignment] | None:
         """QUERY_ASSIGNMENT (5.x): the queues that the broker gives this client; None when it cannot say now."""
-        answer = await self._ask(address, RequestCode.QUERY_ASSIGNMENT, body=body.encode())
-        found = bodies.QueryAssignmentResponseBody.decode(answer.body).message_queue_assignments
+        answer = await self.ask_body(address, requests.consumers.QUERY_ASSIGNMENT, body=body.encode())
+        found = answer.message_queue_assignments
         return None if found is None else list(found)
 
     async def check_client_config(self, address: str, body: bodies.CheckClientConfigRequestBody) -> None:
         """CHECK_CLIENT_CONFIG: does this broker accept the filter expression?"""
-        await self._ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=body.encode())
+        await self.ask(address, requests.consumers.CHECK_CLIENT_CONFIG, body=body.encode())
 
     async def lock_batch(
         self, address: str, group: str, client_id: str, queues: list[MessageQueue], timeout_ms: int = 1_000
     ) -> set[MessageQueue]:
         """LOCK_BATCH_MQ; the queues that are locked by this client now."""
         body = bodies.LockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
-        answer = await self._ask(address, RequestCode.LOCK_BATCH_MQ, body=body.encode(), timeout_ms=timeout_ms)
-        return set(bodies.LockBatchResponseBody.decode(answer.body).lock_ok_mq_set)
+        asked = requests.consumers.LOCK_BATCH_MQ
+        return set((await self.ask_body(address, asked, body=body.encode(), timeout_ms=timeout_ms)).lock_ok_mq_set)
 
     async def unlock_batch(
         self, address: str, group: str, client_id: str, queues: list[MessageQueue], *, oneway: bool = True
     ) -> None:
         """UNLOCK_BATCH_MQ."""
         body = bodies.UnlockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
-        command = request(RequestCode.UNLOCK_BATCH_MQ, body=body.encode(), oneway=oneway)
+        command = requests.consumers.UNLOCK_BATCH_MQ.command(body=body.encode(), oneway=oneway)
         if oneway:
             await self.pool.invoke_oneway(address, command)
         else:
@@ -269,25 +264,23 @@ class RemotingApi:
 
     async def create_topic(self, address: str, header: headers.CreateTopicRequestHeader) -> None:
         """UPDATE_AND_CREATE_TOPIC."""
-        await self._ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        await self.ask(address, requests.topics.UPDATE_AND_CREATE_TOPIC, header)
 
     async def delete_topic(self, address: str, topic: str) -> None:
         """DELETE_TOPIC_IN_BROKER."""
-        await self._ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, headers.DeleteTopicRequestHeader(topic=topic))
+        await self.ask(address, requests.topics.DELETE_TOPIC_IN_BROKER, headers.DeleteTopicRequestHeader(topic=topic))
 
     async def create_group(self, address: str, config: bodies.SubscriptionGroupConfig) -> None:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
-        await self._ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config.encode())
+        await self.ask(address, requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config.encode())
 
     async def groups(self, address: str) -> bodies.SubscriptionGroupWrapper:
         """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
-        answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        return bodies.SubscriptionGroupWrapper.decode(answer.body)
+        return await self.ask_body(address, requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
 
     async def topic_configs(self, address: str) -> bodies.TopicConfigSerializeWrapper:
         """GET_ALL_TOPIC_CONFIG."""
-        answer = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
-        return bodies.TopicConfigSerializeWrapper.decode(answer.body)
+        return await self.ask_body(address, requests.topics.GET_ALL_TOPIC_CONFIG)
 
     async def topic_stats(self, address: str, topic: str) -> bodies.TopicStatsTable:
         """GET_TOPIC_STATS_INFO."""
@@ -296,27 +289,31 @@ class RemotingApi:
     async def topic_stats_answer(self, address: str, topic: str) -> Command:
         """The same, not decoded: for who has to know what kind of broker says it."""
         header = headers.GetTopicStatsInfoRequestHeader(topic=topic)
-        return await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, header)
+        return await self.ask(address, requests.topics.GET_TOPIC_STATS_INFO, header)
+
+    async def consume_stats(self, address: str, group: str, topic: str | None = None) -> bodies.ConsumeStats:
+        """GET_CONSUME_STATS."""
+        header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
+        return await self.ask_body(address, requests.offsets.GET_CONSUME_STATS, header)
 
     async def consumer_connection(self, address: str, group: str) -> bodies.ConsumerConnection | None:
         """GET_CONSUMER_CONNECTION_LIST; None when no member of the group is online at this broker."""
         header = headers.GetConsumerConnectionListRequestHeader(consumer_group=group)
-        command = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
+        command = requests.consumers.GET_CONSUMER_CONNECTION_LIST.command(header)
         answer = await self.invoke(address, command, self.timeout_ms)
         if answer.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return None
         self._expect_success(answer, address)
-        return bodies.ConsumerConnection.decode(answer.body)
+        return requests.consumers.GET_CONSUMER_CONNECTION_LIST.answer_body_in(answer)
 
     async def broker_runtime_info(self, address: str) -> dict[str, str]:
         """GET_BROKER_RUNTIME_INFO."""
-        answer = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
-        return dict(bodies.KVTable.decode(answer.body).table)
+        return dict((await self.ask_body(address, requests.brokers.GET_BROKER_RUNTIME_INFO)).table)
 
     async def view_message(self, address: str, commit_log_offset: int) -> Buffer:
         """VIEW_MESSAGE_BY_ID: the raw record at ``commit_log_offset``."""
         header = headers.ViewMessageRequestHeader(offset=commit_log_offset)
-        return (await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)).body
+        return (await self.ask(address, requests.messages.VIEW_MESSAGE_BY_ID, header)).body
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
@@ -324,11 +321,40 @@ class RemotingApi:
         """Ask and wait; ``timeout_ms`` covers connecting and the answer."""
         return await self.pool.invoke(address, command, timeout_ms)
 
-    async def _ask(
-        self, address: str, code: int, header: Header | None = None, body: Buffer = b"", timeout_ms: int | None = None
+    async def ask(
+        self,
+        address: str,
+        asked: Request[H, A, B],
+        header: H | None = None,
+        body: Buffer = b"",
+        timeout_ms: int | None = None,
     ) -> Command:
-        answer = await self.invoke(address, request(code, header, body), timeout_ms or self.timeout_ms)
+        """One declared request and its answer; every code but SUCCESS raises."""
+        answer = await self.invoke(address, asked.command(header, body), timeout_ms or self.timeout_ms)
         self._expect_success(answer, address)
+        return answer
+
+    async def ask_header(
+        self, address: str, asked: Request[H, A, B], header: H | None = None, timeout_ms: int | None = None
+    ) -> A:
+        """As ``ask``: the header of the answer."""
+        return asked.answer_header_in(await self.ask(address, asked, header, timeout_ms=timeout_ms))
+
+    async def ask_body(
+        self,
+        address: str,
+        asked: Request[H, A, B],
+        header: H | None = None,
+        body: Buffer = b"",
+        timeout_ms: int | None = None,
+    ) -> B:
+        """As ``ask``: the body of the answer."""
+        return asked.answer_body_in(await self.ask(address, asked, header, body, timeout_ms))
+
+    async def ask_name_server(self, asked: Request[H, A, B], header: H | None = None) -> Command:
+        """As ``ask``, of the chosen name server, or of the next one that answers."""
+        answer = await self.name_servers.invoke(asked.command(header), self.timeout_ms)
+        self._expect_success(answer, self.name_servers.chosen)
         return answer
 
     @staticmethod

@@ -52,11 +52,10 @@ from sprocketmq.errors import (
 )
 from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import headers
+from sprocketmq.wire import headers, requests
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.batch import encode_batch
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.command import Command
 from sprocketmq.wire.message import Message, MessageQueue
 from sprocketmq.wire.recall_handle import RecallHandle
 from sprocketmq.wire.send_frames import StoredAnswer
@@ -315,7 +314,7 @@ class Sender:
             topic=topic,
             bname=broker_name,
         )
-        command = request(RequestCode.END_TRANSACTION, header, oneway=True)
+        command = requests.messages.END_TRANSACTION.command(header, oneway=True)
         command.remark = remark
         target = MessageQueue(topic, broker_name, 0)
         address, left_ms = await self._address_within(target, self.settings.send_msg_timeout_ms, vip=False)
@@ -602,7 +601,7 @@ class Sender:
             header = headers.GetMaxOffsetRequestHeader(topic=topic, queue_id=0)
             try:
                 await self._api.invoke(
-                    address, request(RequestCode.GET_MAX_OFFSET, header), self.settings.detect_timeout_ms
+                    address, requests.offsets.GET_MAX_OFFSET.command(header), self.settings.detect_timeout_ms
                 )
             except (NetworkError, RequestTimeout) as error:
                 log.debug("broker %s still cannot be reached: %s", name, error)

@@ -10,9 +10,8 @@ from typing import Final
 
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster, can_pass, is_apache_4
-from sprocketmq.wire import bodies
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = ["ShownProgress", "commit_offsets", "committed_offsets", "query_committed"]
@@ -39,10 +38,12 @@ async def query_committed(cluster: Cluster, group: str, queues: Sequence[Message
         return await cluster.api.query_consumer_offset(await cluster.address(queue), group, queue, zero_if_young=False)
 
     async def table(address: str) -> Mapping[str, Mapping[int, int]] | None:
-        answer = await cluster.api.invoke(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET), cluster.api.timeout_ms)
+        answer = await cluster.api.invoke(
+            address, requests.offsets.GET_ALL_CONSUMER_OFFSET.command(), cluster.api.timeout_ms
+        )
         if answer.code != ResponseCode.SUCCESS or not is_apache_4(answer):
             return None  # to be believed
-        return bodies.ConsumerOffsetSerializeWrapper.decode(answer.body).offset_table
+        return requests.offsets.GET_ALL_CONSUMER_OFFSET.answer_body_in(answer).offset_table
 
     answers = dict(zip(queues, await cluster.gather(map(one, queues)), strict=True))
     found = {queue: at for queue, at in answers.items() if at is not None and at >= 0}

@@ -25,8 +25,9 @@ from sprocketmq.core.transactions.decision_ledger import can_end_directly
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.transactions.half_messages import Half, HalfLane
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.command import Command
 from sprocketmq.wire.end_frames import EndTemplate
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
@@ -106,7 +107,7 @@ class _Ends:
         header = msgspec.structs.replace(
             self._header, tran_state_table_offset=half.queue_offset, commit_log_offset=half.commit_log_offset
         )
-        command = request(RequestCode.END_TRANSACTION, header)
+        command = requests.messages.END_TRANSACTION.command(header)
         return await self._api.invoke(self._address, command, _TIMEOUT_MS)
 
 

@@ -24,9 +24,8 @@ from typing import Final
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.masters import MASTER, known_master
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, TopicNotExist
-from sprocketmq.wire import headers
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire import headers, requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageQueue
 
 __all__ = [
@@ -118,7 +117,7 @@ async def set_permission(api: RemotingApi, address: str, topic: str, permission:
 
 async def volatile_settings(api: RemotingApi, address: str) -> str | None:
     """By which settings the broker may lose what it has acknowledged, as ``name=value``; None when there are none, or it does not say."""
-    answer = await api.invoke(address, request(RequestCode.GET_BROKER_CONFIG), _CONFIG_TIMEOUT_MS)
+    answer = await api.invoke(address, requests.brokers.GET_BROKER_CONFIG.command(), _CONFIG_TIMEOUT_MS)
     if answer.code != ResponseCode.SUCCESS:
         return None
     lines = bytes(answer.body).decode("utf-8", "replace").splitlines()

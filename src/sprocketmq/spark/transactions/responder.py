@@ -28,8 +28,8 @@ from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC, ShownRows
 from sprocketmq.wire import properties as props
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import MessageExt, MessageQueue
 from sprocketmq.wire.properties import PGROUP
 
@@ -169,7 +169,9 @@ class Responder:
         return HalfLifetime.of(await self._settings(address))
 
     async def _settings(self, address: str) -> dict[str, str]:
-        answer = await self.cluster.api.invoke(address, request(RequestCode.GET_BROKER_CONFIG), _CONFIG_TIMEOUT_MS)
+        answer = await self.cluster.api.invoke(
+            address, requests.brokers.GET_BROKER_CONFIG.command(), _CONFIG_TIMEOUT_MS
+        )
         if answer.code != ResponseCode.SUCCESS:
             return {}
         lines = bytes(answer.body).decode("utf-8", "replace").splitlines()

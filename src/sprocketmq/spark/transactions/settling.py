@@ -25,8 +25,8 @@ from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import NetworkError, RemoteError, RocketMQError
 from sprocketmq.spark.send.row_sender import may_pass
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.headers import ResumeCheckHalfMessageRequestHeader
 from sprocketmq.wire.message import MessageExt, MessageQueue
 from sprocketmq.wire.properties import REAL_TOPIC
@@ -165,7 +165,7 @@ class _Broker:
         if is_shown is not False:
             return
         header = ResumeCheckHalfMessageRequestHeader(msg_id=half.offset_message_id, topic=TRANS_CHECK_MAX_TIME_TOPIC)
-        command = request(RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
+        command = requests.messages.RESUME_CHECK_HALF_MESSAGE.command(header)
         answer = await self._api.invoke(address, command, _TIMEOUT_MS)
         if answer.code == ResponseCode.SUCCESS:
             self.taken_up += 1

@@ -19,8 +19,8 @@ from typing import Final
 
 from sprocketmq.errors import NetworkError, RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
 from sprocketmq.wire.message import MessageExt, MessageQueue
 from sprocketmq.wire.record import decode_records
@@ -75,7 +75,7 @@ class ShownRows:
         header = QueryMessageRequestHeader(
             topic=topic, key=key, max_num=_AT_MOST, begin_timestamp=begin_ms, end_timestamp=_FOREVER_MS
         )
-        command = request(RequestCode.QUERY_MESSAGE, header)
+        command = requests.messages.QUERY_MESSAGE.command(header)
         command.ext_fields = {**command.ext_fields, UNIQUE_KEY_QUERY: "true"}
         answer = await self._cluster.api.invoke(address, command, _TIMEOUT_MS)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from sprocketmq.wire.bodies import Body
 from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.command import Buffer, Command, request
 from sprocketmq.wire.headers import ExtHeader
 from sprocketmq.wire.requests.access import AccessNeeds
 
@@ -101,6 +102,20 @@ class Request(Struct, Generic[H, A, B], frozen=True, eq=False, kw_only=True):
     @property
     def name(self) -> str:
         return self.code.name
+
+    def command(self, header: H | None = None, body: Buffer = b"", *, oneway: bool = False) -> Command:
+        """A new request."""
+        return request(self.code, header, body, oneway=oneway)
+
+    def answer_header_in(self, answer: Command) -> A:
+        """The header of a successful answer. Raises ProtocolError."""
+        assert self.answer_header is not None
+        return answer.header(self.answer_header)
+
+    def answer_body_in(self, answer: Command) -> B:
+        """The body of a successful answer. Raises ProtocolError."""
+        assert self.answer_body is not None
+        return self.answer_body.decode(answer.body)
 
 
 AnyRequest = Request[Any, Any, Any]

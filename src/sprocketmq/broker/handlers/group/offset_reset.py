@@ -19,8 +19,8 @@ from sprocketmq.broker.steps import in_steps
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import fastjson, requests
 from sprocketmq.wire.bodies import MessageQueueForC, ResetOffsetBody, TopicConfig
-from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
-from sprocketmq.wire.command import Command, request, response
+from sprocketmq.wire.codes import ResponseCode, Version
+from sprocketmq.wire.command import Command, response
 from sprocketmq.wire.headers import PullMessageResponseHeader, ResetOffsetRequestHeader
 from sprocketmq.wire.message import MessageQueue
 
@@ -144,7 +144,7 @@ async def _tell_members(
     deaf = [
         member.client_id
         for connection, member in members.members.items()
-        if not connection.push(request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, told, pushed, oneway=True))
+        if not connection.push(requests.offsets.RESET_CONSUMER_CLIENT_OFFSET.command(told, pushed, oneway=True))
     ]
     if deaf:
         remark = (

@@ -22,7 +22,7 @@ from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RequestTimeout
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import fastjson, requests
-from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
+from sprocketmq.wire.codes import ResponseCode, Version
 from sprocketmq.wire.command import FLAG_RESPONSE, Command, request, response
 from sprocketmq.wire.frame import MAX_FRAME_BYTES
 from sprocketmq.wire.headers import (
@@ -178,7 +178,7 @@ async def _status(header: GetConsumerStatusRequestHeader, member: Member, room: 
         return None
     try:
         told = await member.connection.invoke(
-            request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, asked), _STATUS_TIMEOUT_MS
+            requests.offsets.GET_CONSUMER_STATUS_FROM_CLIENT.command(asked), _STATUS_TIMEOUT_MS
         )
     except (RequestTimeout, NetworkError):
         return None
