@@ -11,6 +11,7 @@ REQUESTS = "src/sprocketmq/wire/requests"
 TABLE = "tests/inproc/broker/test_access_table.py::test_no_request_code_does_or_tells_anything_to_who_may_not_ask"
 PUSHES = "tests/inproc/broker/test_access_pushes.py"
 NEEDS = "tests/unit/core/test_access_needs.py"
+DECLARED = "tests/unit/wire/test_requests.py"
 
 GATES_MUTANTS = [
     Mutant(
@@ -164,5 +165,38 @@ GATES_MUTANTS = [
         "            if len(need.name) <= _LONGEST_REMEMBERED:",
         "            if True:",
         "tests/unit/core/test_access_users.py::test_what_is_remembered_stays_small_whatever_is_asked",
+    ),
+    Mutant(
+        "gates",
+        "a request that says nothing of its needs is open to everybody",
+        f"{REQUESTS}/__init__.py",
+        "        ({int(one.code) for one in serves if one.access is None}, ",
+        "        (set(), ",
+        f"{DECLARED}::test_no_server_starts_with_a_request_that_does_not_say_what_it_needs",
+    ),
+    Mutant(
+        "gates",
+        "a name server starts without a handler for what it serves",
+        f"{BROKER}/namesrv/namesrv.py",
+        "        requests.check_handlers(Peer.NAME_SERVER, self._handlers)\n",
+        "",
+        f"{DECLARED}::test_no_server_starts_with_a_request_that_does_not_say_what_it_needs",
+    ),
+    Mutant(
+        "gates",
+        "a declared request that nobody handles passes",
+        f"{REQUESTS}/__init__.py",
+        "        (declared_codes - handled, ",
+        "        (set(), ",
+        f"{DECLARED}::test_a_server_has_a_handler_for_what_it_serves_and_for_nothing_else",
+    ),
+    Mutant(
+        "gates",
+        "groups are deleted while a broker hands over",
+        f"{REQUESTS}/topics.py",
+        "    header=DeleteSubscriptionGroupRequestHeader,\n    changes_tables=True,\n",
+        "    header=DeleteSubscriptionGroupRequestHeader,\n",
+        "tests/inproc/broker/test_broker_replication.py"
+        "::test_a_broker_that_hands_over_changes_nothing_that_its_slave_has_copied",
     ),
 ]

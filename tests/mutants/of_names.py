@@ -29,6 +29,14 @@ NAME_MUTANTS = [
     ),
     Mutant(
         "names",
+        "names that sends of V2 call by letters are not looked at",
+        CHECKS,
+        "    for field, usual, is_name in _OTHERWISE_CALLED.get(command.code, ()):",
+        "    for field, usual, is_name in ():",
+        "tests/unit/wire/test_requests.py::test_each_text_of_a_header_is_looked_at_before_its_handler_or_known_to_name_nothing",
+    ),
+    Mutant(
+        "names",
         "the name server takes any name",
         "src/sprocketmq/broker/namesrv/namesrv.py",
         "return refusal_of_names(command) or handler",

@@ -25,8 +25,8 @@ CLIENT_MUTANTS = [
         "client",
         "a name server's numbers of queues become lists, whatever they are",
         f"{CLIENT}/remoting/api.py",
-        "return checked_route(topic, bodies.TopicRouteData.decode(answer.body))",
-        "return bodies.TopicRouteData.decode(answer.body)",
+        "return checked_route(topic, requests.name_servers.GET_ROUTEINFO_BY_TOPIC.answer_body_in(answer))",
+        "return requests.name_servers.GET_ROUTEINFO_BY_TOPIC.answer_body_in(answer)",
         f"{HOSTILE_ROUTES}::test_a_route_of_too_many_queues_is_refused_in_a_sentence[less-than-none]",
     ),
     Mutant(

@@ -342,6 +342,10 @@ def test_a_stop_answers_who_waits(disk_cluster, new_slave):
 # -- handing over ----------------------------------------------------------------------------------------------------------------
 
 
+# Topics, groups, progress and settings: what changes them.
+COPIED_BY_SLAVES = (17, 18, 25, 200, 207, 215, 222, 225, 314)
+
+
 def step(client, name: str, timeout_ms: int | None = None) -> HandoverStatus:
     answer = client.ask(RequestCode.HANDOVER, HandoverRequestHeader(step=name, timeout_ms=timeout_ms))
     assert answer.code == 0, answer.remark
@@ -378,6 +382,23 @@ def test_a_broker_hands_over_at_its_slaves_round_and_never_starts_again(disk_clu
     assert not Path(disk_cluster.store_dir, "abort").exists()
     with pytest.raises(StoreNotWritable, match=r"handed over.*handedOver\.json"):
         disk_cluster.new_broker().start()
+
+
+def test_a_broker_that_hands_over_changes_nothing_that_its_slave_has_copied(disk_cluster, new_slave):
+    client, of_slave = disk_cluster.client(), disk_cluster.client()
+    client.send("flights", b"one")
+    new_slave().follow()
+    step(client, "start", 60_000)
+    for code in ROUND:
+        assert of_slave.ask(code).code == 0
+    drained(client)
+    for code in COPIED_BY_SLAVES:
+        refused = client.ask(code, ext_fields={"topic": "flights", "group": "readers"})
+        assert (refused.code, "handing over" in refused.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, True), code
+    step(client, "cancel")
+    for code in COPIED_BY_SLAVES:
+        answer = client.ask(code, ext_fields={"topic": "flights", "group": "readers"})
+        assert "handing over" not in (answer.remark or ""), code
 
 
 def test_a_handover_that_ends_too_late_leaves_everything_as_it_was(disk_cluster, new_slave):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import re
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -132,3 +134,12 @@ def test_what_is_said_not_to_be_served_is_not_declared_as_served() -> None:
     unserved = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
     assert unserved, "no row was found"
     assert unserved.isdisjoint(int(one.code) for one in requests.declared() if one.served_by is not Peer.NOBODY)
+
+
+def test_the_page_of_requests_is_written_from_the_declarations() -> None:
+    loader = importlib.machinery.SourceFileLoader("request_table_script", str(ROOT / "scripts/request-table"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    assert module.PAGE.read_text("utf-8") == module.page(), "scripts/request-table writes docs/requests.md anew"
