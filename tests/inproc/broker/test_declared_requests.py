@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from interop.hostile_requests import templates
 from sprocketmq.wire import requests
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.command import FLAG_RESPONSE, Command
 from sprocketmq.wire.requests.declaration import AnyRequest, BinaryBody, JsonList, JsonObject, Peer, Records
 from sprocketmq.wire.requests.declaration import PropertiesText as Properties
 from sprocketmq.wire.requests.messages import QUERY_MESSAGE
@@ -51,7 +53,24 @@ def prepare(client: Any) -> None:
     assert client.ask(310, body=b"one", ext_fields={**send.fields, "e": "0", "i": "KEYS\x01key-1\x02"}).code == 0
 
 
-def test_requests_and_their_answers_carry_what_is_declared(disk_cluster: Any) -> None:
+@pytest.fixture
+def headers_read(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, type]]:
+    """Request codes, and the types that handlers and access control read their headers as."""
+    found: set[tuple[int, type]] = set()
+    read = Command.header
+
+    def noted(command: Command, kind: type[Any]) -> Any:
+        if not command.flag & FLAG_RESPONSE:
+            found.add((command.code, kind))
+        return read(command, kind)
+
+    monkeypatch.setattr(Command, "header", noted)
+    return found
+
+
+def test_requests_and_their_answers_carry_what_is_declared(
+    disk_cluster: Any, headers_read: set[tuple[int, type]]
+) -> None:
     clients = {"broker": disk_cluster.client(), "namesrv": disk_cluster.namesrv_client()}
     served = {"broker": requests.served_by(Peer.BROKER), "namesrv": requests.served_by(Peer.NAME_SERVER)}
     of = {(to, int(one.code)): one for to, all_of in served.items() for one in all_of}
@@ -70,4 +89,6 @@ def test_requests_and_their_answers_carry_what_is_declared(disk_cluster: Any) ->
             answered.add(one.name)
             wrong += [f"{one.name}: {what}" for what in wrong_in(one, asked, answer)]
     assert wrong == []
+    declared = {(int(one.code), one.header) for one in requests.declared()}
+    assert sorted((code, kind.__name__) for code, kind in headers_read if (code, kind) not in declared) == []
     assert {one.name for one in of.values()} - answered == ELSEWHERE
