@@ -397,7 +397,19 @@ class AccessRequests(AdminSession):
         await self._tell(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
 
     async def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
-        """Which state of its accounts a broker has (mqadmin: clusterAclConfigVersion; 4.9)."""
+        """Which state of its accounts a broker has (mqadmin: clusterAclConfigVersion; 4.9).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            The state of each file of accounts.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return await self._ask_header(await self._one(broker), requests.accounts.GET_BROKER_CLUSTER_ACL_INFO)
 
     # -- inside ----------------------------------------------------------------------------------------------------------------

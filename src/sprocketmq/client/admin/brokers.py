@@ -142,13 +142,37 @@ class BrokerRequests(AdminSession):
         return await self._ask_body(await self._one(broker), requests.brokers.VIEW_BROKER_STATS_DATA, header)
 
     async def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
-        """How far a master's slaves are, or how far a slave is (mqadmin: haStatus; 5.x)."""
+        """How far a master's slaves are, or how far a slave is (mqadmin: haStatus; 5.x).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            Offsets and rates, per slave.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return await self._ask_body(await self._one(broker), requests.brokers.GET_BROKER_HA_STATUS)
 
     # -- settings --------------------------------------------------------------------------------------------------------------
 
     async def broker_config(self, broker: str) -> dict[str, str]:
-        """All settings of a broker, as Apache names them (mqadmin: getBrokerConfig)."""
+        """All settings of a broker, as Apache names them (mqadmin: getBrokerConfig).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            By name.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         return _settings((await self._ask(await self._one(broker), requests.brokers.GET_BROKER_CONFIG)).body)
 
     async def update_broker_config(

@@ -534,7 +534,19 @@ class GroupRequests(AdminSession):
         return [found[client_id] for client_id in sorted(found)]
 
     async def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
-        """All producers that are connected to one broker, by group (mqadmin: producer)."""
+        """All producers that are connected to one broker, by group (mqadmin: producer).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            By producer group.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         answer = await self._ask_body(await self._one(broker), requests.consumers.GET_ALL_PRODUCER_INFO)
         return dict(sorted(answer.data.items()))
 

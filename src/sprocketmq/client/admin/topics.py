@@ -213,7 +213,16 @@ class TopicRequests(AdminSession):
         return sorted(requests.name_servers.GET_TOPICS_BY_CLUSTER.answer_body_in(answer).topic_list)
 
     async def system_topics(self) -> list[str]:
-        """The topics that belong to the brokers and the name server, sorted."""
+        """The topics that belong to the brokers and the name server, sorted.
+
+        Returns:
+            Their names.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
         answer = await self._ask_name_server(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
         found = set(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS.answer_body_in(answer).topic_list)
         for address in (await self._masters(None, None)).values():

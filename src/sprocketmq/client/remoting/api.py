@@ -291,11 +291,6 @@ class RemotingApi:
         header = headers.GetTopicStatsInfoRequestHeader(topic=topic)
         return await self.ask(address, requests.topics.GET_TOPIC_STATS_INFO, header)
 
-    async def consume_stats(self, address: str, group: str, topic: str | None = None) -> bodies.ConsumeStats:
-        """GET_CONSUME_STATS."""
-        header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
-        return await self.ask_body(address, requests.offsets.GET_CONSUME_STATS, header)
-
     async def consumer_connection(self, address: str, group: str) -> bodies.ConsumerConnection | None:
         """GET_CONSUMER_CONNECTION_LIST; None when no member of the group is online at this broker."""
         header = headers.GetConsumerConnectionListRequestHeader(consumer_group=group)
