@@ -1,4 +1,4 @@
-"""docs/architecture.md is true of the code: its file map names every module, and every module it names exists; no definition is dead."""
+"""docs/file-map.md is true of the code: it names every module, and every module it names exists; no file imports itself by way of others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAP = re.compile(r"^\| `(?P<path>src/[^`]+)` \|", re.MULTILINE)
 
 
 def test_the_file_map_names_every_module_and_only_those() -> None:
-    mapped = MAP.findall((ROOT / "docs/architecture.md").read_text())
+    mapped = MAP.findall((ROOT / "docs/file-map.md").read_text())
     present = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "src").rglob("*.py")
@@ -27,7 +27,7 @@ def test_the_file_map_names_every_module_and_only_those() -> None:
 
 
 def test_every_map_row_says_what_the_file_is() -> None:
-    for line in (ROOT / "docs/architecture.md").read_text().splitlines():
+    for line in (ROOT / "docs/file-map.md").read_text().splitlines():
         if MAP.match(line):
             assert len(line.split("|")[2].strip()) > 10, line
 
