@@ -45,7 +45,7 @@ from interop.child import poll_until, unwind_on_sigterm  # noqa: E402
 from interop.hostile_requests import CREATES, spoilt_frames  # noqa: E402
 from interop.sprocket_server import SprocketServer  # noqa: E402
 from own_lateness import OwnLateness  # noqa: E402
-from sprocketmq.errors import RocketMQError  # noqa: E402
+from sprocketmq.errors import ClosedError, RocketMQError  # noqa: E402
 from sprocketmq.wire.command import decode_command  # noqa: E402
 from sprocketmq.wire.frame import FrameDecoder  # noqa: E402
 
@@ -130,6 +130,8 @@ class HonestClients:
                 began_s = time.monotonic()
                 try:
                     await producer.send(rmq.Message(TOPIC, body))
+                except ClosedError:
+                    return  # an interrupt: the end of the program shut the producer down
                 except RocketMQError as error:
                     self.failed += 1
                     print(f"an honest send failed: {error}", file=sys.stderr)
