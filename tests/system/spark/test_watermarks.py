@@ -1,0 +1,60 @@
+"""A retry keeps its ``bornTimestamp``: a watermark on that column drops it, one on ``storeTimestamp`` does not (docs/spark/retry.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from jobs import run_available_now, streaming
+from pyspark.sql import functions as f
+
+import sprocketmq as rmq
+from sprocketmq.spark import foreach_batch
+from sprocketmq.testing import EmbeddedRocketMQ
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(("column", "dropped"), [("bornTimestamp", 1), ("storeTimestamp", 0)])
+def test_a_watermark_on_the_time_of_birth_drops_a_retry(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path, column: str, dropped: int
+) -> None:
+    mq.create_topic("flights", queues=1)
+    rows = streaming(spark, mq, group="delays", includeRetry=True).load()
+    windows = (
+        rows.withWatermark(column, "100 milliseconds").groupBy(f.window(column, "100 milliseconds")).agg(f.count("*"))
+    )
+    for body in (b"fails", b"is born after it, and moves the watermark"):
+        with mq.producer() as producer:
+            producer.send(rmq.Message("flights", body))
+        counted(windows, tmp_path / "windows")
+    retry = foreach_batch(
+        lambda rows, batch_id: rows.withColumn("failed", rows.body == f.lit(b"fails")),
+        write=lambda rows, batch_id: rows.collect(),
+        group="delays",
+        namesrv_addr=mq.namesrv_addr,
+    )
+    run_available_now(streaming(spark, mq).load(), retry, tmp_path / "retry")
+    mq.wait_until(lambda: len(mq.messages("%RETRY%delays")) == 1)
+    assert counted(windows, tmp_path / "windows") == dropped
+
+
+def counted(windows: DataFrame, checkpoint: Path) -> int:
+    """Rows that the watermark dropped while the query took what was there."""
+    query = (
+        windows.writeStream.outputMode("update")
+        .foreachBatch(lambda rows, batch_id: rows.collect())
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(300)
+    return sum(
+        operator["numRowsDroppedByWatermark"]
+        for progress in query.recentProgress
+        for operator in progress["stateOperators"]
+    )
