@@ -1,4 +1,4 @@
-"""docs/file-map.md is true of the code: it names every module, and every module it names exists; no file imports itself by way of others."""
+"""docs/file-map.md names every module, and every module that it names exists; no file imports itself by way of others."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ opens a new one, so a broker that came back is used again without anybody being 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import Callable
@@ -28,6 +29,10 @@ __all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "RenewedKeys", "split_address
 CONNECT_TIMEOUT_MS: Final = 3_000
 # How 4.9 refuses whatever it refuses, and how 5.x and ours do.
 _REFUSALS: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION)
+# Apache: PlainPermissionManager (4.9), DefaultAuthenticationHandler (5.x); and ours.
+_OF_SIGNATURES: Final = re.compile(
+    r"\b[Cc]heck signature failed|\bthe signature of (?:access key|user) \S+ does not fit\b"
+)
 
 
 def split_address(address: str, what: str = "address") -> tuple[str, int]:
@@ -51,8 +56,8 @@ class RenewedKeys(Protocol):
         """What to sign with now."""
         ...
 
-    def has_changed(self) -> bool:
-        """Look once more, as a signature was refused: whether there are other keys now."""
+    def look_again(self) -> None:
+        """Read them anew, as a signature was refused."""
         ...
 
 
@@ -157,7 +162,14 @@ class ConnectionPool:
     async def _signed_again(
         connection: Connection, command: Command, refusal: Command, timeout_ms: int, keys: RenewedKeys
     ) -> Command:
-        if keys.has_changed():
+        # Other requests may have seen the new keys meanwhile: what counts is whether this one would be signed otherwise now.
+        from sprocketmq.wire.acl_signature import SIGNATURE
+
+        refused = command.ext_fields.get(SIGNATURE)
+        keys.look_again()
+        if connection.signer is not None:
+            connection.signer(command)
+        if command.ext_fields.get(SIGNATURE) != refused:
             refusal = await connection.invoke(command, timeout_ms)
             if not _is_refused_signature(refusal):
                 return refusal
@@ -296,8 +308,8 @@ def _signing(
 
 
 def _is_refused_signature(answer: Command) -> bool:
-    """By its words: other refusals have the same codes (4.9: PlainPermissionManager, 5.x: DefaultAuthenticationHandler, ours)."""
-    return answer.code in _REFUSALS and "signature" in (answer.remark or "").lower()
+    """By its sentence: other refusals have the same codes, and names of topics may hold any word."""
+    return answer.code in _REFUSALS and _OF_SIGNATURES.search(answer.remark or "") is not None
 
 
 def _in_namespace(namespace: str, signer: Callable[[Command], None] | None) -> Callable[[Command], None]:

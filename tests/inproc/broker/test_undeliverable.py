@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import msgspec
 import pytest
 
@@ -203,6 +205,49 @@ def test_a_topic_whose_own_folder_cannot_be_made_holds_up_the_others_for_a_minut
     assert arrived(client, "flights").count("good") == 1
     assert aside == ([] if is_mended else ["held"])
     assert arrived(client, "blocked") == (["held"] if is_mended else [])
+
+
+def refuse(cluster, monkeypatch, topic):
+    """The files of one topic cannot be written, while the list that is returned is not empty."""
+    put, blocked = cluster.broker.put, [topic]
+
+    def refused(message, now_ms, **given):
+        if message.topic in blocked:
+            raise StoreNotWritable(f"no file for {topic}") from PermissionError(errno.EACCES, "not yours")
+        return put(message, now_ms, **given)
+
+    cluster.on_loop(lambda: monkeypatch.setattr(cluster.broker, "put", refused))
+    return blocked
+
+
+def test_a_half_whose_own_topic_cannot_be_written_waits_however_long(cluster, client, monkeypatch):
+    """No other topic stands behind it, and what is set aside of a transaction is given up."""
+    client.send("flights", b"first")
+    store(cluster, waiting("half put back", cluster.clock.now_ms(), key="half"))
+    blocked = refuse(cluster, monkeypatch, HALF_TOPIC)
+    for _ in range(3):
+        let_time_pass(cluster, "half put back")
+        cluster.clock.advance(70_000)
+    assert arrived(client, UNDELIVERABLE_TOPIC) == []
+    blocked.clear()
+    let_time_pass(cluster, "half put back")
+    end_halves(cluster, client)
+    assert "half" in arrived(client, "flights")
+
+
+def test_a_queue_that_took_a_message_since_has_its_minute_again(cluster, client, monkeypatch):
+    client.send("flights", b"first")
+    blocked = refuse(cluster, monkeypatch, "flights")
+    now_ms = cluster.clock.now_ms()
+    store(cluster, waiting("delay level", now_ms, key="held"))
+    cluster.clock.advance(50_000)
+    blocked.clear()
+    cluster.on_loop(lambda: cluster.broker.put(StoredMessage("flights", 0, b"sent", b""), cluster.clock.now_ms()))
+    blocked.append("flights")
+    cluster.clock.advance(30_000)
+    assert arrived(client, UNDELIVERABLE_TOPIC) == [], "80 s after the first refusal, 30 s after the next one"
+    cluster.clock.advance(60_000)
+    assert arrived(client, UNDELIVERABLE_TOPIC) == ["held"]
 
 
 def test_what_is_set_aside_says_why_is_told_and_is_counted(cluster, client, caplog):

@@ -60,3 +60,19 @@ def test_sends_that_wait_for_a_first_route_are_not_overtaken(rocketmq: EmbeddedR
     count = asyncio.run(run())
     assert count > 60, "some began before the answer"
     assert stored(rocketmq) == list(range(count))
+
+
+def test_who_waits_for_a_brokers_address_waits_for_the_route_of_his_own_topic(rocketmq: EmbeddedRocketMQ) -> None:
+    """A broker has one address, and each topic an answer of its own: that one is gone says nothing about the other."""
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=1)
+
+    async def run() -> list[Any]:
+        async with rmq.AsyncProducer("ops", namesrv_addr=rocketmq.namesrv_addr) as producer:
+            gone = producer.send(rmq.Message("gone", b"1"), queue=rmq.MessageQueue("gone", "broker-a", 0))
+            here = producer.send(rmq.Message("flights", b"2"), queue=FIRST)
+            return await asyncio.gather(gone, here, return_exceptions=True)
+
+    _, here = asyncio.run(run())
+    assert here.status == rmq.SendStatus.SEND_OK
+    assert stored(rocketmq) == [2]

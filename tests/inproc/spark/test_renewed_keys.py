@@ -90,16 +90,16 @@ def test_the_broker_may_have_new_keys_before_the_file(
     reader = source.reader(source.schema())
     partitions, read = reader.partitions(), rows(secured.options)
     refusals, late = 0, 5 if work == "send" else 2
-    look = KeyFile.has_changed
+    look = KeyFile.look_again
 
-    def renewed_late(keys: KeyFile) -> bool:
+    def renewed_late(keys: KeyFile) -> None:
         nonlocal refusals
         refusals += 1
         if refusals == late:
             secured.renew_file("secret-1")
-        return look(keys)
+        look(keys)
 
-    monkeypatch.setattr(KeyFile, "has_changed", renewed_late)
+    monkeypatch.setattr(KeyFile, "look_again", renewed_late)
     secured.renew_account("secret-1")
     if work == "plan":
         assert len(reader.partitions()) == 1

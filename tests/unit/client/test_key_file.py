@@ -58,9 +58,8 @@ def test_a_file_that_did_not_change_is_not_read_again(tmp_path: Path) -> None:
     file.write_text("secret-2")  # of the same size, within one tick of the file system's clock
     os.utime(file, ns=(before.st_mtime_ns, before.st_mtime_ns))
     assert keys.current().secret_key == "secret-1"
-    assert keys.has_changed(), "a refused signature has it looked at all the same"
+    keys.look_again()  # as a refused signature has it done
     assert keys.current().secret_key == "secret-2"
-    assert not keys.has_changed()
 
 
 @pytest.mark.parametrize("meanwhile", [None, "", "accessKey: Worker77\nsecr", "my secret is secret-2"])
@@ -72,7 +71,7 @@ def test_known_keys_stay_in_use_while_the_file_is_away_or_half_written(tmp_path:
         file.unlink()
     else:
         file.write_text(meanwhile)
-    assert not keys.has_changed()
+    keys.look_again()
     assert keys.current().secret_key == "secret-1"
     file.write_text(BOTH.format("secret-2"))
     assert keys.current().secret_key == "secret-2"
@@ -118,3 +117,47 @@ def test_it_shows_no_secret_and_does_not_travel(tmp_path: Path) -> None:
     assert repr(keys) == f"KeyFile('{tmp_path}/keys')"
     with pytest.raises(TypeError, match="does not travel"):
         pickle.dumps(keys)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_in_place_of_the_file_holds_nobody_up(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("secret-1")
+    keys = KeyFile(str(file), "Worker77")
+    file.unlink()
+    os.mkfifo(file)
+    assert keys.current().secret_key == "secret-1"
+    with pytest.raises(ConfigurationError, match="it is no ordinary file"):
+        KeyFile(str(file), "Worker77")
+
+
+def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    with file.open("wb") as opened:
+        opened.truncate(1 << 40)
+    with pytest.raises(ConfigurationError, match="it has more than 65536 bytes"):
+        KeyFile(str(file), "Worker77")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbfaccessKey: Worker77\nsecretKey: secret-1",
+        b"accessKey: Worker77 # of the pipeline\nsecretKey: secret-1 # since May",
+        b"accessKey: 'Worker77'\nsecretKey: \"secret-1\"",
+    ],
+    ids=["byte order mark", "comments", "quotes"],
+)
+def test_forms_that_editors_and_yaml_know(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes(content)
+    keys = KeyFile(str(file)).current()
+    assert (keys.access_key, keys.secret_key) == ("Worker77", "secret-1")
+
+
+def test_an_error_holds_nothing_of_what_was_read(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes("my secret".encode("utf-16"))
+    with pytest.raises(ConfigurationError, match="it is no text") as raised:
+        KeyFile(str(file), "Worker77")
+    assert raised.value.__context__ is None

@@ -60,18 +60,23 @@ _ADDED: Final = (
 )
 
 
+def _is_waited_in(topic: str) -> bool:
+    return topic in SEND_FORBIDDEN or topic == TIMER_TOPIC
+
+
 class Undeliverable:
     """The road of every message from its waiting place."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._refused_since: dict[tuple[str, int], int] = {}  # queues whose files cannot be made, by the steady clock
+        # Queues whose files cannot be made: since when, by the steady clock, and where they ended then.
+        self._refused_since: dict[tuple[str, int], tuple[int, int]] = {}
         self.counts: Counter[str] = Counter()  # topic that the message was for -> how many, since the start
 
     def deliver(self, message: StoredMessage, now_ms: int) -> None:
         """Store a message that is due in its real topic, or set it aside: also where that topic is one of those in which messages wait,
         since it would wait there for ever, or go round without end. Raises as :meth:`put`."""
-        if message.topic in SEND_FORBIDDEN or message.topic == TIMER_TOPIC:
+        if _is_waited_in(message.topic):
             self._set_aside(message, f"{message.topic} is a topic of the broker's own", now_ms)
         elif self._is_deleted(message.topic):
             # Its queue would be there again, and the next start would take it for a topic whose configuration was lost.
@@ -116,8 +121,15 @@ class Undeliverable:
         """Whether the files of the message's own queue are what cannot be written, and have been for long."""
         if not (isinstance(error.__cause__, OSError) and error.__cause__.errno in _OF_ONE_PATH):
             return False
-        now_ms = self._broker.clock.steady_ms()
-        return now_ms - self._refused_since.setdefault((message.topic, message.queue_id), now_ms) >= _HELD_MS
+        if _is_waited_in(message.topic):
+            return False  # no other topic stands behind it, and what goes aside is given up
+        queue, now_ms = (message.topic, message.queue_id), self._broker.clock.steady_ms()
+        end = self._broker.store.max_offset(*queue)
+        since_ms, end_then = self._refused_since.get(queue, (now_ms, -1))
+        if end != end_then:  # refused for the first time, or it has taken a send since
+            since_ms = now_ms
+        self._refused_since[queue] = since_ms, end
+        return now_ms - since_ms >= _HELD_MS
 
     def _set_aside(self, message: StoredMessage, reason: str, now_ms: int) -> None:
         raw, topic = message.properties, message.topic

@@ -32,7 +32,15 @@ from sprocketmq.client.settings.validators import check_group, check_topic
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.core.retry.retry_schedule import dlq_topic
-from sprocketmq.errors import ClosedError, ConfigurationError, GroupNotExist, NetworkError, NoPermission, RocketMQError
+from sprocketmq.errors import (
+    ClosedError,
+    ConfigurationError,
+    GroupNotExist,
+    NetworkError,
+    NoPermission,
+    RocketMQError,
+    SignatureRefused,
+)
 from sprocketmq.net.engine import Engine
 from sprocketmq.wire import properties as props
 from sprocketmq.wire.message import MessageExt, MessageQueue
@@ -215,8 +223,8 @@ class AsyncDeadLetters(AdminSession):
         """As the group itself, whose permissions these letters are about; as the brokers' tools where it is gone or was switched off."""
         try:
             return await self._pull_as(self._reader, queue, at)
-        except (GroupNotExist, NoPermission):
-            if self._reader == _TOOLS_GROUP:
+        except (GroupNotExist, NoPermission) as error:
+            if self._reader == _TOOLS_GROUP or isinstance(error, SignatureRefused):
                 raise
             result = await self._pull_as(_TOOLS_GROUP, queue, at)
             self._reader = _TOOLS_GROUP

@@ -33,6 +33,7 @@ from sprocketmq.core.retry.retry_schedule import retry_level, retry_topic
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.wire import headers
 from sprocketmq.wire import properties as props
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.message import Message, MessageExt
 
 __all__ = ["SEND_BACK_TIMEOUT_MS", "SendBack", "retry_copy"]
@@ -150,7 +151,7 @@ class SendBack:
         except (ConfigurationError, RemoteError) as error:
             log.error("group %s: no retry copy of %s could be stored: %s", self._group, message.message_id, error)
             limit = int(copy.properties[props.MAX_RECONSUME_TIMES])
-            cut = _cut(copy) if message.reconsume_times >= limit else []  # law 2
+            cut = _cut(copy) if message.reconsume_times >= limit and _is_about_size(error) else []  # law 2
         except RocketMQError as error:
             log.error("group %s: no retry copy of %s could be stored: %s", self._group, message.message_id, error)
             return False
@@ -159,6 +160,11 @@ class SendBack:
         sentence = "group %s: the dead letter of %s has no room for its properties and is made without %s"
         log.error(sentence, self._group, message.message_id, ", ".join(cut))
         return await self._send_copy(copy, message)
+
+
+def _is_about_size(error: ConfigurationError | RemoteError) -> bool:
+    """Whether the same copy can never be stored. A busy broker refuses, too, and takes it later (SendMessageProcessor: MESSAGE_ILLEGAL)."""
+    return isinstance(error, ConfigurationError) or error.code == ResponseCode.MESSAGE_ILLEGAL
 
 
 def _cut(copy: Message) -> list[str]:

@@ -93,7 +93,7 @@ class Routes:
         ``refresh``."""
         name, topic = queue.broker_name, queue.topic
         return await self._in_turn(
-            name,
+            (name, topic),  # each topic has its own answer, and its own order
             lambda: self.broker_address(name),
             lambda: self._shared(topic, lambda: self._ask(topic)),
             topic,

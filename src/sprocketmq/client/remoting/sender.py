@@ -405,7 +405,7 @@ class Sender:
     def _begin(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> BegunSend | None:
         """Write the request of a try now; None when it cannot be done now, or not without a Command: then nothing was done."""
         name = target.broker_name
-        if self._awaited and name in self._awaited:  # nobody is overtaken
+        if self._awaited and (name, target.topic) in self._awaited:  # nobody is overtaken
             return None
         address = None if self._vip_channel else self._known_address(name)
         connection = None if address is None else self._api.pool.open_connection(address)

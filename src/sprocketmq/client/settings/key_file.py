@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import platform
+from stat import S_ISREG
 from typing import Final, NoReturn
 
 from sprocketmq.errors import ConfigurationError
@@ -24,6 +25,8 @@ from sprocketmq.wire.acl_signature import Credentials
 
 __all__ = ["KeyFile"]
 
+_MOST_BYTES: Final = 64 * 1024
+_NO_WAITING: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _NAMES: Final = ("accessKey", "secretKey", "securityToken")
 
 _Look = tuple[int, int, int, int]
@@ -67,32 +70,39 @@ class KeyFile:
         except OSError:
             return self._known
         if seen != self._seen:
-            self._look_again()
+            self.look_again()
         return self._known
 
-    def has_changed(self) -> bool:
-        """Look once more, as a signature was refused: whether there are other keys now."""
-        before = self._known
-        self._look_again()
-        return self._known != before
-
-    def _look_again(self) -> None:
+    def look_again(self) -> None:
+        """Read it whatever ``stat`` says, as a signature was refused."""
         try:
             self._known = self._read()
         except ConfigurationError:
             self._seen = None  # half written, perhaps: the next request looks again
 
     def _read(self) -> Credentials:
+        reason, content, seen = "", "", None
         try:
-            with open(self._path, encoding="utf-8") as file:
-                seen = _look(os.fstat(file.fileno()))  # before its content: what is written meanwhile is seen next time
-                content = file.read().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            # Without waiting: a pipe in its place would hold up every client of the process.
+            with open(self._path, "rb", opener=lambda path, flags: os.open(path, flags | _NO_WAITING)) as file:
+                stat = os.fstat(file.fileno())  # before its content: what is written meanwhile is seen next time
+                seen = _look(stat)
+                raw = file.read(_MOST_BYTES + 1) if S_ISREG(stat.st_mode) else None
+            if raw is None:
+                reason = "it is no ordinary file"
+            elif len(raw) > _MOST_BYTES:
+                reason = f"it has more than {_MOST_BYTES} bytes"
+            else:
+                content = raw.decode("utf-8-sig").strip()
+        except OSError as error:
+            reason = str(error.strerror)
+        except ValueError:  # no text, or a path with a NUL in it
+            reason = "it is no text"
+        if reason:  # raised here, so that no context of the error holds what was read
             raise ConfigurationError(
                 f"{self._option} is {self._path!r}, which cannot be read on host {platform.node()} ({reason}); put the file there, "
                 "where each process that signs requests may read it"
-            ) from None
+            )
         credentials = self._credentials_in(content)
         self._seen = seen
         return credentials
@@ -126,5 +136,8 @@ def _pairs(content: str) -> dict[str, str]:
     for line in content.splitlines():
         name, colon, value = line.partition(":")
         if colon and name.strip() in _NAMES:
-            pairs[name.strip()] = value.strip().strip("'\"")
+            value = value.strip()
+            if value[:1] not in ("'", '"'):
+                value = value.partition(" #")[0].strip()  # a comment of YAML
+            pairs[name.strip()] = value.strip("'\"")
     return pairs

@@ -145,6 +145,7 @@ SET_MESSAGE_REQUEST_MODE = Request(
     served_by=Peer.BROKER,
     access=cluster(CHANGE_CLUSTER),
     body=SetMessageRequestModeRequestBody,
+    changes_tables=True,
 )
 GET_ALL_MESSAGE_REQUEST_MODE = Request(
     code=RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,

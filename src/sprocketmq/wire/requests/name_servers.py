@@ -59,6 +59,7 @@ REGISTER_BROKER = Request(
     body=RegisterBrokerBody,
     answer_header=RegisterBrokerResponseHeader,
     answer_body=KVTable,
+    oneway=True,
 )
 UNREGISTER_BROKER = Request(
     code=RequestCode.UNREGISTER_BROKER,
@@ -75,12 +76,14 @@ QUERY_DATA_VERSION = Request(
     body=DataVersion,
     answer_header=QueryDataVersionResponseHeader,
     answer_body=DataVersion,
+    oneway=True,
 )
 BROKER_HEARTBEAT = Request(
     code=RequestCode.BROKER_HEARTBEAT,
     served_by=Peer.NAME_SERVER,
     access=NAMED_ADDRESS,
     header=BrokerHeartbeatRequestHeader,
+    oneway=True,
 )
 GET_BROKER_MEMBER_GROUP = Request(
     code=RequestCode.GET_BROKER_MEMBER_GROUP,

@@ -144,6 +144,7 @@ UPDATE_AND_GET_GROUP_FORBIDDEN = Request(
     access=group("group", UPDATE) + topic("topic", UPDATE),
     header=UpdateGroupForbiddenRequestHeader,
     answer_body=GroupForbidden,
+    changes_tables=True,
 )
 QUERY_TOPIC_CONSUME_BY_WHO = Request(
     code=RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
