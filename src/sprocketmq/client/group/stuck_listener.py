@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sprocketmq import client
 from sprocketmq.logs import Lines
 from sprocketmq.wire.message import MessageExt, MessageQueue
 
@@ -32,7 +33,7 @@ __all__ = ["StuckListener", "StuckListenerCallback", "call_back", "task_stack", 
 log = logging.getLogger("sprocketmq.client")
 
 _OWN_FILES: Final = (
-    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    os.path.dirname(os.path.abspath(client.__file__)) + os.sep,
     os.path.dirname(os.path.abspath(threading.__file__)) + os.sep + "threading.py",
 )
 _SHOWN: Final = 5
