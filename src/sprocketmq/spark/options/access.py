@@ -17,13 +17,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.client.settings.key_file import KeyFile
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.option_table import SECRETS
 from sprocketmq.wire.acl_signature import Credentials
 
 if TYPE_CHECKING:
     import ssl
+
+    from sprocketmq.client.settings.key_file import KeyFile
 
 __all__ = ["PLAIN", "Access", "access_from", "refuse_secrets_in_tables"]
 
@@ -59,6 +60,8 @@ class Access:
     def credentials(self) -> Credentials | KeyFile | None:
         """What requests are signed with, None when they are not. Raises ConfigurationError: the file cannot be used on this machine."""
         if self.secret_key_file:
+            from sprocketmq.client.settings.key_file import KeyFile  # Spark imports this module for everybody
+
             return KeyFile(self.secret_key_file, self.access_key, self.security_token, option="secretKeyFile")
         if not self.access_key:
             return None
